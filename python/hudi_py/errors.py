@@ -1,0 +1,70 @@
+"""The errors a caller can meet, named by what the caller does next.
+
+```
+HudiError
+├── TableNotFoundError     (also FileNotFoundError)  no table at the path
+├── TableExistsError       (also FileExistsError)    a table is there already
+├── ConfigError            (also ValueError)         an option or argument is wrong: change it
+├── UnsupportedTableError                            the table needs a feature this release does not have
+├── SchemaMismatchError    (also ValueError)         the data does not fit the table's schema
+├── CorruptFileError                                 bytes on storage are not what the format says
+├── ConflictError                                    another writer touched the same files: redo the write
+├── LockError                                        the table lock was not had in time
+├── RolledBackError                                  this write was rolled back by another writer
+└── HistoryCleanedError                              a file version the query needs was cleaned
+```
+
+The first line of every message carries all of it: what was attempted, the value found, what is supported, what to do.
+"""
+
+from __future__ import annotations
+
+
+class HudiError(Exception):
+    """Root of every error raised on purpose by hudi-py."""
+
+
+class TableNotFoundError(HudiError, FileNotFoundError):
+    """There is no Hudi table at the path."""
+
+    def __str__(self) -> str:  # OSError formats (errno, text); the message is ours alone
+        return str(self.args[0]) if self.args else ""
+
+
+class TableExistsError(HudiError, FileExistsError):
+    """A Hudi table is already at the path."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class ConfigError(HudiError, ValueError):
+    """An option or argument is wrong, unknown, contradictory or refused."""
+
+
+class UnsupportedTableError(HudiError):
+    """The table uses a feature that this release does not support."""
+
+
+class SchemaMismatchError(HudiError, ValueError):
+    """The data, or a requested column, does not fit the table's schema."""
+
+
+class CorruptFileError(HudiError):
+    """A file's bytes contradict the format."""
+
+
+class ConflictError(HudiError):
+    """Another writer is at work on the table, or has changed the same file groups."""
+
+
+class LockError(HudiError):
+    """The table lock could not be taken or was lost."""
+
+
+class RolledBackError(HudiError):
+    """The write was rolled back, by another writer or because its heartbeat expired."""
+
+
+class HistoryCleanedError(HudiError):
+    """A file version which the query needs was removed by the cleaner."""

@@ -1,0 +1,48 @@
+"""Commit metadata and write statistics (`HoodieCommitMetadata`, `HoodieWriteStat`, `HoodieReplaceCommitMetadata`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NO_PREVIOUS_COMMIT = "null"
+"""`prevCommit` of a new file group: the string, not a null (`HoodieWriteStat.NULL_COMMIT`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStat:
+    """What an action did to one file group. `path` is relative to the base path; sizes are bytes."""
+
+    file_id: str
+    path: str
+    partition_path: str
+    prev_commit: str = NO_PREVIOUS_COMMIT
+    num_writes: int = 0
+    num_inserts: int = 0
+    num_updates: int = 0
+    num_deletes: int = 0
+    total_write_bytes: int = 0
+    file_size: int = 0
+    prev_base_file: str | None = None
+    log_version: int | None = None
+    """Set for log files only, as are `log_offset`, `base_file` and `log_files`."""
+    log_offset: int | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    create_time_ms: int = 0
+    upsert_time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """Content of a completed commit, deltacommit or replacecommit."""
+
+    operation: str
+    """Name of a `WriteOperationType`, e.g. `UPSERT`; `UNKNOWN` when absent."""
+    stats: tuple[WriteStat, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """`extraMetadata`; holds `schema`."""
+    compacted: bool = False
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to replaced file ids; replacecommits only."""

@@ -1,0 +1,57 @@
+"""Data files and file slices as values which travel between layers and processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """A base file of one file group version."""
+
+    partition: PartitionPath
+    name: BaseFileName
+    size: int
+    """Bytes."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's base path."""
+        return join_path(self.partition, str(self.name))
+
+    @property
+    def instant(self) -> str:
+        return self.name.instant
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file of one file slice."""
+
+    partition: PartitionPath
+    name: LogFileName
+    size: int
+    """Bytes."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's base path."""
+        return join_path(self.partition, str(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A base file, if any, and the log files to be merged over it, in order."""
+
+    partition: PartitionPath
+    file_id: FileId
+    base_instant: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return (self.base_file.size if self.base_file else 0) + sum(log.size for log in self.log_files)

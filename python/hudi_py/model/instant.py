@@ -1,0 +1,77 @@
+"""Instants: the entries of a table's timeline (format reference: timeline, file names and ordering)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import NewType
+
+InstantTime = NewType("InstantTime", str)
+"""Requested time, `yyyyMMddHHmmssSSS` (17 digits; 14 in tables of old releases), in the table's time zone."""
+CompletionTime = NewType("CompletionTime", str)
+"""Completion time in the same form; written into completed file names since table version 8."""
+
+
+class Action(str, Enum):
+    """What an instant does to the table."""
+
+    COMMIT = "commit"
+    DELTA_COMMIT = "deltacommit"
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "logcompaction"
+    REPLACE_COMMIT = "replacecommit"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    RESTORE = "restore"
+    SAVEPOINT = "savepoint"
+    INDEXING = "indexing"
+    SCHEMA_COMMIT = "schemacommit"
+
+    @property
+    def comparable(self) -> Action:
+        """The action under which a completed instant of this kind is known (`InstantComparators`, 1.2.0)."""
+        return _COMPARABLE.get(self, self)
+
+
+_COMPARABLE = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOG_COMPACTION: Action.DELTA_COMMIT,
+    Action.CLUSTERING: Action.REPLACE_COMMIT,
+}
+
+WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+"""Comparable actions which publish data files."""
+
+
+class State(IntEnum):
+    """How far an instant has come; a later state outranks an earlier one of the same instant."""
+
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One action on the timeline in its highest state."""
+
+    time: InstantTime
+    action: Action
+    """As the file is named: a pending compaction is `COMPACTION`, a completed one is `COMMIT`."""
+    state: State
+    file_name: str
+    """Name within the timeline folder, to read its content from."""
+    completion_time: CompletionTime | None = None
+    """None while pending. On layout 1 the completed file's modification time, rendered in the table's time zone."""
+    legacy: bool = False
+    """True for a completed layout-2 file without completion time in its name: its content is layout-1 JSON."""
+
+    @property
+    def completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    @property
+    def sort_key(self) -> tuple[str, str, int]:
+        """Order by requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
+        return (self.time, self.action.comparable.value, int(self.state))

@@ -1,0 +1,82 @@
+"""Names of base and log files (`FSUtils`, `HoodieLogFile`, 1.2.0)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import NewType
+
+FileId = NewType("FileId", str)
+"""Identity of a file group within its partition; contains neither `_` nor `.`."""
+PartitionPath = NewType("PartitionPath", str)
+"""Directory of a partition relative to the table's base path; empty for an unpartitioned table."""
+RecordKey = NewType("RecordKey", str)
+
+_BASE = re.compile(r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile)$")
+_LOG = re.compile(
+    r"^\.(?P<file_id>[^._]+)_(?P<instant>[^._]+)\.log\.(?P<version>\d+)(?:_(?P<token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """`<file id>_<write token>_<base instant>.<extension>`."""
+
+    file_id: FileId
+    write_token: str
+    instant: str
+    extension: str = "parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """`.<file id>_<instant>.log.<version>_<write token>[.cdc]`.
+
+    `instant` is the base instant of the slice in table version 6, the delta commit's own instant since version 8.
+    """
+
+    file_id: FileId
+    instant: str
+    version: int
+    write_token: str
+    """Empty for names without a token."""
+    cdc: bool = False
+
+    def __str__(self) -> str:
+        token = f"_{self.write_token}" if self.write_token else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}{'.cdc' if self.cdc else ''}"
+
+    @property
+    def sort_key(self) -> tuple[str, int, str, bool]:
+        """Order of log files within a slice (`HoodieLogFile.LogFileComparator`)."""
+        return (self.instant, self.version, self.write_token, self.cdc)
+
+
+def parse_base_file_name(name: str) -> BaseFileName | None:
+    """The parts of a base file's name, or None when the name is not one."""
+    found = _BASE.match(name)
+    return BaseFileName(FileId(found["file_id"]), found["token"], found["instant"], found["extension"]) if found else None
+
+
+def parse_log_file_name(name: str) -> LogFileName | None:
+    """The parts of a log file's name, or None when the name is not one."""
+    found = _LOG.match(name)
+    if not found:
+        return None
+    return LogFileName(
+        FileId(found["file_id"]), found["instant"], int(found["version"]), found["token"] or "", bool(found["cdc"])
+    )
+
+
+def new_file_id() -> FileId:
+    """A fresh file group id, `<uuid4>-0`."""
+    return FileId(f"{uuid.uuid4()}-0")
+
+
+def join_path(*parts: str) -> str:
+    """Joins relative path parts with `/`, leaving out empty ones."""
+    return "/".join(part for part in parts if part)

@@ -1,0 +1,241 @@
+"""`hoodie.properties` as text and as a typed value (`HoodieTableConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hudi_py.errors import CorruptFileError
+
+CHECKSUM = "hoodie.table.checksum"
+NAME = "hoodie.table.name"
+DATABASE = "hoodie.database.name"
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_UNICODE = re.compile(r"[0-9a-fA-F]{4}")
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values of a Java `Properties` text.
+
+    Raises:
+        CorruptFileError: a `\\u` escape is not four hexadecimal digits.
+    """
+    result: dict[str, str] = {}
+    pending = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = pending + raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
+            pending = line[:-1]
+            continue
+        pending = ""
+        key, value = _split(line)
+        result[_unescape(key)] = _unescape(value)
+    if pending:
+        key, value = _split(pending)
+        result[_unescape(key)] = _unescape(value)
+    return result
+
+
+def format_properties(properties: Mapping[str, str], comment: str) -> str:
+    """Java `Properties` text in ASCII, the checksum renewed, keys sorted; `comment` becomes the first line."""
+    lines = ["#" + comment]
+    lines += [f"{_escape(k, key=True)}={_escape(v, key=False)}" for k, v in sorted(with_checksum(properties).items())]
+    return "\n".join(lines) + "\n"
+
+
+def checksum(properties: Mapping[str, str]) -> int:
+    """CRC-32 of `<database>.<table>` (`HoodieTableConfig.generateChecksum`)."""
+    return zlib.crc32(f"{properties.get(DATABASE) or ''}.{properties.get(NAME, '')}".encode())
+
+
+def with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with the checksum that belongs to their database and table name."""
+    return {**properties, CHECKSUM: str(checksum(properties))}
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line):
+        char = line[position]
+        if char == "\\":
+            position += 2
+            continue
+        if char in "=: \t\f":
+            break
+        position += 1
+    rest = line[position:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return line[:position], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\" or position == len(text):
+            out.append(char)
+            continue
+        char = text[position]
+        position += 1
+        if char == "u":
+            digits = text[position : position + 4]
+            if not _UNICODE.fullmatch(digits):
+                raise CorruptFileError(f"Properties hold a malformed unicode escape '\\u{digits}'; expected 4 hex digits")
+            out.append(chr(int(digits, 16)))
+            position += 4
+        else:
+            out.append(_ESCAPES.get(char, char))
+    # Java stores characters beyond the basic plane as two escapes
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _escape(text: str, *, key: bool) -> str:
+    out: list[str] = []
+    for index, char in enumerate(text):
+        if char == " " and (key or index == 0):
+            out.append("\\ ")
+        elif char in "\\=:#!":
+            out.append("\\" + char)
+        elif char in "\t\n\r\f":
+            out.append("\\" + {"\t": "t", "\n": "n", "\r": "r", "\f": "f"}[char])
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            units = char.encode("utf-16-be", "surrogatepass")
+            out += [f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2)]
+    return "".join(out)
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """Typed view of `hoodie.properties`; unknown keys stay in `properties`."""
+
+    properties: Mapping[str, str]
+
+    def _flag(self, key: str, default: bool) -> bool:
+        return self.properties.get(key, str(default)).strip().lower() == "true"
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.properties.get(key, "").split(",") if part.strip())
+
+    @property
+    def name(self) -> str:
+        return self.properties.get(NAME, "")
+
+    @property
+    def database(self) -> str:
+        return self.properties.get(DATABASE, "")
+
+    @property
+    def version(self) -> int:
+        """6, 8 or 9; Java 1.2 takes 9 when the key is absent. -1 when it is no number."""
+        text = self.properties.get("hoodie.table.version", "9").strip()
+        return int(text) if text.isdecimal() else -1
+
+    @property
+    def table_type(self) -> str:
+        """`COPY_ON_WRITE` or `MERGE_ON_READ`."""
+        return self.properties.get("hoodie.table.type", "COPY_ON_WRITE").strip()
+
+    @property
+    def is_mor(self) -> bool:
+        return self.table_type == "MERGE_ON_READ"
+
+    @property
+    def layout(self) -> int:
+        """Timeline layout version: 0, 1 or 2."""
+        text = self.properties.get("hoodie.timeline.layout.version", "").strip()
+        return int(text) if text.isdecimal() else (2 if self.version >= 8 else 1)
+
+    @property
+    def timeline_folder(self) -> str:
+        """Relative to the base path."""
+        if self.layout < 2:
+            return ".hoodie"
+        return ".hoodie/" + (self.properties.get("hoodie.timeline.path") or "timeline").strip("/")
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        return self._names("hoodie.table.recordkey.fields")
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """Names only: the `:TYPE` which CUSTOM key generators store is cut off."""
+        return tuple(name.split(":", 1)[0] for name in self._names("hoodie.table.partition.fields"))
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """`hoodie.table.ordering.fields`, else `hoodie.table.precombine.field`."""
+        return self._names("hoodie.table.ordering.fields") or self._names("hoodie.table.precombine.field")
+
+    @property
+    def base_file_format(self) -> str:
+        """Upper case: `PARQUET`, `ORC`, `HFILE`."""
+        default = self.properties.get("hoodie.table.ro.file.format", "PARQUET")
+        return self.properties.get("hoodie.table.base.file.format", default).strip().upper()
+
+    @property
+    def hive_style(self) -> bool:
+        return self._flag("hoodie.datasource.write.hive_style_partitioning", False)
+
+    @property
+    def url_encoded(self) -> bool:
+        return self._flag("hoodie.datasource.write.partitionpath.urlencode", False)
+
+    @property
+    def drops_partition_columns(self) -> bool:
+        return self._flag("hoodie.datasource.write.drop.partition.columns", False)
+
+    @property
+    def populates_meta_fields(self) -> bool:
+        return self._flag("hoodie.populate.meta.fields", True)
+
+    @property
+    def cdc_enabled(self) -> bool:
+        return self._flag("hoodie.table.cdc.enabled", False)
+
+    @property
+    def timezone(self) -> str:
+        """`LOCAL` or `UTC`."""
+        return self.properties.get("hoodie.table.timeline.timezone", "LOCAL").strip().upper()
+
+    @property
+    def metadata_partitions(self) -> tuple[str, ...]:
+        """Partitions of the metadata table which readers may use."""
+        return self._names("hoodie.table.metadata.partitions")
+
+    @property
+    def metadata_partitions_inflight(self) -> tuple[str, ...]:
+        return self._names("hoodie.table.metadata.partitions.inflight")
+
+    @property
+    def keygen_class(self) -> str:
+        return self.properties.get("hoodie.table.keygenerator.class", "").strip()
+
+    @property
+    def keygen_type(self) -> str:
+        return self.properties.get("hoodie.table.keygenerator.type", "").strip().upper()
+
+    @property
+    def payload_class(self) -> str:
+        return self.properties.get("hoodie.compaction.payload.class", "").strip()
+
+    @property
+    def merge_mode(self) -> str:
+        """As stored; empty when absent. The effective mode is resolved by the merge layer."""
+        return self.properties.get("hoodie.record.merge.mode", "").strip().upper()
+
+    @property
+    def merge_strategy_id(self) -> str:
+        old = self.properties.get("hoodie.compaction.record.merger.strategy", "")
+        return self.properties.get("hoodie.record.merge.strategy.id", old).strip()
