@@ -1,0 +1,254 @@
+"""hudi-py, Apache Hudi, hudi-rs and Spark's Parquet reader on the same TPC-H lineitem, in one run.
+
+    python -m benchmarks.tpch --scale 0.1 --out figures.json
+
+Writes: bulk insert; an upsert of 5 % of the rows into a copy-on-write and a merge-on-read table. Reads: all columns,
+one column, count, one partition. Each engine reads the same table, the one hudi-py wrote, so that only readers differ.
+Seconds are medians of `--runs`; compare ratios within one run, never seconds between machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import hudi_py
+
+WORKER = Path(__file__).with_name("spark_worker.py")
+READS = ("all", "one", "count", "partition")
+Figures = dict[str, dict[str, float | None]]
+
+
+def table_options(kind: str, operation: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "lineitem",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.datasource.write.operation": operation,
+        "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
+        "hoodie.datasource.write.partitionpath.field": "l_shipyear",
+        "hoodie.datasource.write.precombine.field": "l_version",
+    }
+
+
+class SparkWorker:
+    """A Spark session in a process of its own, in the environment of the given Python."""
+
+    def __init__(self, python: str, form: str, jar: str = "") -> None:
+        self.form = form
+        environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        self.process = subprocess.Popen(
+            [python, str(WORKER), *([jar] if jar else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+
+    def __call__(self, op: str, path: Path, **members: Any) -> float | None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        request = {"op": op, "path": str(path), "format": self.form, **members}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the Spark process for format {self.form} ended during {op}")
+        answer = json.loads(line)
+        if "error" in answer:
+            print(f"  {self.form} {op}: {answer['error']}", file=sys.stderr)
+            return None
+        return float(answer["seconds"])
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write('{"op": "stop"}\n')
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def prepare(work: Path, scale: float) -> tuple[Path, Path]:
+    """lineitem with a ship year and a version, and an update of 5 % of it over all its files."""
+    program = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
+    subprocess.run([str(program), "parquet", "-s", str(scale), "--tables=lineitem", f"--output-dir={work}"], check=True)
+    table = pq.read_table(work / "lineitem.parquet")
+    plain = pa.schema([(f.name, pa.string() if f.type == pa.string_view() else f.type) for f in table.schema])
+    table = table.cast(plain)
+    table = table.append_column("l_shipyear", pc.cast(pc.year(table["l_shipdate"]), pa.int32()))
+    table = table.append_column("l_version", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+    source, update = work / "source", work / "update"
+    source.mkdir()
+    update.mkdir()
+    half = table.num_rows // 2  # two files: both cores read the source
+    pq.write_table(table.slice(0, half), source / "0.parquet")
+    pq.write_table(table.slice(half), source / "1.parquet")
+    chosen = table.take(pa.array(range(0, table.num_rows, 20), pa.int64()))
+    position = chosen.schema.get_field_index("l_version")
+    pq.write_table(
+        chosen.set_column(position, "l_version", pa.repeat(pa.scalar(2, pa.int64()), chosen.num_rows)),
+        update / "0.parquet",
+    )
+    return source, update
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def core_write(path: Path, source: Path, kind: str, operation: str) -> float:
+    """`hudi_py.write` without Spark, from the same Parquet files."""
+    options = table_options(kind, operation)
+    options.pop("hoodie.datasource.write.operation")
+    return timed(lambda: hudi_py.write(str(path), pq.read_table(source), operation, options))
+
+
+def core_read(path: Path, op: str) -> float:
+    def act() -> object:
+        scan = hudi_py.open_table(str(path)).scan
+        if op == "all":
+            return sum(batch.num_rows for batch in scan().to_batches())
+        if op == "count":
+            return scan().count()
+        if op == "one":
+            return pc.sum(scan(columns=["l_quantity"]).to_table()["l_quantity"])
+        return pc.sum(scan(columns=["l_quantity"], filter="l_shipyear = 1995").to_table()["l_quantity"])
+
+    return timed(act)
+
+
+def hudi_rs_read(path: Path, op: str) -> float | None:
+    try:
+        from hudi import HudiTableBuilder
+    except ImportError:
+        return None
+
+    def act() -> object:
+        options = {}
+        builder = HudiTableBuilder.from_base_uri(str(path)).with_options(options).build()
+        filters = [("l_shipyear", "=", "1995")] if op == "partition" else []
+        batches = [pa.record_batch(batch) for batch in builder.read_snapshot(filters)]
+        if op in ("one", "partition"):
+            return [pc.sum(batch["l_quantity"]) for batch in batches]
+        return sum(batch.num_rows for batch in batches)
+
+    try:
+        return timed(act)
+    except Exception as error:  # another project's limits are a gap in the report, not a failure of this one
+        print(f"  hudi-rs {op}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
+        return None
+
+
+def median(action: Callable[[], float | None], runs: int) -> float | None:
+    found = [seconds for seconds in (action() for _ in range(runs)) if seconds is not None]
+    return statistics.median(found) if found else None
+
+
+def oracle_environment() -> tuple[str, str] | None:
+    """Python and bundle of the environment which `make oracle` sets up, or None."""
+    from tests.oracle.environment import locate
+
+    return locate()
+
+
+def run(scale: float, runs: int, work: Path) -> Figures:
+    source, update = prepare(work, scale)
+    oracle = oracle_environment()
+    workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py")}
+    if oracle is not None:
+        workers["Apache Hudi"] = SparkWorker(oracle[0], "hudi", oracle[1])
+    else:
+        print("  Apache Hudi's environment is not set up (make oracle): left out", file=sys.stderr)
+    figures: Figures = {}
+
+    def note(row: str, engine: str, seconds: float | None) -> None:
+        figures.setdefault(row, {})[engine] = seconds
+        print(f"  {row:<34}{engine:<18}{'-' if seconds is None else f'{seconds:8.2f} s'}", flush=True)
+
+    try:
+        for worker in workers.values():  # the first job of a JVM pays for its start
+            worker("write", work / f"warm-{id(worker)}", source=str(update), options=table_options("COPY_ON_WRITE", "bulk_insert"))
+            worker("all", work / f"warm-{id(worker)}")
+        for kind, short in (("COPY_ON_WRITE", "cow"), ("MERGE_ON_READ", "mor")):
+            for engine, worker in [*workers.items(), ("hudi-py (core)", None)]:
+                path = work / f"{short}-{'core' if worker is None else worker.form}"
+                for row, data, operation in (("bulk insert", source, "bulk_insert"), ("upsert of 5 %", update, "upsert")):
+                    if worker is None:
+                        seconds: float | None = core_write(path, data, kind, operation)
+                    else:
+                        seconds = worker("write", path, source=str(data), options=table_options(kind, operation))
+                    note(f"{row}, {short}", engine, seconds)
+        plain = work / "plain"
+        spark = workers["hudi-py (Spark)"]
+        form, spark.form = spark.form, "parquet"
+        note("bulk insert, cow", "Spark Parquet", spark("write", plain, source=str(source), options={}, mode="overwrite"))
+        spark.form = form
+        bases = {"mor, 5 % in logs": work / "mor-core", "cow": work / "cow-core"}
+        for name, path in bases.items():
+            for op in READS:
+                row = f"{op}, {name}"
+                for engine, worker in workers.items():
+                    note(row, engine, median(lambda w=worker: w(op, path), runs))  # type: ignore[misc]
+                note(row, "hudi-py (core)", median(lambda: core_read(path, op), runs))
+                note(row, "hudi-rs", median(lambda: hudi_rs_read(path, op), runs))
+        spark.form = "parquet"
+        for op in READS:
+            note(f"{op}, cow", "Spark Parquet", median(lambda: spark(op, plain), runs))
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return figures
+
+
+def report(figures: Figures) -> str:
+    """A table of seconds, and each engine's ratio to Apache Hudi (below 1: faster)."""
+    engines = list(dict.fromkeys(engine for row in figures.values() for engine in row))
+    lines = ["| operation | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
+    for row, cells in figures.items():
+        reference = cells.get("Apache Hudi")
+        shown = []
+        for engine in engines:
+            seconds = cells.get(engine)
+            if seconds is None:
+                shown.append("-")
+            elif reference and engine != "Apache Hudi":
+                shown.append(f"{seconds:.2f} ({seconds / reference:.2f}x)")
+            else:
+                shown.append(f"{seconds:.2f}")
+        lines.append(f"| {row} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--out", help="write the figures as JSON")
+    arguments = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="hudi-py-bench-"))
+    try:
+        figures = run(arguments.scale, arguments.runs, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print("\n" + report(figures))
+    if arguments.out:
+        Path(arguments.out).write_text(json.dumps({"scale": arguments.scale, "seconds": figures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
