@@ -1,0 +1,115 @@
+"""Who writes: the identity kept in an inflight file, and whether its process is provably gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+from functools import cache
+
+WRITER_KEY = "hudi_py.writer"
+"""Key of the identity within an inflight's `extraMetadata`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process, told apart from every other one that ever ran on its host."""
+
+    host: str
+    boot: str
+    """Boot id of the kernel and the process id namespace."""
+    pid: int
+    start: str
+    """Start time in clock ticks since boot."""
+
+    @property
+    def provably_dead(self) -> bool:
+        """True only when the process ran on this host, in this boot and namespace, and is there no more."""
+        here = _here()
+        if here is None or (self.host, self.boot) != here:
+            return False
+        return _start_time(self.pid) != self.start
+
+
+@dataclass(frozen=True, slots=True)
+class WriterIdentity:
+    """One write's random id, and the process whose death ends it when that is known."""
+
+    id: str
+    process: ProcessIdentity | None = None
+
+    @property
+    def provably_dead(self) -> bool:
+        return self.process is not None and self.process.provably_dead
+
+    def __str__(self) -> str:
+        if self.process is None:
+            return f"writer {self.id}"
+        return f"writer {self.id} (process {self.process.pid} on {self.process.host})"
+
+    def to_json(self) -> str:
+        content: dict[str, object] = {"id": self.id}
+        if self.process is not None:
+            process = self.process
+            content |= {"host": process.host, "boot": process.boot, "pid": process.pid, "start": process.start}
+        return json.dumps(content, sort_keys=True)
+
+
+def parse_writer(text: str | bytes) -> WriterIdentity | None:
+    """The identity in `text`, or None when it holds none."""
+    try:
+        content = json.loads(text)
+    except ValueError:  # includes undecodable bytes
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("id"), str):
+        return None
+    host, boot, pid, start = (content.get(key) for key in ("host", "boot", "pid", "start"))
+    if isinstance(host, str) and isinstance(boot, str) and isinstance(pid, int) and isinstance(start, str):
+        return WriterIdentity(content["id"], ProcessIdentity(host, boot, pid, start))
+    return WriterIdentity(content["id"])
+
+
+def new_writer_id() -> str:
+    return uuid.uuid4().hex
+
+
+def process_identity(pid: int | None = None) -> ProcessIdentity | None:
+    """Identity of the process `pid` (default: this one); None when the platform does not tell, or it is gone."""
+    pid = os.getpid() if pid is None else pid
+    here = _here()
+    start = _start_time(pid)
+    return ProcessIdentity(*here, pid, start) if here is not None and start is not None else None
+
+
+@cache
+def _boot() -> str | None:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:  # no such pseudo file: not Linux
+        return None
+
+
+def _here() -> tuple[str, str] | None:
+    boot = _boot()
+    if boot is None:
+        return None
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:  # containers may forbid it; two of them on one kernel must not judge each other then
+        return None
+    return socket.gethostname(), f"{boot}/{namespace}"
+
+
+def _start_time(pid: int) -> str | None:
+    """Start time of a living process; None when there is none (a zombie, dead but not yet reaped, counts as none)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # the second field is the command in parentheses and may itself hold spaces and parentheses
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[0] in ("Z", "X") else fields[19]
