@@ -1,0 +1,11 @@
+"""Bytes at a path: local folders, memory and object stores behind one protocol."""
+
+from __future__ import annotations
+
+from hudi_py.storage.base import FileInfo, Storage
+from hudi_py.storage.local import LocalStorage
+from hudi_py.storage.memory import MemoryStorage
+from hudi_py.storage.objects import ObjectStorage
+from hudi_py.storage.open import open_storage
+
+__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "ObjectStorage", "Storage", "open_storage"]

@@ -1,0 +1,146 @@
+"""What every storage can do, and the paths it takes.
+
+A path is relative to the storage's root, `/`-separated, without a leading slash; `""` is the root itself.
+Two kinds of files are never seen through a storage: `.<name>.crc` siblings, which Hadoop's local file system writes
+beside a file and trusts over it, and the temporary files of a `put` that has not finished.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from hudi_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
+TEMPORARY_PREFIX = ".hudi_py-"
+TEMPORARY_SUFFIX = ".tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file or folder as a storage lists it."""
+
+    path: str
+    """Relative to the storage's root."""
+    size: int
+    """Bytes; 0 for a folder."""
+    modified_ms: int
+    """Milliseconds since the epoch; 0 for a folder where the storage has no folders."""
+    is_dir: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Storage(Protocol):
+    """Bytes at paths below one root. Safe to use from several threads; pickles without credentials."""
+
+    @property
+    def uri(self) -> str:
+        """The absolute root, without credentials."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the root is a folder of this machine's file system."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        ...
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`, fewer where the file ends before. Raises FileNotFoundError."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file, open for reading and seeking. Raises FileNotFoundError."""
+        ...
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream that creates or truncates the file; parents are made; complete once closed."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes the file whole: a reader sees the old content or the new one, never a part."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Creates the file whole unless it exists. True when this call created it."""
+        ...
+
+    def list(self, path: str = "") -> list[FileInfo]:
+        """Direct children sorted by path; empty when there is no such folder."""
+        ...
+
+    def walk(self, path: str = "") -> Iterator[FileInfo]:
+        """Every file below a folder, at any depth, in no particular order."""
+        ...
+
+    def stat(self, path: str) -> FileInfo | None:
+        """The file or folder, None when absent."""
+        ...
+
+    def delete(self, path: str) -> bool:
+        """Deletes a file; False when there is none."""
+        ...
+
+    def delete_tree(self, path: str) -> None:
+        """Deletes a folder and what is below it; a missing one is fine."""
+        ...
+
+    def rename(self, src: str, dst: str) -> None:
+        """Moves a file, never over another. Raises FileNotFoundError, FileExistsError."""
+        ...
+
+    def touch(self, path: str) -> None:
+        """Creates an empty file, or makes now the modification time of an existing one."""
+        ...
+
+
+def clean_path(path: str) -> str:
+    """The path without empty parts.
+
+    Raises:
+        ConfigError: the path is absolute or has a part `.` or `..`, so might lead out of the table's folder.
+    """
+    if path == "":
+        return path
+    parts = [part for part in path.split("/") if part]
+    if path.startswith("/") or ".." in parts or "." in parts or "\0" in path:
+        raise ConfigError(
+            f"Cannot use the path {path!r} in a table; expected a path relative to the table's folder, "
+            "without '.' and '..' parts"
+        )
+    return "/".join(parts)
+
+
+def is_hidden_by_storage(name: str) -> bool:
+    """Whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
+    if name.startswith(".") and name.endswith(".crc"):
+        return True
+    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+
+
+def crc_sibling(path: str) -> str:
+    """Path of the checksum file which Hadoop's local file system keeps for a path."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"
+
+
+def missing(uri: str, path: str) -> FileNotFoundError:
+    """The error for a file that is not there."""
+    return FileNotFoundError(errno.ENOENT, "No such file", f"{uri}/{path}")
+
+
+def exists(uri: str, path: str) -> FileExistsError:
+    """The error for a target that is there already."""
+    return FileExistsError(errno.EEXIST, "File exists", f"{uri}/{path}")

@@ -1,0 +1,273 @@
+"""Tables on this machine's file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat as status_bits
+import uuid
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from hudi_py.storage.base import (
+    TEMPORARY_PREFIX,
+    TEMPORARY_SUFFIX,
+    FileInfo,
+    clean_path,
+    crc_sibling,
+    exists,
+    is_hidden_by_storage,
+    missing,
+)
+
+# What file systems without hard links answer
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
+)
+_CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+_NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class LocalStorage:
+    """A folder of this machine. A changed or deleted file loses its `.crc` sibling, or Hadoop would refuse the file."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self.root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStorage) and other.root == self.root
+
+    def __hash__(self) -> int:
+        return hash((LocalStorage, self.root))
+
+    def __reduce__(self) -> tuple[type[LocalStorage], tuple[str]]:
+        return LocalStorage, (self.root,)
+
+    @property
+    def uri(self) -> str:
+        return "file://" + self.root
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def _full(self, path: str) -> str:
+        path = clean_path(path)
+        return f"{self.root.rstrip('/')}/{path}" if path else self.root
+
+    def read(self, path: str) -> bytes:
+        try:
+            with open(self._full(path), "rb", buffering=0) as file:
+                return file.read()
+        except _NOT_A_FILE:
+            raise missing(self.uri, path) from None
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        try:
+            with open(self._full(path), "rb", buffering=0) as file:
+                # One pread may return less than asked for without being at the end
+                pieces: list[bytes] = []
+                while length > 0 and (piece := os.pread(file.fileno(), length, offset)):
+                    pieces.append(piece)
+                    offset += len(piece)
+                    length -= len(piece)
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        except _NOT_A_FILE:
+            raise missing(self.uri, path) from None
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        full = self._full(path)
+        if not os.path.isfile(full):
+            raise missing(self.uri, path)
+        return pa.OSFile(full, "rb")
+
+    def open_output(self, path: str) -> BinaryIO:
+        full = self._full(path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        _drop_crc(full)
+        return open(full, "wb")
+
+    def put(self, path: str, data: bytes) -> None:
+        full = self._full(path)
+        temporary = self._write_temporary(full, data)
+        try:
+            _drop_crc(full)
+            os.replace(temporary, full)
+        except BaseException:
+            _unlink(temporary)
+            raise
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        full = self._full(path)
+        if not data:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return self._create_exclusively(full, data)
+        if os.path.lexists(full):
+            return False
+        temporary = self._write_temporary(full, data)
+        try:
+            os.link(temporary, full)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return self._create_exclusively(full, data)
+        finally:
+            _unlink(temporary)
+        _drop_crc(full)
+        return True
+
+    def list(self, path: str = "") -> list[FileInfo]:
+        full = self._full(path)
+        prefix = f"{clean_path(path)}/" if path else ""
+        found: list[FileInfo] = []
+        try:
+            with os.scandir(full) as entries:
+                for entry in entries:
+                    if is_hidden_by_storage(entry.name):
+                        continue
+                    try:
+                        is_dir = entry.is_dir()
+                        status = entry.stat()
+                    except OSError:  # deleted since it was listed, or a dangling link
+                        continue
+                    size = 0 if is_dir else status.st_size
+                    found.append(FileInfo(prefix + entry.name, size, status.st_mtime_ns // 1_000_000, is_dir))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found.sort(key=lambda info: info.path)
+        return found
+
+    def walk(self, path: str = "") -> Iterator[FileInfo]:
+        folders = [clean_path(path)]
+        while folders:
+            for info in self.list(folders.pop()):
+                if info.is_dir:
+                    folders.append(info.path)
+                else:
+                    yield info
+
+    def stat(self, path: str) -> FileInfo | None:
+        try:
+            status = os.stat(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        is_dir = status_bits.S_ISDIR(status.st_mode)
+        return FileInfo(clean_path(path), 0 if is_dir else status.st_size, status.st_mtime_ns // 1_000_000, is_dir)
+
+    def delete(self, path: str) -> bool:
+        full = self._full(path)
+        _drop_crc(full)
+        try:
+            os.unlink(full)
+        except _NOT_A_FILE:
+            return False
+        return True
+
+    def delete_tree(self, path: str) -> None:
+        full = self._full(path)
+        if os.path.isdir(full) and not os.path.islink(full):
+            _remove_tree(full)
+        else:
+            self.delete(path)
+
+    def rename(self, src: str, dst: str) -> None:
+        source, target = self._full(src), self._full(dst)
+        if not os.path.lexists(source):
+            raise missing(self.uri, src)
+        if os.path.lexists(target):
+            raise exists(self.uri, dst)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        _drop_crc(source)
+        _drop_crc(target)
+        if os.path.isdir(source):
+            os.rename(source, target)
+            return
+        try:
+            # A hard link fails where a rename would overwrite
+            os.link(source, target)
+        except FileExistsError:
+            raise exists(self.uri, dst) from None
+        except FileNotFoundError:
+            raise missing(self.uri, src) from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            try:
+                os.rename(source, target)
+            except FileNotFoundError:
+                raise missing(self.uri, src) from None
+        else:
+            _unlink(source)
+
+    def touch(self, path: str) -> None:
+        full = self._full(path)
+        try:
+            os.utime(full)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            _drop_crc(full)
+            with open(full, "ab"):
+                os.utime(full)
+
+    def _write_temporary(self, full: str, data: bytes) -> str:
+        folder = os.path.dirname(full)
+        temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+        try:
+            descriptor = os.open(temporary, _CREATE, 0o666)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            descriptor = os.open(temporary, _CREATE, 0o666)
+        try:
+            _write_all(descriptor, data)
+        except BaseException:
+            _unlink(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        return temporary
+
+    def _create_exclusively(self, full: str, data: bytes) -> bool:
+        try:
+            descriptor = os.open(full, _CREATE, 0o666)
+        except FileExistsError:
+            return False
+        try:
+            _write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        _drop_crc(full)
+        return True
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _unlink(full: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(full)
+
+
+def _drop_crc(full: str) -> None:
+    with contextlib.suppress(*_NOT_A_FILE):
+        os.unlink(crc_sibling(full))
+
+
+def _remove_tree(full: str) -> None:
+    while os.path.isdir(full):
+        # Gone files are another process deleting the same tree: start over with what is left
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(full)

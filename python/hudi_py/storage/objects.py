@@ -1,0 +1,239 @@
+"""Tables on S3, Google Cloud Storage and Azure, through obstore (extras `s3`, `gcs`, `azure`).
+
+Object stores have no rename and no folders: a file is complete or absent, and appears when its upload ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
+
+SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
+_READ_AHEAD = 1 << 20
+
+
+class _Download(io.RawIOBase):
+    """Range reads as a seekable stream."""
+
+    def __init__(self, storage: ObjectStorage, path: str, size: int) -> None:
+        self._storage = storage
+        self._path = path
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, origin + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), self._size - self._position)
+        if length <= 0:
+            return 0
+        data = self._storage.read_range(self._path, self._position, length)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class _Upload(io.BytesIO):
+    """Uploads when closed; an error inside its `with` block uploads nothing."""
+
+    def __init__(self, storage: ObjectStorage, path: str) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._failed = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._failed = kind is not None
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed and not self._failed:
+            self._storage.put(self._path, self.getvalue())
+        super().close()
+
+
+class ObjectStorage:
+    """A prefix of a bucket or container.
+
+    `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`...); what is
+    missing comes from the environment. They are kept out of `uri`, messages and pickles: an unpickled storage has the
+    environment alone, so pass options again where they are needed.
+
+    Raises:
+        ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
+    """
+
+    __slots__ = ("_exceptions", "_obstore", "_store", "_uri")
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, store: Any = None) -> None:
+        parts = urlsplit(uri.replace("?", "%3F").replace("#", "%23"))
+        if parts.password is not None or "?" in uri:
+            shown = f"{parts.scheme}://{parts.hostname or ''}"
+            raise ConfigError(
+                f"Cannot open {shown}: the URI holds a password or a query; expected <scheme>://<bucket>/<path>, "
+                "pass credentials as storage_options"
+            )
+        self._uri = uri.rstrip("/")
+        try:
+            # Any-typed: obstore is optional, and none of its types leave this module
+            self._obstore: Any = importlib.import_module("obstore")
+            self._exceptions: Any = importlib.import_module("obstore.exceptions")
+            stores: Any = importlib.import_module("obstore.store")
+        except ImportError:
+            raise ConfigError(
+                f"Cannot open {self._uri}: {parts.scheme}:// is read through the package obstore, which is missing; "
+                "install it with `pip install 'hudi-py[s3]'` (or gcs, azure)"
+            ) from None
+        if store is None:
+            # Hudi's paths are not percent-decoded, URLs are
+            url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
+            try:
+                store = stores.from_url(url, config=dict(storage_options or {}))
+            except (self._exceptions.BaseError, ValueError, TypeError):
+                keys = ", ".join(sorted(storage_options or {})) or "none"
+                # Chained messages might show option values
+                raise ConfigError(
+                    f"Cannot open {self._uri}: obstore refused the URI or one of the storage options (given: {keys}); "
+                    "see obstore's documentation for the keys of this kind of store"
+                ) from None
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._uri!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectStorage) and other._uri == self._uri
+
+    def __hash__(self) -> int:
+        return hash((ObjectStorage, self._uri))
+
+    def __reduce__(self) -> tuple[type[ObjectStorage], tuple[str]]:
+        return ObjectStorage, (self._uri,)
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def read(self, path: str) -> bytes:
+        try:
+            return bytes(self._obstore.get(self._store, clean_path(path)).bytes())
+        except FileNotFoundError:
+            raise missing(self.uri, path) from None
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        path = clean_path(path)
+        if length > 0:
+            try:
+                return bytes(self._obstore.get_range(self._store, path, start=offset, length=length))
+            except FileNotFoundError:
+                raise missing(self.uri, path) from None
+            except self._exceptions.BaseError:
+                info = self._head(path)
+                if info is not None and offset < info.size:
+                    raise
+        if self._head(path) is None:
+            raise missing(self.uri, path)
+        return b""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        path = clean_path(path)
+        info = self._head(path)
+        if info is None:
+            raise missing(self.uri, path)
+        return pa.PythonFile(io.BufferedReader(_Download(self, path, info.size), _READ_AHEAD), mode="r")
+
+    def open_output(self, path: str) -> io.BytesIO:
+        return _Upload(self, clean_path(path))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._obstore.put(self._store, clean_path(path), data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        try:
+            self._obstore.put(self._store, clean_path(path), data, mode="create")
+        except self._exceptions.AlreadyExistsError:
+            return False
+        return True
+
+    def list(self, path: str = "") -> list[FileInfo]:
+        found = self._obstore.list_with_delimiter(self._store, clean_path(path) or None)
+        result = [_info(entry) for entry in found["objects"]]
+        result += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
+        return sorted((info for info in result if not is_hidden_by_storage(info.name)), key=lambda info: info.path)
+
+    def walk(self, path: str = "") -> Iterator[FileInfo]:
+        for page in self._obstore.list(self._store, clean_path(path) or None):
+            for entry in page:
+                info = _info(entry)
+                if not is_hidden_by_storage(info.name):
+                    yield info
+
+    def stat(self, path: str) -> FileInfo | None:
+        path = clean_path(path)
+        info = self._head(path) if path else None
+        if info is None and self.list(path):
+            return FileInfo(path, 0, 0, True)
+        return info
+
+    def delete(self, path: str) -> bool:
+        path = clean_path(path)
+        if self._head(path) is None:
+            return False
+        try:
+            self._obstore.delete(self._store, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete_tree(self, path: str) -> None:
+        for page in self._obstore.list(self._store, clean_path(path) or None):
+            self._obstore.delete(self._store, [entry["path"] for entry in page])
+        self.delete(path)
+
+    def rename(self, src: str, dst: str) -> None:
+        """Always raises UnsupportedTableError: object stores cannot move a file in one step."""
+        raise UnsupportedTableError(
+            f"Cannot rename {src!r} in {self.uri}: object stores have no atomic rename, and writing to object stores "
+            "is not supported in this release; write to a local path, object stores can be read"
+        )
+
+    def touch(self, path: str) -> None:
+        if not self.put_if_absent(path, b""):
+            self.put(path, self.read(path))
+
+    def _head(self, path: str) -> FileInfo | None:
+        try:
+            return _info(self._obstore.head(self._store, path))
+        except FileNotFoundError:
+            return None
+
+
+def _info(entry: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(str(entry["path"]), int(entry["size"]), int(entry["last_modified"].timestamp() * 1000))

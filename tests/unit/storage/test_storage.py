@@ -1,0 +1,328 @@
+"""One behaviour for every storage."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import pytest
+
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.storage import FileInfo, LocalStorage, MemoryStorage, ObjectStorage, Storage, open_storage
+
+_NAMES = itertools.count()
+
+
+class StorageBehaviour:
+    """What all storages do alike; a subclass gives the fixture `storage`, rooted at an empty folder."""
+
+    renames = True
+
+    def test_put_then_read(self, storage: Storage) -> None:
+        storage.put("a/b c/d%2Fe=ü.bin", b"hello")
+        assert storage.read("a/b c/d%2Fe=ü.bin") == b"hello"
+        storage.put("a/b c/d%2Fe=ü.bin", b"other")
+        assert storage.read("a/b c/d%2Fe=ü.bin") == b"other"
+
+    def test_missing_file(self, storage: Storage) -> None:
+        for action in (
+            lambda: storage.read("no/such"),
+            lambda: storage.read_range("no/such", 0, 1),
+            lambda: storage.open_input("no/such"),
+        ):
+            with pytest.raises(FileNotFoundError, match="no/such"):
+                action()
+        assert storage.stat("no/such") is None
+        assert storage.list("no") == []
+        assert list(storage.walk("no")) == []
+        assert storage.delete("no/such") is False
+        storage.delete_tree("no")
+
+    def test_read_range(self, storage: Storage) -> None:
+        storage.put("f", b"0123456789")
+        assert storage.read_range("f", 2, 3) == b"234"
+        assert storage.read_range("f", 8, 100) == b"89"
+        assert storage.read_range("f", 10, 5) == b""
+        assert storage.read_range("f", 50, 5) == b""
+        assert storage.read_range("f", 3, 0) == b""
+
+    def test_open_input_seeks(self, storage: Storage) -> None:
+        storage.put("f", b"0123456789" * 1000)
+        with storage.open_input("f") as file:
+            assert file.size() == 10_000
+            file.seek(9_998)
+            assert file.read(10) == b"89"
+            file.seek(1)
+            assert file.read(3) == b"123"
+
+    def test_open_output(self, storage: Storage) -> None:
+        storage.put("x/f", b"a long old content")
+        with storage.open_output("x/f") as file:
+            file.write(b"new ")
+            file.write(b"bytes")
+        assert storage.read("x/f") == b"new bytes"
+        with storage.open_output("made/on/the/way") as file:
+            file.write(b"1")
+        assert storage.read("made/on/the/way") == b"1"
+
+    @pytest.mark.parametrize("data", [b"", b"mine"])
+    def test_put_if_absent(self, storage: Storage, data: bytes) -> None:
+        assert storage.put_if_absent("t/1.commit", data) is True
+        assert storage.put_if_absent("t/1.commit", b"theirs") is False
+        assert storage.read("t/1.commit") == data
+        assert [info.name for info in storage.list("t")] == ["1.commit"]
+
+    @pytest.mark.parametrize("empty", [True, False])
+    def test_put_if_absent_has_one_winner(self, storage: Storage, empty: bool) -> None:
+        contents = [b"" if empty else bytes([65 + i]) * 1000 for i in range(8)]
+        barrier = threading.Barrier(len(contents))
+        won: list[bytes] = []
+
+        def run(content: bytes) -> None:
+            barrier.wait()
+            if storage.put_if_absent("race", content):
+                won.append(content)
+
+        threads = [threading.Thread(target=run, args=(content,)) for content in contents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert storage.read("race") == won[0]
+
+    def test_list(self, storage: Storage) -> None:
+        storage.put("p/b.parquet", b"12")
+        storage.put("p/.hidden", b"1")
+        storage.put("p/sub/c", b"1")
+        storage.put("pq", b"1")
+        assert [(info.path, info.size, info.is_dir) for info in storage.list("p")] == [
+            ("p/.hidden", 1, False),
+            ("p/b.parquet", 2, False),
+            ("p/sub", 0, True),
+        ]
+        assert [(info.name, info.is_dir) for info in storage.list()] == [("p", True), ("pq", False)]
+        assert storage.list("pq") == []
+
+    def test_walk(self, storage: Storage) -> None:
+        for path in ("1", "a/2", "a/b/3", "ab/4"):
+            storage.put(path, b"x")
+        assert sorted(info.path for info in storage.walk()) == ["1", "a/2", "a/b/3", "ab/4"]
+        assert sorted(info.path for info in storage.walk("a")) == ["a/2", "a/b/3"]
+
+    def test_stat(self, storage: Storage) -> None:
+        storage.put("d/f", b"123")
+        info = storage.stat("d/f")
+        assert info is not None
+        assert (info.path, info.size, info.is_dir) == ("d/f", 3, False)
+        assert info.modified_ms > 1_600_000_000_000
+        folder = storage.stat("d")
+        assert folder is not None
+        assert folder.is_dir
+
+    def test_checksum_siblings_and_temporaries_are_not_listed(self, storage: Storage) -> None:
+        for name in ("f", ".f.crc", ".hudi_py-0123.tmp", ".f.log.1"):
+            with storage.open_output(f"d/{name}") as file:
+                file.write(b"x")
+        assert [info.name for info in storage.list("d")] == [".f.log.1", "f"]
+        assert sorted(info.name for info in storage.walk()) == [".f.log.1", "f"]
+
+    def test_delete(self, storage: Storage) -> None:
+        storage.put("d/f", b"1")
+        assert storage.delete("d/f") is True
+        assert storage.delete("d/f") is False
+        assert storage.stat("d/f") is None
+
+    def test_delete_tree(self, storage: Storage) -> None:
+        for path in ("d/1", "d/e/2", "dd/3"):
+            storage.put(path, b"x")
+        storage.delete_tree("d")
+        assert sorted(info.path for info in storage.walk()) == ["dd/3"]
+
+    def test_rename(self, storage: Storage) -> None:
+        storage.put("a", b"1")
+        storage.put("b", b"2")
+        if not self.renames:
+            with pytest.raises(UnsupportedTableError, match="writing to object stores is not supported"):
+                storage.rename("a", "c")
+            return
+        with pytest.raises(FileExistsError):
+            storage.rename("a", "b")
+        with pytest.raises(FileNotFoundError):
+            storage.rename("no", "c")
+        storage.rename("a", "new/c")
+        assert storage.read("new/c") == b"1"
+        assert storage.stat("a") is None
+        assert storage.read("b") == b"2"
+        storage.rename("new", "moved")
+        assert storage.read("moved/c") == b"1"
+
+    def test_touch(self, storage: Storage) -> None:
+        storage.touch("h/beat")
+        assert storage.read("h/beat") == b""
+        storage.put("h/full", b"1")
+        storage.touch("h/full")
+        assert storage.read("h/full") == b"1"
+
+    @pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "a/./b", "a\0b"])
+    def test_paths_stay_below_the_root(self, storage: Storage, path: str) -> None:
+        for action in (
+            lambda: storage.read(path),
+            lambda: storage.put(path, b""),
+            lambda: storage.put_if_absent(path, b""),
+            lambda: storage.delete(path),
+            lambda: storage.delete_tree(path),
+            lambda: storage.open_output(path),
+            lambda: storage.list(path),
+            lambda: storage.touch(path),
+        ):
+            with pytest.raises(ConfigError, match="relative to the table's folder"):
+                action()
+
+
+class TestLocalStorage(StorageBehaviour):
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return LocalStorage(str(tmp_path / "t"))
+
+    @pytest.mark.parametrize("change", ["put", "open_output", "delete", "rename_from", "rename_to"])
+    def test_stale_checksums_go(self, tmp_path: Path, change: str) -> None:
+        storage = LocalStorage(str(tmp_path))
+        for name in ("f", ".f.crc", ".g.crc"):
+            (tmp_path / name).write_bytes(b"1")
+        if change == "put":
+            storage.put("f", b"2")
+        elif change == "open_output":
+            storage.open_output("f").close()
+        elif change == "delete":
+            storage.delete("f")
+        else:
+            storage.rename("f", "g")
+        gone = {"rename_to": ".g.crc"}.get(change, ".f.crc")
+        assert not (tmp_path / gone).exists()
+
+    def test_new_file_does_not_meet_an_old_checksum(self, tmp_path: Path) -> None:
+        for name, data in (("a", b""), ("b", b"content")):
+            (tmp_path / f".{name}.crc").write_bytes(b"1")
+            assert LocalStorage(str(tmp_path)).put_if_absent(name, data)
+            assert not (tmp_path / f".{name}.crc").exists()
+
+    def test_put_leaves_nothing_behind(self, tmp_path: Path) -> None:
+        storage = LocalStorage(str(tmp_path))
+        storage.put("a", b"1")
+        storage.put_if_absent("a", b"2")
+        storage.put_if_absent("b", b"2")
+        assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+    def test_file_systems_without_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+        storage = LocalStorage(str(tmp_path))
+        assert storage.put_if_absent("a", b"1") is True
+        assert storage.put_if_absent("a", b"2") is False
+        storage.rename("a", "b")
+        assert sorted(os.listdir(tmp_path)) == ["b"]
+        assert storage.read("b") == b"1"
+
+    def test_modification_time(self, tmp_path: Path) -> None:
+        storage = LocalStorage(str(tmp_path))
+        storage.put("a", b"1")
+        os.utime(tmp_path / "a", ns=(0, 1_700_000_000_123_999_999))
+        assert storage.list() == [FileInfo("a", 1, 1_700_000_000_123)]
+        storage.touch("a")
+        assert storage.list()[0].modified_ms > 1_700_000_000_123
+
+    def test_dangling_link_is_skipped(self, tmp_path: Path) -> None:
+        (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+        assert LocalStorage(str(tmp_path)).list() == []
+
+    def test_pickles(self, tmp_path: Path) -> None:
+        storage = LocalStorage(str(tmp_path))
+        assert pickle.loads(pickle.dumps(storage)) == storage
+        assert storage.is_local
+        assert storage.uri == f"file://{tmp_path}"
+
+
+class TestMemoryStorage(StorageBehaviour):
+    @pytest.fixture
+    def storage(self) -> Storage:
+        return MemoryStorage(f"behaviour-{next(_NAMES)}")
+
+    def test_shared_by_name(self) -> None:
+        one = open_storage("memory://shared-by-name")
+        two = open_storage("memory://shared-by-name/sub/folder/")
+        one.put("sub/folder/f", b"1")
+        assert two.read("f") == b"1"
+        assert two.list() == [FileInfo("f", 1, one.list("sub/folder")[0].modified_ms)]
+        assert pickle.loads(pickle.dumps(two)).read("f") == b"1"
+        assert two.uri == "memory://shared-by-name/sub/folder"
+
+    def test_set_modified(self) -> None:
+        storage = MemoryStorage(f"behaviour-{next(_NAMES)}")
+        storage.put("f", b"1")
+        storage.set_modified("f", 5)
+        assert storage.list() == [FileInfo("f", 1, 5)]
+
+
+class TestObjectStorage(StorageBehaviour):
+    renames = False
+
+    @pytest.fixture
+    def storage(self) -> Storage:
+        pytest.importorskip("obstore")
+        from obstore.store import MemoryStore
+
+        return ObjectStorage("s3://bucket/t", store=MemoryStore())
+
+    def test_failed_output_uploads_nothing(self, storage: Storage) -> None:
+        with pytest.raises(RuntimeError), storage.open_output("f") as file:  # noqa: PT012
+            file.write(b"half")
+            raise RuntimeError
+        assert storage.stat("f") is None
+
+    def test_credentials_stay_out_of_sight(self) -> None:
+        pytest.importorskip("obstore")
+        options = {"aws_access_key_id": "AKIDSEEN", "aws_secret_access_key": "hushhush", "region": "us-east-1"}
+        storage = open_storage("s3://bucket/path", options)
+        for text in (repr(storage), storage.uri, str(pickle.dumps(storage))):
+            assert "hushhush" not in text
+            assert "AKIDSEEN" not in text
+        with pytest.raises(ConfigError) as caught:
+            open_storage("s3://bucket/path", {"no_such_key": "hushhush"})
+        assert "no_such_key" in str(caught.value)
+        assert "hushhush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["s3://user:hushhush@bucket/t", "az://account/container?sig=hushhush"])
+def test_credentials_in_a_uri_are_refused(uri: str) -> None:
+    with pytest.raises(ConfigError, match="storage_options") as caught:
+        open_storage(uri)
+    assert "hushhush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("/a/b%20c", "/a/b%20c"),
+        ("file:/a/b", "/a/b"),
+        ("file:///a/b/", "/a/b"),
+        ("file://localhost/a", "/a"),
+        ("a:1/b", os.path.abspath("a:1/b")),
+        ("rel/x", os.path.abspath("rel/x")),
+    ],
+)
+def test_local_uris(uri: str, root: str) -> None:
+    storage = open_storage(uri)
+    assert isinstance(storage, LocalStorage)
+    assert storage.root == root
+
+
+@pytest.mark.parametrize("uri", ["", "ftp://host/t", "hdfs://nn/t"])
+def test_other_uris_are_refused(uri: str) -> None:
+    with pytest.raises(ConfigError):
+        open_storage(uri)
