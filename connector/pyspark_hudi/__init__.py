@@ -1,0 +1,1 @@
+"""Apache Hudi tables for PySpark, without a JAR."""

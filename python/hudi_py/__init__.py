@@ -1,0 +1,1 @@
+"""Apache Hudi tables for Python: Arrow in, Arrow out, no JVM."""
