@@ -1,0 +1,60 @@
+"""Partition paths: the directory a row belongs to (`KeyGenUtils.getRecordPartitionPath`, `PartitionPathEncodeUtils`,
+Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConfigError
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for a null or empty value (table versions 5 and later)."""
+
+_ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+def escape(value: str) -> str:
+    """Percent-encodes the characters Hive does, with upper-case digits; all others, non-ASCII included, stay."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
+
+
+def partition_segment(texts: pa.StringArray, field: str, *, hive_style: bool, url_encoded: bool) -> pa.StringArray:
+    """The path segment of one partition field: one per row, never null.
+
+    Args:
+        texts: the field's values as text, null where the value is.
+
+    Raises:
+        ConfigError: a value cannot be part of a path as it is.
+    """
+    encoded = texts.dictionary_encode()
+    prefix = f"{field}=" if hive_style else ""
+    # a Python loop over the distinct values, few against the rows
+    segments = [prefix + _segment(value, field, url_encoded) for value in encoded.dictionary.to_pylist()]
+    missing = len(segments)
+    dictionary = pa.array([*segments, prefix + DEFAULT_PARTITION], pa.string())
+    return dictionary.take(encoded.indices.fill_null(missing))
+
+
+def join_segments(segments: Sequence[pa.StringArray]) -> pa.StringArray:
+    """The path of each row from its segments, first field first."""
+    return segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
+
+
+def _segment(value: str, field: str, url_encoded: bool) -> str:
+    if not value:
+        return DEFAULT_PARTITION
+    text = escape(value) if url_encoded else value
+    if "\x00" in text or any(not part or part.startswith(".") for part in text.split("/")):
+        hint = (
+            "" if url_encoded else "; create the table with hoodie.datasource.write.partitionpath.urlencode=true, or"
+        )
+        raise ConfigError(
+            f"Partition value {value!r} of column '{field}' cannot be a directory: path parts must not be empty and must "
+            f"not begin with a dot{hint} change the value"
+        )
+    return text

@@ -1,0 +1,267 @@
+"""Record keys and partition paths against those that Apache Hudi 1.2.0 wrote for the same values."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.model.properties import TableConfig
+from hudi_py.write.keygen import KeyGenerator, KeyGeneratorType, infer_keygen_type, key_generator, parse_keygen
+from hudi_py.write.keygen.partition import escape
+from hudi_py.write.keygen.render import java_double, java_float, render
+
+UTC = timezone.utc
+
+# values and the record keys of Apache Hudi 1.2.0 (upsert, SimpleKeyGenerator; the same text names the partition)
+WRITTEN_BY_APACHE_HUDI = [
+    (pa.array([1, -5, 127], pa.int8()), ["1", "-5", "127"]),
+    (pa.array([300, -300, 0], pa.int16()), ["300", "-300", "0"]),
+    (pa.array([1, -2, 2147483647], pa.int32()), ["1", "-2", "2147483647"]),
+    (pa.array([1, -9007199254740993, 0], pa.int64()), ["1", "-9007199254740993", "0"]),
+    (pa.array([1.5, 0.1, 1e10], pa.float32()), ["1.5", "0.1", "1.0E10"]),
+    (pa.array([1.0, 1e-5, 1.2345678901234567e21]), ["1.0", "1.0E-5", "1.2345678901234568E21"]),
+    (pa.array([True, False]), ["true", "false"]),
+    (pa.array(["a b", "é/x:y,z", "q=1%{}"]), ["a b", "é/x:y,z", "q=1%{}"]),
+    (
+        pa.array([Decimal("1.50"), Decimal("-0.01"), Decimal("12345678.90")], pa.decimal128(10, 2)),
+        ["1.50", "-0.01", "12345678.90"],
+    ),
+    (
+        pa.array(
+            [Decimal("1.5"), Decimal("0.0000000001"), Decimal("1234567890123456789012345678.9")], pa.decimal128(38, 10)
+        ),
+        ["1.5000000000", "1E-10", "1234567890123456789012345678.9000000000"],
+    ),
+    (pa.array([Decimal(100), Decimal(0), Decimal(-7)], pa.decimal128(18, 0)), ["100", "0", "-7"]),
+    (
+        pa.array([date(2024, 1, 2), date(1969, 12, 31), date(1999, 1, 1)], pa.date32()),
+        ["2024-01-02", "1969-12-31", "1999-01-01"],
+    ),
+    (
+        pa.array(
+            [datetime(2024, 1, 2, 3, 4, 5, 678901, UTC), datetime(1969, 12, 31, 23, 59, 59, 500000, UTC)],
+            pa.timestamp("us", tz="UTC"),
+        ),
+        ["1704164645678901", "-500000"],
+    ),
+    (
+        pa.array([datetime(2024, 1, 2, 3, 4, 5, 678901), datetime(2024, 1, 1)], pa.timestamp("us")),
+        ["1704164645678901", "1704067200000000"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "written"), WRITTEN_BY_APACHE_HUDI, ids=lambda v: str(getattr(v, "type", "")))
+def test_simple_keys_are_those_of_apache_hudi(values: pa.Array, written: list[str]) -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("k",), ("p",), hive_style=True)
+    batch = pa.record_batch({"k": values, "p": values})
+    assert generator.record_keys(batch).to_pylist() == written
+    if "é/x:y,z" not in written:
+        assert generator.partition_paths(batch).to_pylist() == [f"p={text}" for text in written]
+
+
+def test_milliseconds_number_the_keys_of_columns_stored_so() -> None:
+    values = pa.array([1_704_164_645_678_901, -1, None], pa.timestamp("us", tz="UTC"))
+    assert render(values, "t", millis=True).to_pylist() == ["1704164645678", "-1", None]
+
+
+COMPLEX = pa.record_batch(
+    {
+        "i": pa.array([1, None, 3]),
+        "s": pa.array(["x", "", "a:b,c"]),
+        "f": pa.array([1.5, 0.1, None]),
+        "d": pa.array([date(2024, 1, 2), date(1969, 12, 31), date(1999, 1, 1)], pa.date32()),
+        "t": pa.array(
+            [
+                datetime(2024, 1, 2, 3, 4, 5, 678901, UTC),
+                datetime(1975, 12, 31, 23, 59, 59, 500000, UTC),
+                datetime(2024, 1, 1, tzinfo=UTC),
+            ],
+            pa.timestamp("us", tz="UTC"),
+        ),
+        "b": pa.array([True, None, False]),
+    }
+)
+
+
+def test_complex_keys_are_those_of_apache_hudi() -> None:
+    generator = KeyGenerator(KeyGeneratorType.COMPLEX, ("i", "s", "f", "d", "t", "b"))
+    assert generator.record_keys(COMPLEX).to_pylist() == [
+        "i:1,s:x,f:1.5,d:2024-01-02,t:1704164645678901,b:true",
+        "i:__null__,s:__empty__,f:0.1,d:1969-12-31,t:189302399500000,b:__null__",
+        "i:3,s:a:b,c,f:__null__,d:1999-01-01,t:1704067200000000,b:false",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "keys"),
+    [
+        (KeyGeneratorType.COMPLEX, True, ["k:1", "k:2"]),
+        (KeyGeneratorType.COMPLEX, False, ["1", "2"]),
+        (KeyGeneratorType.SIMPLE, True, ["1", "2"]),
+        (KeyGeneratorType.NON_PARTITION, True, ["1", "2"]),
+    ],
+)
+def test_single_key_field(kind: KeyGeneratorType, names: bool, keys: list[str]) -> None:
+    generator = KeyGenerator(kind, ("k",), names_single_key=names)
+    assert generator.record_keys(pa.record_batch({"k": [1, 2]})).to_pylist() == keys
+
+
+def test_nonpartitioned_with_two_keys_names_its_fields() -> None:
+    generator = KeyGenerator(KeyGeneratorType.NON_PARTITION, ("k", "k2"))
+    batch = pa.record_batch({"k": [1, 2], "k2": [1, None]})
+    assert generator.record_keys(batch).to_pylist() == ["k:1,k2:1", "k:2,k2:__null__"]
+    assert generator.partition_paths(batch).to_pylist() == ["", ""]
+
+
+@pytest.mark.parametrize("values", [["a", None], ["a", ""]])
+def test_a_null_or_empty_key_is_refused(values: list[str | None]) -> None:
+    batch = pa.record_batch({"k": values, "k2": values})
+    with pytest.raises(SchemaMismatchError, match="'k' is null or empty in 1 of 2 rows"):
+        KeyGenerator(KeyGeneratorType.SIMPLE, ("k",)).record_keys(batch)
+    with pytest.raises(SchemaMismatchError, match="k, k2 are all null or empty in 1 of 2 rows"):
+        KeyGenerator(KeyGeneratorType.COMPLEX, ("k", "k2")).record_keys(batch)
+
+
+@pytest.mark.parametrize("values", [pa.array([b"a"]), pa.array([[1]]), pa.array([{"a": 1}]), pa.array([1], pa.time32("s"))])
+def test_types_without_a_settled_rendering_are_refused(values: pa.Array) -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("k",), ("k",))
+    with pytest.raises(ConfigError, match=r"Column 'k' of type .* cannot be a record key"):
+        generator.record_keys(pa.record_batch({"k": values}))
+    with pytest.raises(ConfigError, match="cannot be a partition value"):
+        generator.partition_paths(pa.record_batch({"k": values}))
+    with pytest.raises(ConfigError, match="cannot be a record key"):
+        generator.check(pa.schema([("k", values.type)]))
+
+
+PARTITION_VALUES = ["a b/c", "x=y&z+w", "é%~\"#'*:?\\{[]^}|<>@!$;,.()`-_"]
+ENCODED_BY_APACHE_HUDI = ["a b%2Fc", "x%3Dy&z+w", "é%25~%22%23%27%2A%3A%3F%5C%7B%5B%5D%5E}|<>@!$;,.()`-_"]
+
+
+@pytest.mark.parametrize(("hive_style", "prefix"), [(False, ""), (True, "p=")])
+def test_url_encoding_is_that_of_apache_hudi(hive_style: bool, prefix: str) -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",), hive_style=hive_style, url_encoded=True)
+    paths = generator.partition_paths(pa.record_batch({"p": PARTITION_VALUES})).to_pylist()
+    assert paths == [prefix + text for text in ENCODED_BY_APACHE_HUDI]
+
+
+def test_control_characters_are_encoded() -> None:
+    assert escape("a\x01\n\x1f\x7f") == "a%01%0A%1F%7F"
+
+
+def test_null_and_empty_values_have_the_default_partition() -> None:
+    batch = pa.record_batch({"p": [None, "", " "], "q": pa.array([1, None, 2])})
+    generator = KeyGenerator(KeyGeneratorType.COMPLEX, ("k",), ("p", "q"), hive_style=True)
+    default = "__HIVE_DEFAULT_PARTITION__"
+    assert generator.partition_paths(batch).to_pylist() == [f"p={default}/q=1", f"p={default}/q={default}", "p= /q=2"]
+
+
+def test_a_slash_makes_nested_folders() -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",))
+    assert generator.partition_paths(pa.record_batch({"p": ["a/b"]})).to_pylist() == ["a/b"]
+
+
+@pytest.mark.parametrize("value", ["/c", "d/", "a//b", ".", "..", "a/../b", ".hoodie", "a\x00b"])
+def test_values_that_are_no_directory_are_refused(value: str) -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",))
+    with pytest.raises(ConfigError, match="cannot be a directory"):
+        generator.partition_paths(pa.record_batch({"p": [value]}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitions", "kind"),
+    [
+        (["k"], ["p"], KeyGeneratorType.SIMPLE),
+        (["k", "l"], ["p"], KeyGeneratorType.COMPLEX),
+        (["k"], ["p", "q"], KeyGeneratorType.COMPLEX),
+        (["k"], [], KeyGeneratorType.NON_PARTITION),
+        (["k", "l"], [], KeyGeneratorType.NON_PARTITION),
+    ],
+)
+def test_inferred_generator(keys: list[str], partitions: list[str], kind: KeyGeneratorType) -> None:
+    assert infer_keygen_type(keys, partitions) is kind
+
+
+def test_generator_by_name() -> None:
+    assert parse_keygen("simple_avro", "x") is KeyGeneratorType.SIMPLE
+    assert parse_keygen("", "org.apache.hudi.keygen.NonpartitionedAvroKeyGenerator") is KeyGeneratorType.NON_PARTITION
+    assert parse_keygen("", "") is None
+    for kind in KeyGeneratorType:
+        assert parse_keygen("", kind.java_class) is kind
+    with pytest.raises(UnsupportedTableError, match="TIMESTAMP"):
+        parse_keygen("TIMESTAMP", "")
+    with pytest.raises(UnsupportedTableError, match="com.example.Own"):
+        parse_keygen("", "com.example.Own")
+
+
+def test_key_generator_of_a_table() -> None:
+    properties = {
+        "hoodie.table.version": "8",
+        "hoodie.table.recordkey.fields": "k",
+        "hoodie.table.partition.fields": "p",
+        "hoodie.table.keygenerator.type": "COMPLEX",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    schema = {"fields": [{"name": "t", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]}]}
+    generator = key_generator(TableConfig(properties), schema, names_single_key=False)
+    assert generator == KeyGenerator(
+        KeyGeneratorType.COMPLEX, ("k",), ("p",), True, names_single_key=False, millis_columns=frozenset({"t"})
+    )
+    assert pickle.loads(pickle.dumps(generator)) == generator
+    nine = key_generator(TableConfig({**properties, "hoodie.table.version": "9"}), names_single_key=False)
+    assert nine.names_single_key
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        ({"hoodie.table.recordkey.fields": ""}, UnsupportedTableError, "no record key fields"),
+        ({"hoodie.table.recordkey.fields": "k,l"}, ConfigError, "SIMPLE takes one record key"),
+        ({"hoodie.table.keygenerator.type": "NON_PARTITION"}, ConfigError, "does not go with partition field"),
+    ],
+)
+def test_fields_and_generator_must_agree(changes: dict[str, str], error: type[Exception], text: str) -> None:
+    properties = {
+        "hoodie.table.recordkey.fields": "k",
+        "hoodie.table.partition.fields": "p",
+        "hoodie.table.keygenerator.type": "SIMPLE",
+    }
+    with pytest.raises(error, match=text):
+        key_generator(TableConfig(properties | changes))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.001, "0.001"),
+        (0.0009999, "9.999E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456.789, "123456.789"),
+        (-0.0, "-0.0"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (5e-324, "4.9E-324"),
+        (100.0, "100.0"),
+    ],
+)
+def test_doubles_print_as_in_java(value: float, text: str) -> None:
+    assert java_double(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_printed_doubles_read_back(value: float) -> None:
+    assert float(java_double(value)) == value
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_printed_floats_read_back(value: float) -> None:
+    assert np.float32(java_float(value)) == np.float32(value)
