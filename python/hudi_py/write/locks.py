@@ -1,0 +1,162 @@
+"""The table lock: Java's file-system lock file (`FileSystemBasedLockProvider`, 1.2.0).
+
+The lock is a file created only if absent, deleted on release. Java writes a description of its thread into it and judges
+a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably gone
+can be broken at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from hudi_py.errors import LockError
+from hudi_py.model.names import join_path
+from hudi_py.storage import Storage, open_storage
+from hudi_py.write.identity import WriterIdentity, new_writer_id, parse_writer, process_identity
+from hudi_py.write.paths import LOCK_FILE, META_FOLDER
+from hudi_py.write.settings import LockSettings
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT_MS = 20
+_TOMBSTONE = "lock.broken."
+_TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
+
+
+class FileLock:
+    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+
+    Args:
+        storage: the table's.
+        settings: place, expiry and patience.
+        purpose: what the lock is wanted for; part of messages.
+        storage_options: credentials for the lock's folder when it is not the table's own.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LockSettings,
+        *,
+        purpose: str,
+        storage_options: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        if settings.path is None:
+            self._storage, folder = storage, META_FOLDER
+        else:
+            self._storage, folder = open_storage(settings.path, storage_options), ""
+        self._folder = folder
+        self.path = join_path(folder, LOCK_FILE)
+        self._settings = settings
+        self._purpose = purpose
+        self._sleep = sleep
+        self._now_ms = now_ms
+        self._held: bytes | None = None
+
+    def __enter__(self) -> FileLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    @property
+    def held(self) -> bool:
+        return self._held is not None
+
+    def acquire(self) -> None:
+        """Waits for the lock.
+
+        Raises:
+            LockError: it was not had in time; names the lock file, its holder and its age.
+        """
+        # One random id for each acquisition: a tombstone of it can exist only once
+        content = WriterIdentity(new_writer_id(), process_identity()).to_json().encode()
+        started = time.monotonic()
+        patience_ms = max(self._settings.wait_ms, self._settings.retries * self._settings.retry_wait_ms)
+        wait_ms = _FIRST_WAIT_MS
+        told = False
+        while not self._storage.put_if_absent(self.path, content):
+            if self._break_dead():
+                continue
+            waited_ms = (time.monotonic() - started) * 1000
+            if waited_ms >= patience_ms:
+                raise LockError(
+                    f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} is held by "
+                    f"{self._holder()}, waited {waited_ms / 1000:.1f} s; wait for its holder, or delete the file if "
+                    "you know that the holder is gone"
+                )
+            if waited_ms > 2000 and not told:
+                _log.warning("waiting for the table lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
+                told = True
+            self._sleep(min(wait_ms, max(patience_ms - waited_ms, 1)) / 1000)
+            wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms)
+        self._held = content
+
+    def check(self) -> None:
+        """Raises LockError when the lock is not ours any more (another process took it for expired)."""
+        if self._held is None or self._content() != self._held:
+            raise LockError(
+                f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; "
+                "raise hoodie.write.lock.filesystem.expire for all writers and write again"
+            )
+
+    def release(self) -> None:
+        """Gives the lock back; one that is not ours any more is left alone."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if self._content() == held:
+            self._storage.delete(self.path)
+        else:
+            _log.warning("the table lock %s/%s was taken away while held", self._storage.uri, self.path)
+
+    def _content(self) -> bytes | None:
+        try:
+            return self._storage.read(self.path)
+        except FileNotFoundError:
+            return None
+
+    def _holder(self) -> str:
+        content, info = self._content(), self._storage.stat(self.path)
+        if content is None or info is None:
+            return "a writer that has just released it"
+        writer = parse_writer(content)
+        age = max(self._now_ms() - info.modified_ms, 0) / 1000
+        return f"{writer if writer is not None else 'a process that left no identity'} for {age:.0f} s"
+
+    def _break_dead(self) -> bool:
+        """Removes a lock that is provably dead or expired. True when the lock may be free now."""
+        content, info = self._content(), self._storage.stat(self.path)
+        if content is None or info is None:
+            return True
+        writer = parse_writer(content)
+        if writer is not None and writer.provably_dead:
+            mark, why = writer.id, "its process is gone"
+        elif 0 < self._settings.expire_minutes * 60_000 < self._now_ms() - info.modified_ms:
+            mark, why = (writer.id if writer is not None else str(info.modified_ms)), "it has expired"
+        else:
+            return False
+        # A rename never overwrites, so each dead lock is moved away once: whoever judged it late cannot remove the
+        # lock of the process that has taken its place
+        try:
+            self._storage.rename(self.path, join_path(self._folder, _TOMBSTONE + mark))
+        except FileNotFoundError:
+            return True
+        except FileExistsError:
+            return False
+        _log.warning("broke the table lock %s/%s: %s", self._storage.uri, self.path, why)
+        self._sweep_tombstones()
+        return True
+
+    def _sweep_tombstones(self) -> None:
+        for info in self._storage.list(self._folder):
+            if info.name.startswith(_TOMBSTONE) and self._now_ms() - info.modified_ms > _TOMBSTONE_LIFE_MS:
+                self._storage.delete(info.path)

@@ -1,0 +1,78 @@
+"""Marker files: which data files an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
+
+Ours are DIRECT markers: an empty file `.hoodie/.temp/<instant>/<partition>/<data file>.marker.<type>`. Java's default,
+TIMELINE_SERVER_BASED, keeps the same names as lines of `MARKERS<n>` files; both are read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.instant import InstantTime
+from hudi_py.storage import Storage
+from hudi_py.write.paths import marker_folder
+
+_MARKER = re.compile(r"^(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)$")
+_SERVER_TYPE = "MARKERS.type"
+_SERVER_FILE = re.compile(r"^MARKERS\d+$")
+
+
+class MarkerType(str, Enum):
+    """What is done to the marked file (`IOType`)."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+    """Table version 6, log files: what is written to a log is undone by a rollback block, not by deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One data file that an instant may have written."""
+
+    path: str
+    """Of the data file, relative to the base path."""
+    type: MarkerType
+
+
+def marker_path(instant: InstantTime, path: str, type: MarkerType) -> str:
+    """Path of the direct marker of the data file `path`."""
+    return f"{marker_folder(instant)}/{path}.marker.{type.value}"
+
+
+def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] | None:
+    """The instant's markers of either kind, sorted by path; None when it has no marker folder.
+
+    Raises:
+        CorruptFileError: a file in the marker folder is not a marker.
+    """
+    folder = marker_folder(instant)
+    files = list(storage.walk(folder))
+    if not files:
+        return None if storage.stat(folder) is None else ()
+    names = {info.path[len(folder) + 1 :] for info in files}
+    if _SERVER_TYPE in names:
+        lines: list[str] = []
+        for name in sorted(names):
+            if _SERVER_FILE.match(name):
+                text = storage.read(f"{folder}/{name}").decode("utf-8", errors="replace")
+                lines += text.splitlines()
+        names = {line.strip() for line in lines if line.strip()}
+    markers: list[Marker] = []
+    for name in sorted(names):
+        found = _MARKER.match(name)
+        if found is None:
+            raise CorruptFileError(
+                f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
+                "'<data file>.marker.CREATE|MERGE|APPEND'"
+            )
+        markers.append(Marker(found["path"], MarkerType(found["type"])))
+    return tuple(markers)
+
+
+def remove_markers(storage: Storage, instant: InstantTime) -> None:
+    """Removes the instant's marker folder; an absent one is fine."""
+    storage.delete_tree(marker_folder(instant))

@@ -1,0 +1,79 @@
+"""Dropping the metadata table, which this release reads but does not maintain.
+
+A metadata table that misses a commit makes Java's readers miss it too, so it goes in the commit that would outdate it:
+first the properties by which readers trust it, then its folder, then the definitions of its indexes
+(`HoodieTableMetadataUtil.deleteMetadataTable`, 1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.write.paths import METADATA_TABLE
+
+DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
+"""Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
+
+_PARTITIONS = "hoodie.table.metadata.partitions"
+_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+_DEFINITIONS = "hoodie.table.index.defs.path"
+_DEFAULT_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+
+def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
+    """Refuses a write that would have to drop an index which somebody made on purpose.
+
+    Raises:
+        ConfigError: such an index exists and `drop_indexes` is False.
+    """
+    kept = sorted(set(config.metadata_partitions + config.metadata_partitions_inflight) - DROPPABLE)
+    if kept and not drop_indexes:
+        raise ConfigError(
+            f"Cannot write to the table {config.name!r}: its metadata table holds the indexes {', '.join(kept)}, which "
+            "this release does not maintain and a write would outdate; drop them with Apache Hudi, or write with "
+            "hoodie.write.py.drop.indexes=true, which drops the whole metadata table"
+        )
+
+
+def drop_metadata_table(storage: Storage, *, drop_indexes: bool) -> tuple[str, ...]:
+    """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
+
+    Returns:
+        The partitions that readers were using until now, sorted.
+
+    Raises:
+        ConfigError: as `check_droppable`; nothing is changed then.
+    """
+    config = load_table_config(storage)
+    check_droppable(config, drop_indexes=drop_indexes)
+    dropped = tuple(sorted(set(config.metadata_partitions + config.metadata_partitions_inflight)))
+    if _PARTITIONS in config.properties or _INFLIGHT in config.properties:
+        update_table_config(storage, {_PARTITIONS: None, _INFLIGHT: None})
+    if storage.stat(METADATA_TABLE) is not None:
+        storage.delete_tree(METADATA_TABLE)
+    _clear_definitions(storage, config)
+    if config.metadata_partitions:
+        warnings.warn(
+            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(config.metadata_partitions)}): this "
+            "release does not maintain it; reads list the storage instead, and Apache Hudi's next write rebuilds it",
+            UserWarning,
+            stacklevel=2,
+        )
+    return dropped
+
+
+def _clear_definitions(storage: Storage, config: TableConfig) -> None:
+    path = config.properties.get(_DEFINITIONS, _DEFAULT_DEFINITIONS).strip("/")
+    try:
+        content = json.loads(storage.read(path))
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
+    if isinstance(content, dict) and content.get("indexDefinitions"):
+        storage.put(path, json.dumps({**content, "indexDefinitions": {}}, indent=2).encode())

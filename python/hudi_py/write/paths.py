@@ -1,0 +1,42 @@
+"""Where the write protocol keeps its files, relative to a table's base path."""
+
+from __future__ import annotations
+
+from hudi_py.model.instant import InstantTime
+
+META_FOLDER = ".hoodie"
+LOCK_FILE = "lock"
+MARKERS = ".hoodie/.temp"
+HEARTBEATS = ".hoodie/.heartbeat"
+STAGING = ".hoodie/.hudi_py"
+METADATA_TABLE = ".hoodie/metadata"
+PARTITION_METAFILE = ".hoodie_partition_metadata"
+
+
+def marker_folder(instant: InstantTime) -> str:
+    """Only marker files may ever lie here: Java's rollback takes whatever it finds for one."""
+    return f"{MARKERS}/{instant}"
+
+
+def heartbeat_path(instant: InstantTime) -> str:
+    return f"{HEARTBEATS}/{instant}"
+
+
+def write_folder(instant: InstantTime) -> str:
+    """All of ours that belongs to a running write and vanishes with it."""
+    return f"{STAGING}/{instant}"
+
+
+def gate_path(instant: InstantTime) -> str:
+    """Exists while the write takes files; holds the writer's identity. Removed first by commit and by rollback."""
+    return f"{write_folder(instant)}/open"
+
+
+def temporary_folder(instant: InstantTime) -> str:
+    """Data files not yet published."""
+    return f"{write_folder(instant)}/files"
+
+
+def stage_folder(instant: InstantTime) -> str:
+    """Intermediate files of engines."""
+    return f"{write_folder(instant)}/stage"
