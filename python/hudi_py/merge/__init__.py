@@ -1,0 +1,21 @@
+"""Merging: which versions of a record win, in a log, over a base file, within an input."""
+
+from hudi_py.merge.base import LogRecords, merge_with_base
+from hudi_py.merge.log import CommittedInstants, reduce_log, scan_log
+from hudi_py.merge.reduce import Versions, Winners, delete_marks, find_winners, reduce_input
+from hudi_py.merge.settings import MergeSettings, merge_settings
+
+__all__ = [
+    "CommittedInstants",
+    "LogRecords",
+    "MergeSettings",
+    "Versions",
+    "Winners",
+    "delete_marks",
+    "find_winners",
+    "merge_settings",
+    "merge_with_base",
+    "reduce_input",
+    "reduce_log",
+    "scan_log",
+]

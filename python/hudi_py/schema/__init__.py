@@ -1,0 +1,30 @@
+"""Arrow schemas of tables: meta columns and the conforming of batches to a schema; knows no timeline."""
+
+from hudi_py.schema.conform import conform, conform_array
+from hudi_py.schema.meta import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    split_meta,
+    with_meta,
+    without_meta,
+)
+
+__all__ = [
+    "COMMIT_SEQNO",
+    "COMMIT_TIME",
+    "FILE_NAME",
+    "META_FIELDS",
+    "OPERATION",
+    "PARTITION_PATH",
+    "RECORD_KEY",
+    "conform",
+    "conform_array",
+    "split_meta",
+    "with_meta",
+    "without_meta",
+]

@@ -1,0 +1,207 @@
+"""The winner of each record key among versions of records, exactly as Apache Hudi 1.2.0 decides.
+
+Source of the rules: `BufferedRecordMergerFactory.EventTimeRecordMerger`, `CommitTimeRecordMerger` and
+`FileGroupRecordBuffer` (1.2.0); format reference, section 7.2. Versions are taken in order of their position, the place
+of a version in the log:
+
+- COMMIT_TIME_ORDERING: the last version wins.
+- EVENT_TIME_ORDERING: the greatest ordering value wins, the last one among equals. A *commit-time delete* (a delete
+  whose ordering value is the default) beats everything before it. Over one, the next data row is taken whatever its
+  ordering value; deletes which come between the two are dropped.
+
+The second rule looks sequential, but is not: only the last commit-time delete of a key matters, what lies before it is
+out, and of what lies after it the deletes before the first data row are out. Of the rest the greatest value wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.merge.ordering import default_mask, ordering_codes
+from hudi_py.merge.settings import IS_DELETED, MergeSettings
+from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
+
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of records in any order: `position` tells which came later."""
+
+    keys: pa.Array
+    """string; may repeat."""
+    position: Rows
+    deletes: Mask
+    """Versions which delete the record: delete block entries and data rows with a delete marker."""
+    entries: Mask
+    """The deletes which come from delete blocks."""
+    defaults: Mask
+    """Versions whose ordering value is the default."""
+    ordering: tuple[pa.Array, ...]
+    """One array for each ordering field, of the column's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """One version for each distinct key."""
+
+    keys: pa.Array
+    """string, distinct, in order of first appearance."""
+    versions: Rows
+    """For each key the index of its version among the `Versions`."""
+    deletes: Mask
+    always: Mask
+    """Winners which beat a base row whatever its ordering value."""
+    ordering: tuple[pa.Array, ...]
+
+
+def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
+    """The winning version of each key."""
+    encoded = versions.keys.dictionary_encode()
+    ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    row = winning_rows(ids, len(encoded.dictionary), versions, settings)
+    commit_time_deletes = versions.deletes[row] & versions.defaults[row]
+    always = commit_time_deletes if settings.by_event_time else np.ones(len(row), np.bool_)
+    taken = pa.array(row)
+    return Winners(
+        keys=encoded.dictionary,
+        versions=row,
+        deletes=versions.deletes[row],
+        always=always,
+        ordering=tuple(values.take(taken) for values in versions.ordering),
+    )
+
+
+def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSettings) -> Rows:
+    """For each key number 0..count-1 the index of its winning version; `ids` holds each version's key number."""
+    order = np.argsort(versions.position, kind="stable")
+    in_order = ids[order]
+    winner = np.full(count, -1, np.int64)
+    sequence = np.arange(len(order), dtype=np.int64)
+    if not settings.by_event_time:
+        winner[in_order] = sequence  # of repeated targets NumPy keeps the last value assigned
+        return np.asarray(order[winner], np.int64)
+    (codes,) = ordering_codes([list(versions.ordering)], [len(order)])
+    codes = codes[order]
+    alive = np.ones(len(order), np.bool_)
+    commit_time_deletes = np.flatnonzero((versions.deletes & versions.defaults)[order])
+    if len(commit_time_deletes):
+        last = np.full(count, -1, np.int64)
+        last[in_order[commit_time_deletes]] = commit_time_deletes
+        after = last[in_order]
+        alive = sequence > after
+        entries = versions.entries[order]
+        rows = np.flatnonzero(alive & ~entries)[::-1]
+        first_row = np.full(count, len(order), np.int64)
+        first_row[in_order[rows]] = rows
+        alive &= ~(entries & (after >= 0) & (sequence < first_row[in_order]))
+        winner = last.copy()
+    best = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(best, in_order[alive], codes[alive])
+    reached = np.flatnonzero(alive & (codes == best[in_order]))
+    winner[in_order[reached]] = reached
+    return np.asarray(order[winner], np.int64)
+
+
+def delete_marks(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> Mask:
+    """Rows which are deletes by a marker column (`RecordContext.isDeleteRecord`, 1.2.0)."""
+    result = np.zeros(table.num_rows, np.bool_)
+    names = table.schema.names
+    if IS_DELETED in names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
+        result |= _true(table[IS_DELETED])
+    if OPERATION in names:
+        result |= _true(pc.is_in(table[OPERATION], value_set=pa.array(["D", "-U"])))
+    field = settings.delete_field
+    if field and field in names:
+        column = table[field]
+        text = [conform_array(chunk, pa.string(), path=field) for chunk in _chunks(column)]
+        result |= _true(pc.equal(pa.chunked_array(text, pa.string()), settings.delete_marker))
+    return result
+
+
+def _true(mask: pa.Array | pa.ChunkedArray) -> Mask:
+    filled = pc.fill_null(mask, False)
+    return np.asarray(filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy())
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> tuple[pa.Array, ...]:
+    """The ordering columns of a table as arrays; a column which it lacks is null, that is, the default."""
+    if not settings.by_event_time:
+        return ()
+    names = table.schema.names
+    return tuple(
+        combined(table[name]) if name in names else pa.nulls(table.num_rows, pa.int32())
+        for name in settings.ordering_fields
+    )
+
+
+def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, position: Rows) -> Versions:
+    """Data rows as versions."""
+    ordering = row_ordering(table, settings)
+    return Versions(
+        keys=keys,
+        position=position,
+        deletes=delete_marks(table, settings),
+        entries=np.zeros(table.num_rows, np.bool_),
+        defaults=default_mask(ordering, table.num_rows),
+        ordering=ordering,
+    )
+
+
+def reduce_input(
+    table: pa.Table, settings: MergeSettings, *, key_columns: Sequence[str] = (PARTITION_PATH, RECORD_KEY)
+) -> pa.Table:
+    """An input to be written, with one row for each key (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
+
+    Args:
+        table: rows to write, with the key columns.
+        settings: decides which row of a key stays. Ties, and COMMIT_TIME_ORDERING, keep the later row.
+        key_columns: the columns which make a key; only the record key for global indexes.
+
+    Returns:
+        The rows which stay, in their order in `table`; the table itself when no key repeats.
+    """
+    ids, count = _key_numbers([combined(table[name]) for name in key_columns])
+    if count == table.num_rows:
+        return table
+    position = np.arange(table.num_rows, dtype=np.int64)
+    keys = combined(table[key_columns[-1]])
+    rows = winning_rows(ids, count, row_versions(table, settings, keys, position), settings)
+    return table.take(pa.array(np.sort(rows)))
+
+
+def _key_numbers(columns: Sequence[pa.Array]) -> tuple[Rows, int]:
+    """A number for each row, equal where all key columns are equal, and how many there are."""
+    numbers = np.zeros(len(columns[0]), np.int64)
+    count = min(len(columns[0]), 1)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if count <= 1:
+            numbers, count = own, len(encoded.dictionary)
+            continue
+        if len(encoded.dictionary) <= 1:
+            continue
+        distinct, numbers = np.unique(numbers * np.int64(len(encoded.dictionary)) + own, return_inverse=True)
+        numbers, count = numbers.reshape(-1).astype(np.int64), len(distinct)
+    return numbers, count

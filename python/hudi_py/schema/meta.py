@@ -1,0 +1,35 @@
+"""The five meta columns which Hudi puts before a row's own columns (`HoodieRecord.HOODIE_META_COLUMNS`, 1.2.0)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+COMMIT_TIME = "_hoodie_commit_time"
+COMMIT_SEQNO = "_hoodie_commit_seqno"
+RECORD_KEY = "_hoodie_record_key"
+PARTITION_PATH = "_hoodie_partition_path"
+FILE_NAME = "_hoodie_file_name"
+
+META_FIELDS: tuple[str, ...] = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+"""In the order in which they stand in a file; each is a nullable string."""
+
+OPERATION = "_hoodie_operation"
+"""The sixth meta column, present only where the changelog mode is on: `I`, `-U`, `U` or `D`."""
+
+
+def with_meta(schema: pa.Schema) -> pa.Schema:
+    """The schema with the five meta columns in front; columns of those names are replaced, not doubled."""
+    meta = [pa.field(name, pa.string()) for name in META_FIELDS]
+    return pa.schema(meta + [field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
+
+
+def without_meta(schema: pa.Schema) -> pa.Schema:
+    """The schema without the five meta columns."""
+    return pa.schema([field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
+
+
+def split_meta(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The meta columns which a table has, and all its other columns, as two tables of the same rows."""
+    meta = [name for name in table.column_names if name in META_FIELDS]
+    own = [name for name in table.column_names if name not in META_FIELDS]
+    return table.select(meta), table.select(own)
