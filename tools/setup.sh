@@ -3,11 +3,13 @@
 # a stamp tells which lock file and pyproject.toml the environment was made from.
 #   PYTHON         the interpreter to take       (default: the first of python3, python3.13 ... python3.10 that is 3.10 to 3.13)
 #   HUDI_PY_VENV   the environment               (default .venv in the checkout)
+#   HUDI_PY_LOCK   the lock file                 (default requirements-lock.txt)
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="${HUDI_PY_VENV:-$root/.venv}"
 stamp="$venv/.hudi-py-stamp"
-wanted="$(cat "$root/requirements-lock.txt" "$root/pyproject.toml" | cksum) $root"
+lock="$root/${HUDI_PY_LOCK:-requirements-lock.txt}"
+wanted="$(cat "$lock" "$root/pyproject.toml" | cksum) $root"
 
 if [ -x "$venv/bin/python" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
   exit 0
@@ -32,7 +34,7 @@ fi
 echo "== installing the locked packages (once; PySpark alone is some 450 MB)" >&2
 rm -f "$stamp"
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" </dev/null; }
-pip install --quiet --requirement "$root/requirements-lock.txt"
+pip install --quiet --requirement "$lock"
 # The build back end is in the lock file, so that this step downloads nothing.
 pip install --quiet --no-deps --no-build-isolation --editable "$root"
 echo "$wanted" >"$stamp"

@@ -1,0 +1,77 @@
+# Everything runs in .venv inside the checkout, which tools/setup.sh makes on the first call. See `make help`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+RUN := tools/run
+PYTEST := $(RUN) python -m pytest
+# Tests that need no JVM run side by side; those that share one JVM per session run one after the other.
+JOBS ?= 2
+# More arguments for pytest, for example: make test ARGS="-k upsert"
+ARGS ?=
+
+# Folders are named only where they exist: pytest fails on one that does not.
+NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/faults tests/concurrency)
+SPARK := $(wildcard tests/connector)
+ORACLE := $(wildcard tests/oracle)
+
+.PHONY: help setup demo test quick test-connector oracle check lint format types layers bench oldest lock matrix clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make or renew the environment in .venv
+	@tools/setup.sh
+
+demo: ## Show the main job on real data: TPC-H as a Hudi table, through Spark and plain Python
+	@$(RUN) python -m examples.demo $(ARGS)
+
+test: quick test-connector oracle ## Run all tests: without a JVM, through Spark, and against Apache Hudi
+
+quick: ## Run the tests that need no JVM
+	@echo "== tests without a JVM"
+	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(ARGS)
+
+test-connector: ## Run the Spark tests, classic and Connect
+	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
+
+oracle: ## Run the tests against Apache Hudi itself (sets it up on the first call)
+	@echo "== tests against Apache Hudi"
+	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
+	@$(PYTEST) -q $(ORACLE) $(ARGS)
+
+check: lint types layers test ## Lint, types, layers and all tests
+
+lint: ## Run ruff
+	@$(RUN) ruff check .
+
+format: ## Format the code with ruff and apply its safe fixes
+	@$(RUN) ruff check --fix --quiet . || true
+	@$(RUN) ruff format .
+
+types: ## Run mypy, strict
+	@$(RUN) mypy
+
+layers: ## Check layers, imports and module sizes
+	@$(PYTEST) -q tests/meta $(ARGS)
+
+bench: ## Compare with Apache Hudi, hudi-rs and Spark's Parquet reader on TPC-H tables
+	@$(RUN) tests/oracle/setup.sh
+	@$(RUN) python -m benchmarks $(ARGS)
+
+oldest: export HUDI_PY_VENV := $(CURDIR)/.venv-oldest
+oldest: export HUDI_PY_LOCK := requirements-oldest-lock.txt
+oldest: export HUDI_PY_JAVA_MAX := 21
+oldest: export PYTHON := python3.10 python3.11 python3.12 python3
+oldest: ## Run the tests with the oldest supported PySpark and libraries, in .venv-oldest
+	@$(PYTEST) -q $(wildcard tests/unit tests/golden) $(SPARK) $(ARGS)
+
+lock: ## Resolve the lock files anew from pyproject.toml
+	@tools/setup.sh
+	@tools/lock.sh
+
+matrix: ## Write the README's compatibility matrix from the tests' table of expectations
+	@$(RUN) python -m tools.matrix --write
+
+clean: ## Remove caches and what tests, demo and benchmarks leave (not the environments)
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .demo .bench build dist spark-warehouse metastore_db derby.log
