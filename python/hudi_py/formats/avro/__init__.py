@@ -1,0 +1,16 @@
+"""Avro to Arrow and back, a column at a time, and Avro object container files."""
+
+from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content
+from hudi_py.formats.avro.schema import AvroSchema
+from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
+
+__all__ = [
+    "AvroSchema",
+    "arrow_schema",
+    "arrow_type",
+    "avro_schema",
+    "decode_log_batches",
+    "decode_log_content",
+    "minimal_fixed_size",
+    "record_name",
+]

@@ -1,0 +1,156 @@
+"""Avro data blocks of log files, decoded into Arrow a column at a time.
+
+The content of such a block is `int32 version, int32 count` and for every record `int32 length` and its Avro bytes, all
+big-endian (`HoodieAvroDataBlock`; versions 1 to 3 are framed alike). All records of all given blocks get a cursor each,
+and the schema is walked once over about 16 thousand of them at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.avro.cursor import ByteBlock, Corrupt, Cursors, reading
+from hudi_py.formats.avro.decoders import RecordDecoder, compile_columns, widest_value
+from hudi_py.formats.avro.schema import AvroSchema, resolve_record
+
+_HEADER = struct.Struct(">ii")
+_LENGTH = struct.Struct(">i")
+_VERSIONS = (1, 2, 3)
+_CHUNK_ROWS = 16384
+_CHUNK_BYTES = 1 << 28
+_BUFFER_BYTES = 1 << 29
+_WHAT = "an Avro data block"
+
+
+def decode_log_batches(
+    contents: Sequence[bytes | bytearray | memoryview],
+    schema: AvroSchema,
+    columns: Collection[str] | None = None,
+    *,
+    context: str = "",
+) -> Iterator[pa.RecordBatch]:
+    """The records of `decode_log_content` in batches of at most 16384 rows, without gathering them; empty for no rows."""
+    decoder = compile_columns(resolve_record(schema), columns)
+    for parts in _groups([memoryview(content).cast("B") for content in contents]):
+        with reading(context, _WHAT):
+            block = ByteBlock(parts, widest_value(decoder))
+            first, last = _records(block, parts)
+        for begin, end in _chunks(first, last):
+            with reading(context, _WHAT):
+                batch = _decode(block, decoder, first[begin:end], last[begin:end])
+            yield batch
+
+
+def decode_log_content(
+    contents: Sequence[bytes | bytearray | memoryview],
+    schema: AvroSchema,
+    columns: Collection[str] | None = None,
+    *,
+    context: str = "",
+) -> pa.RecordBatch:
+    """The records of Avro data blocks, in order.
+
+    `contents` are the blocks' contents, all written with `schema` (a record). The batch has the schema's fields in its
+    order, typed as `arrow_schema` types them; with `columns` only those of them, and names the schema does not have
+    are left out. `context` names the file in errors.
+
+    Raises CorruptFileError when the bytes are not what the schema says (lengths, union branches, UTF-8, decimal digits,
+    record ends), UnsupportedTableError for types that `arrow_type` refuses, and when a column of all the blocks together
+    holds more than 2 GiB of bytes or items.
+    """
+    batches = list(decode_log_batches(contents, schema, columns, context=context))
+    if len(batches) == 1:
+        return batches[0]
+    arrow = pa.schema(list(compile_columns(resolve_record(schema), columns).arrow))
+    rows = sum(batch.num_rows for batch in batches)
+    if not batches or not arrow.names:
+        return _batch(arrow, [pa.nulls(0, field.type) for field in arrow], rows if not arrow.names else 0)
+    try:
+        gathered = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(arrow.names))]
+    except pa.ArrowInvalid as error:
+        where = f" of {context}" if context else ""
+        raise UnsupportedTableError(
+            f"cannot gather the Avro data blocks{where} in one batch: a column holds more than 2 GiB in {rows} rows; "
+            f"decode fewer blocks at once"
+        ) from error
+    return pa.RecordBatch.from_arrays(gathered, schema=arrow)
+
+
+def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
+    """Neighbouring contents, together not much larger than a buffer should be."""
+    group: list[memoryview] = []
+    size = 0
+    for part in parts:
+        if group and size + len(part) > _BUFFER_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(part)
+        size += len(part)
+    if group:
+        yield group
+
+
+def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursors]:
+    """First byte and end of every record."""
+    firsts, lasts = [], []
+    for start, part in zip(block.starts, parts, strict=True):
+        first, last = _frames(part)
+        firsts.append(first + start)
+        lasts.append(last + start)
+    return np.concatenate(firsts), np.concatenate(lasts)
+
+
+def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
+    if len(part) < _HEADER.size:
+        raise Corrupt(f"it has {len(part)} bytes, and its head alone takes {_HEADER.size}")
+    version, count = _HEADER.unpack_from(part)
+    if version not in _VERSIONS:
+        raise Corrupt(f"it has version {version}, and the supported ones are 1 to 3")
+    if not 0 <= count <= (len(part) - _HEADER.size) // _LENGTH.size:
+        raise Corrupt(f"it claims {count} records in {len(part)} bytes")
+    found = [0] * count
+    at = _HEADER.size
+    unpack = _LENGTH.unpack_from
+    try:
+        # every length says where the next one stands: there is nothing to do at once
+        for i in range(count):
+            found[i] = at
+            at += unpack(part, at)[0] + 4
+    except struct.error as error:
+        raise Corrupt("a record runs past the end") from error
+    first = np.array(found, np.int64) + 4
+    last = np.append(first[1:] - 4, at) if count else first
+    if at != len(part) or bool((last < first).any()):
+        raise Corrupt("its records do not end where it ends")
+    return first, last
+
+
+def _chunks(first: Cursors, last: Cursors) -> Iterator[tuple[int, int]]:
+    begin = 0
+    while begin < len(first):
+        end = min(begin + _CHUNK_ROWS, len(first))
+        if int(last[end - 1] - first[begin]) > _CHUNK_BYTES:
+            end = max(begin + 1, int(np.searchsorted(last, first[begin] + _CHUNK_BYTES, "right")))
+        yield begin, end
+        begin = end
+
+
+def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Cursors) -> pa.RecordBatch:
+    pos = first.copy()
+    columns = decoder.columns(block, pos, None)
+    if not np.array_equal(pos, last):
+        raise Corrupt("a record does not end where its length says")
+    batch = _batch(pa.schema(list(decoder.arrow)), columns, len(pos))
+    batch.validate(full=True)
+    return batch
+
+
+def _batch(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

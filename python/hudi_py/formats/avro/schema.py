@@ -1,0 +1,350 @@
+"""Avro schemas, resolved: every name looked up, every logical type checked, each node tied to its Arrow type.
+
+`resolve` turns parsed JSON into a graph of the classes below, which the decoder and the encoder compile from. A
+recursive schema makes a cyclic graph; it can be skipped over, but has no Arrow type.
+
+Rules of logical types are those of Avro's Java library (`LogicalTypes`, 1.11): one that does not fit its type (a decimal
+whose digits exceed the fixed, a scale above the precision, a timestamp on a string) is ignored and the plain type
+counts. What Spark reads each type as is in `HoodieSparkSchemaConverters.toSqlType` (Apache Hudi 1.2.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+
+AvroSchema: TypeAlias = Union[dict[str, Any], list[Any], str]
+"""Parsed JSON of an Avro schema."""
+
+MAX_DECIMAL_DIGITS = 76
+_LIST_ITEM = "element"
+_MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Null:
+    """`null`: no bytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boolean:
+    """`boolean`: one byte, 0 or 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Integer:
+    """`int` or `long` as a zigzag varint, with or without a logical type.
+
+    `factor` is what a stored number is multiplied by to give the Arrow value: 1000 for the millisecond timestamps, which
+    become microseconds as in Spark.
+    """
+
+    arrow: pa.DataType
+    bits: int
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedWidth:
+    """`float`, `double` and plain `fixed`: the bytes of the Arrow value, `size` of them."""
+
+    arrow: pa.DataType
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
+    """`bytes`, `string` and uuid: a length and that many bytes."""
+
+    arrow: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enum:
+    """`enum`: the index of a symbol; a string in Arrow."""
+
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decimal:
+    """`decimal` on `fixed` of `size` bytes, or on `bytes` (`size` None): a big-endian two's complement number."""
+
+    arrow: pa.DataType
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nullable:
+    """`["null", T]` (`value_index` 1) or `[T, "null"]` (`value_index` 0)."""
+
+    value: Node
+    value_index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Any other union. `branches` in order of the schema, the null branch included.
+
+    In Arrow it is a struct with a nullable member `member0`, `member1`, ... for each branch that is not null, as in Spark.
+    `number` is set instead for unions of int and long, or of float and double, which Spark reads as the wider one.
+    """
+
+    branches: tuple[Node, ...]
+    number: pa.DataType | None = None
+
+    @property
+    def null_index(self) -> int | None:
+        """Index of the null branch, None when the union has none."""
+        return next((i for i, branch in enumerate(self.branches) if isinstance(branch, Null)), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """`array`: blocks of items."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """`map`: blocks of string key and value."""
+
+    value: Node
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """`record`: its fields one after the other. `fields` is filled while the schema is being resolved."""
+
+    name: str
+    fields: list[tuple[str, Node]] = field(default_factory=list)
+
+
+Node: TypeAlias = Union[Null, Boolean, Integer, FixedWidth, Bytes, Enum, Decimal, Nullable, Choice, Array, Map, Record]
+
+
+def resolve(schema: AvroSchema) -> Node:
+    """The graph of a schema.
+
+    Raises SchemaMismatchError for what is not an Avro schema, UnsupportedTableError for types this release does not
+    read (vector and variant columns, decimals of more than 76 digits).
+    """
+    return _Resolver().node(schema, "", 0)
+
+
+def resolve_record(schema: AvroSchema) -> Record:
+    """As `resolve`, for a schema that must be a record (a table's or a log block's)."""
+    node = resolve(schema)
+    if not isinstance(node, Record):
+        raise SchemaMismatchError(f"cannot use an Avro schema of {_brief(schema)} for rows: it must be a record")
+    return node
+
+
+def arrow_of(node: Node) -> pa.DataType:
+    """The Arrow type of a node; UnsupportedTableError when it is recursive."""
+    return _arrow_of(node, ())
+
+
+def arrow_field(name: str, node: Node) -> pa.Field:
+    """The Arrow field of a record's field: nullable when the Avro type admits null."""
+    return pa.field(name, arrow_of(node), nullable=admits_null(node))
+
+
+def admits_null(node: Node) -> bool:
+    """Whether null is a value of the node's type."""
+    return isinstance(node, (Null, Nullable)) or (isinstance(node, Choice) and node.null_index is not None)
+
+
+def struct_members(node: Choice) -> list[tuple[str, Node]]:
+    """Names and nodes of the struct members that stand for the branches of a union, the null branch left out."""
+    return [(f"member{i}", b) for i, b in enumerate(b for b in node.branches if not isinstance(b, Null))]
+
+
+def _arrow_of(node: Node, above: tuple[Record, ...]) -> pa.DataType:
+    if isinstance(node, (Integer, FixedWidth, Bytes, Decimal)):
+        return node.arrow
+    if isinstance(node, Null):
+        return pa.null()
+    if isinstance(node, Boolean):
+        return pa.bool_()
+    if isinstance(node, Enum):
+        return pa.string()
+    if isinstance(node, Nullable):
+        return _arrow_of(node.value, above)
+    if isinstance(node, Array):
+        return pa.list_(pa.field(_LIST_ITEM, _arrow_of(node.item, above), nullable=admits_null(node.item)))
+    if isinstance(node, Map):
+        value = pa.field("value", _arrow_of(node.value, above), nullable=admits_null(node.value))
+        return pa.map_(pa.field("key", pa.string(), nullable=False), value)
+    if isinstance(node, Choice):
+        if node.number is not None:
+            return node.number
+        return pa.struct([pa.field(name, _arrow_of(b, above)) for name, b in struct_members(node)])
+    if node in above:
+        raise UnsupportedTableError(
+            f"cannot read the Avro record {node.name!r}: it contains itself, and recursive types are not supported; "
+            f"leave the column out of the projection"
+        )
+    above = (*above, node)
+    return pa.struct([pa.field(n, _arrow_of(f, above), nullable=admits_null(f)) for n, f in node.fields])
+
+
+_PRIMITIVES: Mapping[str, Node] = {
+    "null": Null(),
+    "boolean": Boolean(),
+    "int": Integer(pa.int32(), 32),
+    "long": Integer(pa.int64(), 64),
+    "float": FixedWidth(pa.float32(), 4),
+    "double": FixedWidth(pa.float64(), 8),
+    "bytes": Bytes(pa.binary()),
+    "string": Bytes(pa.string()),
+}
+# time-millis and time-micros stay numbers, as in Spark
+_LOGICAL: Mapping[tuple[str, str], Node] = {
+    ("int", "date"): Integer(pa.date32(), 32),
+    ("long", "timestamp-millis"): Integer(pa.timestamp("us", "UTC"), 64, 1000),
+    ("long", "timestamp-micros"): Integer(pa.timestamp("us", "UTC"), 64),
+    ("long", "timestamp-nanos"): Integer(pa.timestamp("ns", "UTC"), 64),
+    ("long", "local-timestamp-millis"): Integer(pa.timestamp("us"), 64, 1000),
+    ("long", "local-timestamp-micros"): Integer(pa.timestamp("us"), 64),
+    ("long", "local-timestamp-nanos"): Integer(pa.timestamp("ns"), 64),
+}
+_UNSUPPORTED_LOGICAL = {("fixed", "vector"), ("record", "variant")}
+
+
+class _Resolver:
+    def __init__(self) -> None:
+        self.named: dict[str, Node] = {}
+
+    def node(self, schema: AvroSchema, namespace: str, depth: int) -> Node:
+        if depth > _MAX_DEPTH:
+            raise SchemaMismatchError(f"cannot use an Avro schema nested deeper than {_MAX_DEPTH} levels")
+        if isinstance(schema, str):
+            return self._by_name(schema, namespace)
+        if isinstance(schema, list):
+            return self._union(schema, namespace, depth)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise SchemaMismatchError(f"cannot read the Avro schema {_brief(schema)}: it has no type")
+        kind = schema["type"]
+        if isinstance(kind, (dict, list)):
+            return self.node(kind, namespace, depth + 1)
+        logical = schema.get("logicalType")
+        if (kind, logical) in _UNSUPPORTED_LOGICAL:
+            raise UnsupportedTableError(
+                f"cannot read the {logical} type of the Avro schema {_brief(schema)}: columns of this type are not supported"
+            )
+        if kind in ("record", "error"):
+            return self._record(schema, namespace, depth)
+        if kind == "enum":
+            symbols = schema.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+                raise SchemaMismatchError(f"cannot read the Avro enum {_brief(schema)}: it has no list of symbols")
+            return self._define(schema, namespace, Enum(tuple(symbols)))
+        if kind == "fixed":
+            size = schema.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+                raise SchemaMismatchError(f"cannot read the Avro fixed {_brief(schema)}: its size is not a number of bytes")
+            decimal = _decimal(schema, size) if logical == "decimal" else None
+            return self._define(schema, namespace, decimal or FixedWidth(pa.binary(size), size))
+        if kind == "array":
+            return Array(self.node(_member(schema, "items"), namespace, depth + 1))
+        if kind == "map":
+            return Map(self.node(_member(schema, "values"), namespace, depth + 1))
+        if not isinstance(kind, str):
+            raise SchemaMismatchError(f"cannot read the Avro schema {_brief(schema)}: its type is not a name")
+        if kind == "bytes" and logical == "decimal":
+            return _decimal(schema, None) or _PRIMITIVES["bytes"]
+        if isinstance(logical, str) and (kind, logical) in _LOGICAL:
+            return _LOGICAL[kind, logical]
+        return self._by_name(kind, namespace)
+
+    def _by_name(self, name: str, namespace: str) -> Node:
+        found = _PRIMITIVES.get(name)
+        if found is None and "." not in name and namespace:
+            found = self.named.get(f"{namespace}.{name}")
+        if found is None:
+            found = self.named.get(name)
+        if found is None:
+            raise SchemaMismatchError(f"cannot read an Avro schema: the type {name!r} is neither built in nor defined in it")
+        return found
+
+    def _define(self, schema: dict[str, Any], namespace: str, node: Node) -> Node:
+        name, space = _full_name(schema, namespace)
+        self.named[f"{space}.{name}" if space else name] = node
+        return node
+
+    def _record(self, schema: dict[str, Any], namespace: str, depth: int) -> Node:
+        name, space = _full_name(schema, namespace)
+        record = Record(f"{space}.{name}" if space else name)
+        self._define(schema, namespace, record)
+        fields = _member(schema, "fields")
+        if not isinstance(fields, list):
+            raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: its fields are not a list")
+        seen: set[str] = set()
+        for each in fields:
+            if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
+                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: a field lacks a name or a type")
+            if each["name"] in seen:
+                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: two fields {each['name']!r}")
+            seen.add(each["name"])
+            record.fields.append((each["name"], self.node(each["type"], space, depth + 1)))
+        return record
+
+    def _union(self, schema: list[Any], namespace: str, depth: int) -> Node:
+        branches = tuple(self.node(b, namespace, depth + 1) for b in schema)
+        if not branches or any(isinstance(b, (Nullable, Choice)) for b in branches):
+            raise SchemaMismatchError(f"cannot read the Avro union {_brief(schema)}: it is empty or holds a union")
+        values = [b for b in branches if not isinstance(b, Null)]
+        if len(branches) - len(values) > 1:
+            raise SchemaMismatchError(f"cannot read the Avro union {_brief(schema)}: it names null twice")
+        if len(branches) == 2 and len(values) == 1:
+            return Nullable(values[0], branches.index(values[0]))
+        if len(values) == 2 and {b.bits for b in values if isinstance(b, Integer)} == {32, 64}:
+            # Spark looks at the plain Avro types only, so a timestamp beside an int is a long too
+            plain = {32: _PRIMITIVES["int"], 64: _PRIMITIVES["long"]}
+            return Choice(tuple(plain[b.bits] if isinstance(b, Integer) else b for b in branches), pa.int64())
+        if len(values) == 2 and {pa.float32(), pa.float64()} == {b.arrow for b in values if isinstance(b, FixedWidth)}:
+            return Choice(branches, pa.float64())
+        return Choice(branches)
+
+
+def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:
+    """The decimal of a schema, None when precision and scale do not make one (the logical type is then ignored)."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or precision < 1 or not 0 <= scale <= precision:
+        return None
+    if size is not None and (size == 0 or 10**precision > 1 << (8 * min(size, 1000) - 1)):
+        return None
+    if precision > MAX_DECIMAL_DIGITS:
+        raise UnsupportedTableError(
+            f"cannot read the Avro type {_brief(schema)}: decimals have at most {MAX_DECIMAL_DIGITS} digits"
+        )
+    return Decimal(pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale), size)
+
+
+def _full_name(schema: dict[str, Any], namespace: str) -> tuple[str, str]:
+    name = schema.get("name")
+    if not isinstance(name, str) or not name:
+        raise SchemaMismatchError(f"cannot read the Avro schema {_brief(schema)}: a {schema['type']} must have a name")
+    if "." in name:
+        space, _, name = name.rpartition(".")
+        return name, space
+    space = schema.get("namespace", namespace)
+    return name, space if isinstance(space, str) else namespace
+
+
+def _member(schema: dict[str, Any], key: str) -> Any:
+    if key not in schema:
+        raise SchemaMismatchError(f"cannot read the Avro schema {_brief(schema)}: it has no {key!r}")
+    return schema[key]
+
+
+def _brief(schema: object) -> str:
+    text = repr(schema)
+    return text if len(text) <= 120 else text[:117] + "..."

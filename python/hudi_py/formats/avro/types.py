@@ -1,0 +1,166 @@
+"""Avro schemas and Arrow schemas, one from the other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro.schema import AvroSchema, arrow_field, arrow_of, resolve, resolve_record
+
+_MEMBER = re.compile(r"member\d+")
+
+
+def arrow_type(avro: AvroSchema) -> pa.DataType:
+    """The Arrow type of an Avro type.
+
+    date is date32; timestamp-millis and -micros are `timestamp[us, UTC]`, -nanos `timestamp[ns, UTC]`, the local ones
+    the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits, else
+    decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. Lists name
+    their item `element`. Other unions are structs of `member0`, `member1`, ... with one of them set
+    (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0).
+
+    Raises SchemaMismatchError for what is no Avro schema, UnsupportedTableError for recursive, vector and variant types
+    and decimals of more than 76 digits.
+    """
+    return arrow_of(resolve(avro))
+
+
+def arrow_schema(avro_record: AvroSchema) -> pa.Schema:
+    """The Arrow schema of an Avro record, a field for each of its fields in order; types and errors as `arrow_type`."""
+    return pa.schema([arrow_field(name, node) for name, node in resolve_record(avro_record).fields])
+
+
+def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
+    """The Avro record that Apache Hudi on Spark would make of the columns (`HoodieSparkSchemaConverters`, 1.2.0).
+
+    Nullable columns are `["null", T]` with default null. A nested record takes its field's name, in the namespace of the
+    enclosing record's full name. A decimal is a fixed named `fixed` in the namespace of the field's full name, of the
+    fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable and
+    named `member<n>` is a union. A field's metadata entry `comment` is its doc.
+
+    Raises SchemaMismatchError naming the column for types Avro or Spark cannot hold (times of day, durations, unsigned
+    64-bit integers, maps with keys that are not strings) and for names that Avro does not admit.
+    """
+    result = _record(list(arrow), name, namespace, "")
+    assert isinstance(result, dict)
+    return result
+
+
+def record_name(table_name: str) -> tuple[str, str]:
+    """Name and namespace of a table's Avro record (`AvroSchemaUtils.getAvroRecordQualifiedName`)."""
+    clean = re.sub(r"[^A-Za-z0-9_]", "__", re.sub(r"^[^A-Za-z_]", "__", table_name))
+    return f"{clean}_record", f"hoodie.{clean}"
+
+
+def minimal_fixed_size(precision: int) -> int:
+    """Bytes of two's complement that hold every number of `precision` digits (Spark `Decimal.minBytesForPrecision`)."""
+    size = 1
+    while 10**precision > 1 << (8 * size - 1):
+        size += 1
+    return size
+
+
+def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> AvroSchema:
+    inside = f"{namespace}.{name}" if namespace else name
+    members: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for each in fields:
+        where = f"{path}.{each.name}" if path else each.name
+        if not _is_avro_name(each.name):
+            raise SchemaMismatchError(
+                f"cannot write column {where!r}: Avro names are letters, digits and _, and do not start with a digit; rename it"
+            )
+        if each.name in seen:
+            raise SchemaMismatchError(f"cannot write column {where!r}: the name occurs twice; rename one")
+        seen.add(each.name)
+        kind = _nullable(_type(each.type, each.name, inside, where), each.nullable)
+        member: dict[str, Any] = {"name": each.name, "type": kind}
+        comment = (each.metadata or {}).get(b"comment")
+        if comment:
+            member["doc"] = comment.decode("utf-8", "replace")
+        if isinstance(kind, list) and "null" in kind:
+            member["default"] = None
+        members.append(member)
+    record: dict[str, Any] = {"type": "record", "name": name}
+    if namespace:
+        record["namespace"] = namespace
+    record["fields"] = members
+    return record
+
+
+def _nullable(avro: AvroSchema, nullable: bool) -> AvroSchema:
+    if not nullable or avro == "null":
+        return avro
+    return ["null", *avro] if isinstance(avro, list) else ["null", avro]
+
+
+def _type(arrow: pa.DataType, name: str, namespace: str, where: str) -> AvroSchema:
+    """Avro type of a column `name` in the record `namespace` (a full name)."""
+    is_ = pa.types
+    if is_.is_dictionary(arrow):
+        return _type(arrow.value_type, name, namespace, where)
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _type(arrow.storage_type, name, namespace, where)
+    if is_.is_boolean(arrow):
+        return "boolean"
+    if is_.is_integer(arrow) and not is_.is_uint64(arrow):
+        return "long" if arrow.bit_width == 64 or is_.is_uint32(arrow) else "int"
+    if is_.is_float16(arrow) or is_.is_float32(arrow):
+        return "float"
+    if is_.is_float64(arrow):
+        return "double"
+    if is_.is_string(arrow) or is_.is_large_string(arrow) or is_.is_string_view(arrow):
+        return "string"
+    if (
+        is_.is_binary(arrow)
+        or is_.is_large_binary(arrow)
+        or is_.is_binary_view(arrow)
+        or is_.is_fixed_size_binary(arrow)
+    ):
+        return "bytes"
+    if is_.is_date(arrow):
+        return {"type": "int", "logicalType": "date"}
+    if is_.is_timestamp(arrow):
+        return {"type": "long", "logicalType": "timestamp-micros" if arrow.tz else "local-timestamp-micros"}
+    if is_.is_decimal(arrow):
+        if not 0 <= arrow.scale <= arrow.precision:
+            raise SchemaMismatchError(
+                f"cannot write column {where!r} of type {arrow}: Avro decimals have a scale of 0 up to the precision; cast it"
+            )
+        return {
+            "type": "fixed",
+            "name": "fixed",
+            "namespace": f"{namespace}.{name}",
+            "size": minimal_fixed_size(arrow.precision),
+            "logicalType": "decimal",
+            "precision": arrow.precision,
+            "scale": arrow.scale,
+        }
+    if is_.is_null(arrow):
+        return "null"
+    if is_.is_struct(arrow):
+        fields = list(arrow)
+        if fields and all(_MEMBER.fullmatch(f.name) and f.nullable for f in fields):
+            inside = f"{namespace}.{name}"
+            return [_type(f.type, f.name, inside, f"{where}.{f.name}") for f in fields]
+        return _record(fields, name, namespace, where)
+    if is_.is_map(arrow):
+        key = arrow.key_type
+        if not (is_.is_string(key) or is_.is_large_string(key) or is_.is_string_view(key)):
+            raise SchemaMismatchError(f"cannot write column {where!r} of type {arrow}: map keys must be strings")
+        value = arrow.item_field
+        return {"type": "map", "values": _nullable(_type(value.type, name, namespace, where), value.nullable)}
+    if isinstance(arrow, (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
+        item = arrow.value_field
+        return {"type": "array", "items": _nullable(_type(item.type, name, namespace, where), item.nullable)}
+    raise SchemaMismatchError(
+        f"cannot write column {where!r} of type {arrow}: Hudi tables have no such type; cast it to a string or a number"
+    )
+
+
+def _is_avro_name(name: str) -> bool:
+    head, rest = name[:1], name[1:]
+    return (head.isalpha() or head == "_") and all(c.isalnum() or c == "_" for c in rest)
