@@ -1,0 +1,122 @@
+"""Log blocks as values, and their bytes (format reference 6.1, 6.2; `HoodieLogFormatWriter`, `HoodieLogBlock` 1.2.0).
+
+All integers are big-endian:
+
+```
+6   magic "#HUDI#"
+8   size            bytes that follow this field
+4   log format version, 1
+4   block type      ordinal of BlockType
+..  header map      int32 count, count x {int32 ordinal of HeaderKey, int32 length, UTF-8 bytes}
+8   content length
+..  content
+..  footer map      same form, always written empty
+8   total           size + 6, the way back for a reader that comes from the end
+```
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAGIC = b"#HUDI#"
+LOG_FORMAT_VERSION = 1
+PREFIX_LENGTH = len(MAGIC) + 8
+"""Magic and size."""
+TRAILER_LENGTH = 8
+ROLLBACK_COMMAND = "0"
+"""Value of `COMMAND_BLOCK_TYPE` for the only command there is, `ROLLBACK_BLOCK`."""
+
+
+class BlockType(IntEnum):
+    """What a block holds; the value is the ordinal on disk (`HoodieLogBlockType`)."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    """Never written: stands for bytes which a reader skips."""
+    AVRO = 3
+    HFILE = 4
+    PARQUET = 5
+    CDC = 6
+
+    @property
+    def is_data(self) -> bool:
+        """Whether the block holds table records (`HoodieLogBlockType.isDataBlock` without change records)."""
+        return self in (BlockType.AVRO, BlockType.HFILE, BlockType.PARQUET)
+
+
+class HeaderKey(IntEnum):
+    """Keys of a block's header; the value is the ordinal on disk (`HeaderMetadataType`). Java fails on unknown ones."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    """Table version 8 and later."""
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+    """Table version 8 and later."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """A block of a log file: its header, and where its content lies."""
+
+    type: BlockType
+    header: Mapping[HeaderKey, str]
+    """Empty for a corrupt block."""
+    content_offset: int
+    """Bytes from the start of the file. For a corrupt block, what follows its magic."""
+    content_length: int
+    path: str
+    """The log file, relative to the storage's root."""
+
+    @property
+    def instant_time(self) -> str | None:
+        """Requested time of the instant that wrote the block; None in blocks that have none (corrupt, archive)."""
+        return self.header.get(HeaderKey.INSTANT_TIME)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the block's records hold only some of the columns, as partial updates write them."""
+        return self.header.get(HeaderKey.IS_PARTIAL, "false").lower() == "true"
+
+    @property
+    def is_rollback(self) -> bool:
+        """Whether the block undoes the blocks of `TARGET_INSTANT_TIME` before it."""
+        return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND
+
+
+def encode_block(block_type: BlockType, header: Mapping[HeaderKey, str], content: bytes) -> bytes:
+    """A whole block. Header entries are written in ascending order of their ordinals (Java's order is arbitrary)."""
+    parts = [struct.pack(">iii", LOG_FORMAT_VERSION, int(block_type), len(header))]
+    for key in sorted(header):
+        value = header[key].encode()
+        parts.append(struct.pack(">ii", int(key), len(value)))
+        parts.append(value)
+    parts.append(struct.pack(">q", len(content)))
+    parts.append(content)
+    parts.append(struct.pack(">i", 0))
+    size = sum(map(len, parts)) + TRAILER_LENGTH
+    parts.append(struct.pack(">q", size + len(MAGIC)))
+    return b"".join([MAGIC, struct.pack(">q", size), *parts])
+
+
+def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
+    """The block by which the rollback `instant_time` undoes the target's blocks before it (table version 6)."""
+    return encode_block(
+        BlockType.COMMAND,
+        {
+            HeaderKey.INSTANT_TIME: instant_time,
+            HeaderKey.TARGET_INSTANT_TIME: target_instant_time,
+            HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,
+        },
+        b"",
+    )

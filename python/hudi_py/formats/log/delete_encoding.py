@@ -1,0 +1,196 @@
+"""Content of delete blocks, encoded (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0)."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.log.delete_decoding import DECIMAL_WRAPPER_TYPE, DELETE_BLOCK_VERSION, Wrapper
+
+_ROWS_AT_ONCE = 1 << 16
+"""Keeps the 32-bit offsets of the intermediate arrays far from their limit."""
+_DEFAULT = b"\x04\x00"
+"""IntWrapper 0."""
+
+
+def encode_deletes(
+    keys: pa.StringArray | pa.ChunkedArray,
+    partitions: pa.StringArray | pa.ChunkedArray,
+    ordering: pa.Array | pa.ChunkedArray | None,
+) -> bytes:
+    """Content of a version 3 delete block.
+
+    Args:
+        keys: record keys, no nulls.
+        partitions: partition paths, of the same length.
+        ordering: None for deletes that count by commit time (`IntWrapper` 0 each), else the ordering value of each;
+            a struct when there are several ordering fields. Nulls become `IntWrapper` 0.
+
+    Java knows timestamps as longs when it orders records, so timestamps are written as `LongWrapper` of microseconds;
+    `TimestampMicrosWrapper` would not compare equal to them.
+
+    Raises:
+        SchemaMismatchError: a key is null, or the ordering column's type or value has no wrapper.
+    """
+    count = len(keys)
+    if keys.null_count:
+        raise SchemaMismatchError(f"Cannot encode {count} deletes: {keys.null_count} record keys are null")
+    parts = [_varint(count)] if count else []
+    for start in range(0, count, _ROWS_AT_ONCE):
+        key, partition = _chunk(keys, start), _chunk(partitions, start)
+        rows = len(key)
+        values = _repeat(_DEFAULT, rows) if ordering is None else _wrapped(_chunk(ordering, start), _DEFAULT)
+        path = pc.fill_null(_concatenated(_repeat(b"\x02", rows), _with_length(partition)), b"\x00")
+        joined = _concatenated(_repeat(b"\x02", rows), _with_length(key), path, values)
+        parts.append(_data(joined))
+    parts.append(b"\x00")
+    body = b"".join(parts)
+    return struct.pack(">ii", DELETE_BLOCK_VERSION, len(body)) + body
+
+
+def _chunk(column: pa.Array | pa.ChunkedArray, start: int) -> pa.Array:
+    piece = column.slice(start, _ROWS_AT_ONCE)
+    if isinstance(piece, pa.ChunkedArray):
+        return piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks)
+    return piece
+
+
+def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
+    """Union branch and wrapper of every value as binary; `absent` for nulls."""
+    wrapper, kind = _wrapper_of(column.type)
+    if wrapper is Wrapper.ARRAY:
+        fields = [_wrapped(field, b"\x00") for field in column.flatten()]
+        # union branch of the list, its items in one block, its end
+        items = _concatenated(_repeat(b"\x02" + _varint(len(fields)), len(column)), *fields)
+        values = _concatenated(items, _repeat(b"\x00", len(column)))
+        if column.null_count:
+            values = pc.if_else(pc.is_null(column), pa.scalar(None, pa.binary()), values)
+    else:
+        try:
+            values = _encoded(wrapper, column.cast(kind))
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(
+                f"Cannot encode an ordering value of type {column.type} in a delete block: "
+                f"Hudi stores it as {kind}, {error}"
+            ) from error
+    return pc.fill_null(_concatenated(_repeat(_varint(wrapper), len(column)), values), absent)
+
+
+def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
+    """The wrapper of a column type, and the type its values are cast to first."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return Wrapper.BOOLEAN, kind
+    if types.is_int8(kind) or types.is_int16(kind) or types.is_int32(kind):
+        return Wrapper.INT, pa.int32()
+    if types.is_int64(kind):
+        return Wrapper.LONG, kind
+    if types.is_timestamp(kind):
+        return Wrapper.LONG, pa.timestamp("us", kind.tz)
+    if types.is_date32(kind):
+        return Wrapper.DATE, kind
+    if types.is_time64(kind):
+        return Wrapper.LONG, pa.time64("us")
+    if types.is_time32(kind):
+        return Wrapper.INT, kind
+    if types.is_float32(kind):
+        return Wrapper.FLOAT, kind
+    if types.is_float64(kind):
+        return Wrapper.DOUBLE, kind
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return Wrapper.STRING, pa.string()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return Wrapper.BYTES, pa.binary()
+    if types.is_fixed_size_binary(kind) and not types.is_decimal(kind):
+        return Wrapper.BYTES, pa.binary()
+    if types.is_decimal(kind):
+        return Wrapper.DECIMAL, DECIMAL_WRAPPER_TYPE
+    if types.is_struct(kind) and kind.num_fields:
+        return Wrapper.ARRAY, kind
+    raise SchemaMismatchError(
+        f"Cannot encode an ordering value of type {kind} in a delete block; supported are boolean, integers, floats, "
+        "decimal, date, time, timestamp, string, binary and a struct of these"
+    )
+
+
+def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:
+    """Avro bytes of every value as binary; null for null."""
+    if wrapper in (Wrapper.STRING, Wrapper.BYTES):
+        return _with_length(column)
+    if wrapper is Wrapper.DECIMAL:
+        return _with_length(_unscaled(column))
+    if wrapper is Wrapper.BOOLEAN:
+        raw = column.cast(pa.uint8()).fill_null(0).to_numpy(zero_copy_only=False)[:, None]
+        return _rows(raw, np.ones(len(raw), np.int64), column)
+    if wrapper in (Wrapper.FLOAT, Wrapper.DOUBLE):
+        width = column.type.bit_width // 8
+        values = column.fill_null(0.0).to_numpy(zero_copy_only=False).astype(f"<f{width}")
+        return _rows(values.view(np.uint8).reshape(-1, width), np.full(len(values), width), column)
+    integers = column.view(pa.int64() if column.type.bit_width == 64 else pa.int32())
+    values = integers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    raw = ((values << 1) ^ (values >> 63)).view(np.uint64)[:, None] >> (np.arange(10, dtype=np.uint64) * np.uint64(7))
+    sizes = np.maximum((raw != 0).sum(axis=1), 1)
+    more = np.arange(10) < sizes[:, None] - 1
+    return _rows((raw.astype(np.uint8) & 0x7F) | np.where(more, 0x80, 0).astype(np.uint8), sizes, column)
+
+
+def _unscaled(column: pa.Array) -> pa.Array:
+    """Unscaled values as the fewest big-endian two's complement bytes (`BigInteger.toByteArray`)."""
+    data = column.buffers()[1]
+    words = np.frombuffer(data, np.uint8)[16 * column.offset : 16 * (column.offset + len(column))]
+    raw = words.reshape(-1, 16)[:, ::-1]
+    magnitude = raw ^ ((raw[:, :1] >> 7) * np.uint8(0xFF))  # sign bits cleared: leading zeros are surplus
+    used = magnitude != 0
+    first = np.where(used.any(axis=1), used.argmax(axis=1), 15)
+    top = magnitude[np.arange(len(raw)), first]
+    sizes = np.minimum(16 - first + (top >> 7), 16)
+    shifted = raw[np.arange(len(raw))[:, None], np.minimum(16 - sizes[:, None] + np.arange(16), 15)]
+    return _rows(shifted, sizes, column)
+
+
+def _rows(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
+    """Row i's first `sizes[i]` bytes as binary, null where `like` is."""
+    offsets = np.zeros(len(raw) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    flat = raw[np.arange(raw.shape[1]) < sizes[:, None]]
+    values = pa.Array.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(offsets), pa.py_buffer(flat)])
+    return pc.if_else(pc.is_null(like), pa.scalar(None, pa.binary()), values) if like.null_count else values
+
+
+def _with_length(column: pa.Array) -> pa.Array:
+    """Avro bytes of strings or bytes: the length, then the value. Null for null."""
+    values = column.cast(pa.binary())
+    sizes = pc.binary_length(values).dictionary_encode()
+    prefixes = pa.array([_varint(size) for size in sizes.dictionary.to_pylist()], pa.binary())
+    return _concatenated(prefixes.take(sizes.indices), values)
+
+
+def _repeat(value: bytes, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.binary()), rows)
+
+
+def _concatenated(*parts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, b"")
+
+
+def _data(column: pa.Array) -> bytes:
+    """All values of a binary array one after the other."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    data = column.buffers()[2]
+    return data[int(offsets[0]) : int(offsets[-1])].to_pybytes() if data is not None else b""
+
+
+def _varint(value: int) -> bytes:
+    """Avro's zigzag form of a value that is not negative."""
+    rest = value << 1
+    out = bytearray()
+    while rest > 0x7F:
+        out.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,227 @@
+"""Blocks of a log file, found and checked as Java does it (format reference 6.4; `HoodieLogFileReader` 1.2.0).
+
+Headers are read, contents are left on storage. Memory stays below one window plus one header, whatever the file's size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.log.blocks import (
+    LOG_FORMAT_VERSION,
+    MAGIC,
+    PREFIX_LENGTH,
+    TRAILER_LENGTH,
+    BlockType,
+    HeaderKey,
+    LogBlock,
+)
+
+if TYPE_CHECKING:
+    from hudi_py.storage import Storage
+
+_SMALL_FILE = 1 << 20
+"""Files up to this size are read with one request."""
+_STEP = 1 << 16
+"""Bytes asked for around a block's start in larger files; most headers fit."""
+_SCAN_WINDOW = 1 << 20
+"""Bytes searched at once for the next magic behind a corrupt block."""
+_MAX_HEADER_VALUE = 1 << 28
+"""Bytes; schemas and position bitmaps of real tables are far smaller."""
+
+
+def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check: bool = False) -> Iterator[LogBlock]:
+    """Yields the blocks of a log file in order.
+
+    Bytes that are no whole block, such as the tail of a write that was cut off, come as `CORRUPT` blocks which reach to
+    the next magic or the end. A rest of fewer than six bytes is ignored.
+
+    Args:
+        storage: where the file is.
+        path: the log file.
+        size: its length in bytes, as listed; what another writer appends later is not looked at.
+        skip_corruption_check: trust each block's size, as Java does on storage that shows only whole files.
+
+    Raises:
+        CorruptFileError: the file does not begin with a block, or a block that is whole by its length contradicts
+            the format inside.
+        UnsupportedTableError: a block has a type, header key or log format version of another release.
+        FileNotFoundError: there is no such file.
+    """
+    window = _Window(storage, path, size)
+    start = 0
+    while len(magic := window.read(start, len(MAGIC))) == len(MAGIC):
+        if magic != MAGIC:
+            raise CorruptFileError(
+                f"Cannot read log file {path}: expected a block's magic {MAGIC!r} at byte {start}, found {magic!r}"
+            )
+        end = _block_end(window, start, skip_corruption_check)
+        if end is None:
+            begin = start + len(MAGIC)
+            end = _next_magic(window, begin)
+            yield LogBlock(BlockType.CORRUPT, {}, begin, end - begin, path)
+        else:
+            yield _read_block(window, start, end)
+        start = end
+
+
+def read_content(storage: Storage, block: LogBlock) -> bytes:
+    """The content bytes of a block.
+
+    Raises:
+        CorruptFileError: the file has become shorter than the block.
+        FileNotFoundError: the file is gone.
+    """
+    if not block.content_length:
+        return b""
+    content = storage.read_range(block.path, block.content_offset, block.content_length)
+    if len(content) != block.content_length:
+        raise CorruptFileError(
+            f"Cannot read the {block.type.name} block at byte {block.content_offset} of {block.path}: "
+            f"expected {block.content_length} bytes of content, the file ends after {len(content)}"
+        )
+    return content
+
+
+class _Window:
+    """The last two stretches read of a file: a block's start, and its end with the start of the next block."""
+
+    def __init__(self, storage: Storage, path: str, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._storage = storage
+        self._kept: list[tuple[int, bytes]] = []
+
+    def read(self, offset: int, length: int, ahead: int = _STEP) -> bytes:
+        """`length` bytes, fewer at the end of the file."""
+        length = min(length, self.size - offset)
+        if length <= 0:
+            return b""
+        for first, data in self._kept:
+            at = offset - first
+            if at >= 0 and at + length <= len(data):
+                return data[at : at + length]
+        if self.size <= _SMALL_FILE:
+            first, wanted = 0, self.size
+        else:
+            first, wanted = offset, min(max(length, ahead), self.size - offset)
+        data = self._storage.read_range(self.path, first, wanted)
+        if len(data) < wanted:  # shorter than listed: an earlier state of the file, or cut since
+            self.size = first + len(data)
+        self._kept = [*self._kept[-1:], (first, data)]
+        return data[offset - first : offset - first + length]
+
+
+def _block_end(window: _Window, start: int, trusted: bool) -> int | None:
+    """Where the block ends; None when it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
+    field = window.read(start + len(MAGIC), 8)
+    if len(field) < 8:
+        return None
+    (size,) = struct.unpack(">q", field)
+    end = start + PREFIX_LENGTH + int(size)
+    if trusted:
+        if size < 0 or end > window.size:
+            raise CorruptFileError(
+                f"Cannot read log file {window.path}: the block at byte {start} claims {size} bytes, "
+                f"the file has {window.size}"
+            )
+        return end
+    # the smallest block: version, type, two empty maps, content length, trailer
+    if size < 32 or end > window.size:
+        return None
+    # one read also brings the start of the next block
+    tail = window.read(end - TRAILER_LENGTH, TRAILER_LENGTH + len(MAGIC))
+    if len(tail) < TRAILER_LENGTH or struct.unpack_from(">q", tail)[0] != size + len(MAGIC):
+        return None
+    following = tail[TRAILER_LENGTH:]
+    if len(following) == len(MAGIC) and following != MAGIC:
+        return None
+    return end
+
+
+def _next_magic(window: _Window, begin: int) -> int:
+    """Offset of the next magic at or after `begin`, or the end of the file."""
+    at = begin
+    while True:
+        data = window.read(at, _SCAN_WINDOW, _SCAN_WINDOW)
+        found = data.find(MAGIC)
+        if found >= 0:
+            return at + found
+        if at + len(data) >= window.size:
+            return max(window.size, begin)
+        at += len(data) - len(MAGIC)  # a magic may lie across two windows
+
+
+def _read_block(window: _Window, start: int, end: int) -> LogBlock:
+    fields = _Fields(window, start, start + PREFIX_LENGTH, end - TRAILER_LENGTH)
+    version = fields.int32("the log format version")
+    if version != LOG_FORMAT_VERSION:
+        raise UnsupportedTableError(
+            f"Cannot read the block at byte {start} of {window.path}: its log format version is {version}, "
+            f"only {LOG_FORMAT_VERSION} is supported"
+        )
+    ordinal = fields.int32("the block type")
+    if ordinal not in _BLOCK_TYPES:
+        raise UnsupportedTableError(
+            f"Cannot read the block at byte {start} of {window.path}: block type {ordinal} is unknown, "
+            f"supported are 0 to {max(_BLOCK_TYPES)} except {int(BlockType.CORRUPT)}"
+        )
+    header: dict[HeaderKey, str] = {}
+    count = fields.int32("the number of header entries")
+    if count < 0:
+        raise fields.error(f"{count} header entries")
+    for _ in range(count):
+        key = fields.int32("a header key")
+        if key not in _HEADER_KEYS:
+            raise UnsupportedTableError(
+                f"Cannot read the block at byte {start} of {window.path}: header key {key} is unknown, "
+                f"supported are 0 to {max(_HEADER_KEYS)}"
+            )
+        header[_HEADER_KEYS[key]] = fields.text(_HEADER_KEYS[key].name)
+    length = fields.int64("the content length")
+    # behind the content comes the footer map, at least its count
+    if length < 0 or fields.at + length + 4 > fields.end:
+        raise fields.error(f"a content length of {length} bytes in a block of {end - start}")
+    return LogBlock(_BLOCK_TYPES[ordinal], header, fields.at, length, window.path)
+
+
+_BLOCK_TYPES = {int(kind): kind for kind in BlockType if kind is not BlockType.CORRUPT}
+_HEADER_KEYS = {int(key): key for key in HeaderKey}
+
+
+class _Fields:
+    """A cursor over the fields of one block, which ends before its trailer."""
+
+    def __init__(self, window: _Window, start: int, at: int, end: int) -> None:
+        self.at = at
+        self.end = end
+        self._window = window
+        self._start = start
+
+    def error(self, found: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read the block at byte {self._start} of {self._window.path}: found {found}")
+
+    def take(self, length: int, what: str) -> bytes:
+        if length < 0 or length > min(self.end - self.at, _MAX_HEADER_VALUE):
+            raise self.error(f"{length} bytes claimed for {what}, {max(self.end - self.at, 0)} left in the block")
+        data = self._window.read(self.at, length)
+        if len(data) != length:
+            raise self.error(f"the end of the file within {what}")
+        self.at += length
+        return data
+
+    def int32(self, what: str) -> int:
+        return int.from_bytes(self.take(4, what), "big", signed=True)
+
+    def int64(self, what: str) -> int:
+        return int.from_bytes(self.take(8, what), "big", signed=True)
+
+    def text(self, what: str) -> str:
+        data = self.take(self.int32(f"the length of {what}"), what)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise self.error(f"invalid UTF-8 in {what}") from error
