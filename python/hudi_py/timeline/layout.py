@@ -1,0 +1,83 @@
+"""Names of the timeline's files, in layout 1 (table version 6) and layout 2 (8 and 9)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.names import join_path
+from hudi_py.model.properties import TableConfig
+
+_NAME = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
+_ACTIONS = {action.value: action for action in Action}
+_STATES = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
+_NEVER_COMPLETED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How instants are named (`InstantFileNameGeneratorV1`, `V2`, 1.2.0)."""
+
+    version: int
+    """1 or 2."""
+    folder: str
+    """Of the timeline, relative to the table's base path."""
+
+    def requested_name(self, instant_time: str, action: Action) -> str:
+        """Raises ConfigError for a savepoint, which has no requested state."""
+        if action is Action.SAVEPOINT:
+            raise ConfigError(f"Cannot name a requested savepoint at {instant_time}; savepoints begin as inflight")
+        return f"{instant_time}.{self._pending(action).value}.requested"
+
+    def inflight_name(self, instant_time: str, action: Action) -> str:
+        if action is Action.COMMIT:
+            return f"{instant_time}.inflight"
+        return f"{instant_time}.{self._pending(action).value}.inflight"
+
+    def completed_name(self, instant_time: str, action: Action, completion_time: str | None = None) -> str:
+        """Layout 2 needs the completion time, layout 1 leaves it out. Raises ConfigError when it is needed and None."""
+        if self.version == 1:
+            return f"{instant_time}.{action.comparable.value}"
+        if not completion_time:
+            raise ConfigError(f"Cannot name the completed {action.value} of {instant_time} without its completion time")
+        return f"{instant_time}_{completion_time}.{action.comparable.value}"
+
+    def path(self, name: str) -> str:
+        """Path of a timeline file, relative to the table's base path."""
+        return join_path(self.folder, name)
+
+    def parse(self, name: str) -> Instant | None:
+        """The instant whose state file has this name; None for other files.
+
+        `completion_time` is what the name says: None for layout 1 and for completed layout-2 names without one, which are
+        marked `legacy`.
+        """
+        found = _NAME.fullmatch(name)
+        if not found:
+            return None
+        time, completion, word, suffix = found.groups()
+        if completion is not None and (suffix is not None or self.version == 1):
+            return None
+        if word == "inflight" and suffix is None and completion is None:
+            return Instant(InstantTime(time), Action.COMMIT, State.INFLIGHT, name)
+        action = _ACTIONS.get(word)
+        if action is None:
+            return None
+        if suffix is not None:
+            return Instant(InstantTime(time), action, _STATES[suffix], name)
+        if action in _NEVER_COMPLETED:
+            return None
+        legacy = self.version == 2 and completion is None
+        completed = CompletionTime(completion) if completion is not None else None
+        return Instant(InstantTime(time), action, State.COMPLETED, name, completed, legacy)
+
+    def _pending(self, action: Action) -> Action:
+        # Layout 1 has no name of its own for clustering
+        return Action.REPLACE_COMMIT if self.version == 1 and action is Action.CLUSTERING else action
+
+
+def layout_for(config: TableConfig) -> Layout:
+    """The layout of a table's timeline."""
+    return Layout(config.layout, config.timeline_folder)

@@ -1,0 +1,142 @@
+"""`.hoodie/hoodie.properties`: reading it while others update it, creating it, updating it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
+from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, format_properties, parse_properties
+from hudi_py.storage import Storage
+
+PROPERTIES = ".hoodie/hoodie.properties"
+BACKUP = ".hoodie/hoodie.properties.backup"
+LAYOUT_OF_VERSION = {6: 1, 8: 2, 9: 2}
+"""Supported table versions and the timeline layout each one must have."""
+_READS = 5
+_PAUSE_SECONDS = 0.1
+
+
+def load_table_config(storage: Storage) -> TableConfig:
+    """The table's properties, from the backup while an update is under way.
+
+    Raises:
+        TableNotFoundError: neither file exists.
+        CorruptFileError: neither file is valid.
+        UnsupportedTableError: the table version, or its timeline layout, is not one of 6, 8 and 9.
+    """
+    config = TableConfig(_read(storage))
+    _check_version(storage, config)
+    return config
+
+
+def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Writes the properties of a new table, with their checksum; False when there is a table already."""
+    if storage.stat(BACKUP) is not None:
+        _recover(storage)
+    text = format_properties(properties, _comment("Properties saved on"))
+    return storage.put_if_absent(PROPERTIES, text.encode("ascii"))
+
+
+def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
+    """Sets keys, and removes those whose value is None; the caller holds the table lock.
+
+    The order of steps is Apache Hudi's (`HoodieTableConfig.modify`, 1.2.0): a reader finds a valid file at every moment,
+    and after a crash at any of them the next reader or writer goes on with the old or the new properties.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        ConflictError: another process is updating the file.
+        CorruptFileError: the file read back is not the one written.
+    """
+    _recover(storage)
+    before = _read(storage)
+    after = {key: value for key, value in before.items() if key not in changes}
+    after.update({key: value for key, value in changes.items() if value is not None})
+    if after == before:
+        return load_table_config(storage)
+    text = format_properties(after, _comment("Updated at")).encode("ascii")
+    if not storage.put_if_absent(BACKUP, storage.read(PROPERTIES)):
+        raise ConflictError(
+            f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, another process is updating "
+            "them; take the table lock, then try again"
+        )
+    storage.delete(PROPERTIES)
+    storage.put(PROPERTIES, text)
+    if parse_properties(storage.read(PROPERTIES).decode("latin-1")).get(CHECKSUM) != str(checksum(after)):
+        raise CorruptFileError(
+            f"The properties just written to {storage.uri}/{PROPERTIES} read back with another checksum; {BACKUP} holds "
+            "the former ones"
+        )
+    storage.delete(BACKUP)
+    return load_table_config(storage)
+
+
+def _read(storage: Storage) -> dict[str, str]:
+    seen = False
+    for attempt in range(_READS):
+        for path in (PROPERTIES, BACKUP):
+            try:
+                return _parse(storage.read(path))
+            except FileNotFoundError:
+                continue
+            except CorruptFileError:
+                seen = True
+        if not seen and storage.stat(".hoodie") is None:
+            break
+        if attempt < _READS - 1:
+            # Between the two reads an update may have gone on from one file to the other
+            time.sleep(_PAUSE_SECONDS)
+    if seen:
+        raise CorruptFileError(
+            f"Cannot read the properties of the table at {storage.uri}: neither {PROPERTIES} nor its backup is valid (a "
+            f"table name and a matching {CHECKSUM} are expected); restore one of them"
+        )
+    raise TableNotFoundError(
+        f"No Hudi table at {storage.uri}: {PROPERTIES} is missing; check the path, or create the table first"
+    )
+
+
+def _parse(data: bytes) -> dict[str, str]:
+    properties = parse_properties(data.decode("latin-1"))
+    stored = properties.get(CHECKSUM)
+    if not properties.get(NAME) or (stored is not None and stored.strip() != str(checksum(properties))):
+        raise CorruptFileError("no table name, or a checksum that does not match")
+    return properties
+
+
+def _recover(storage: Storage) -> None:
+    """Ends an update which broke off, so that the main file is valid and there is no backup."""
+    try:
+        _parse(storage.read(PROPERTIES))
+    except (FileNotFoundError, CorruptFileError):
+        try:
+            data = storage.read(BACKUP)
+            _parse(data)
+        except (FileNotFoundError, CorruptFileError):
+            return
+        storage.put(PROPERTIES, data)
+    storage.delete(BACKUP)
+
+
+def _check_version(storage: Storage, config: TableConfig) -> None:
+    supported = ", ".join(f"{version} (timeline layout {layout})" for version, layout in LAYOUT_OF_VERSION.items())
+    if config.version not in LAYOUT_OF_VERSION:
+        found = config.properties.get("hoodie.table.version", "none")
+        raise UnsupportedTableError(
+            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={found}; supported are {supported}; "
+            "let Apache Hudi upgrade it"
+        )
+    if config.layout != LAYOUT_OF_VERSION[config.version]:
+        raise UnsupportedTableError(
+            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
+            f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; let Apache Hudi repair or "
+            "upgrade it"
+        )
+
+
+def _comment(words: str) -> str:
+    """The two comment lines that Java's `Properties.store` and Hudi write."""
+    now = datetime.now(timezone.utc)
+    return f"{words} {now.isoformat().replace('+00:00', 'Z')}\n#{now.strftime('%a %b %d %H:%M:%S UTC %Y')}"

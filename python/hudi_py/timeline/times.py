@@ -1,0 +1,162 @@
+"""Instant times as text, as points in time, and in every form a user may write them.
+
+An instant time is wall-clock time, `yyyyMMddHHmmssSSS`, in the table's time zone: UTC, or the zone of the writer's
+process (`hoodie.table.timeline.timezone`). Order is the order of the texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
+
+MILLIS_DIGITS = 17
+SECONDS_DIGITS = 14
+SPECIAL = frozenset({"00000000000000", "00000000000001", "00000000000002"})
+"""Initial instant, metadata bootstrap, full bootstrap (`HoodieTimeline`, 1.2.0)."""
+
+_FORMS = (
+    "yyyyMMddHHmmssSSS, yyyyMMddHHmmss, yyyy-MM-dd, yyyy-MM-dd HH:mm[:ss[.SSS]], the same with T for the blank and "
+    "with Z or +hh:mm at the end, a date or a datetime"
+)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_READABLE = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_ZONE_FILES = "/zoneinfo/"
+
+
+def local_zone() -> tzinfo:
+    """The zone of this process, as `TZ` or `/etc/localtime` say now; keep the value where it must not change.
+
+    A zone that has no name in the time zone database becomes the fixed offset of the moment.
+    """
+    name = os.environ.get("TZ", "").lstrip(":")
+    if not name:
+        target = os.path.realpath("/etc/localtime")
+        name = target.partition(_ZONE_FILES)[2]
+    if name.startswith("/"):
+        name = name.partition(_ZONE_FILES)[2]
+    for key in (name, name.removeprefix("posix/")):
+        if key in ("UTC", "Etc/UTC"):
+            return timezone.utc
+        try:
+            return ZoneInfo(key)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+    return datetime.now().astimezone().tzinfo or timezone.utc
+
+
+def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:
+    """Zone of a table's instants: UTC, or `local` (this process's zone unless given) for a LOCAL timeline."""
+    return timezone.utc if config.timezone == "UTC" else (local or local_zone())
+
+
+def format_instant(epoch_ms: int, zone: tzinfo) -> InstantTime:
+    """A point in time, milliseconds since the epoch, as an instant time in a zone."""
+    moment = datetime.fromtimestamp(epoch_ms // 1000, zone)
+    return _text(moment, epoch_ms % 1000)
+
+
+def epoch_ms(instant_time: str, zone: tzinfo, fold: int = 0) -> int:
+    """The point in time of an instant time, milliseconds since the epoch.
+
+    A time with 14 digits counts as the last millisecond of its second (`HoodieInstantTimeGenerator`, 1.2.0). `fold` is
+    which of two passes of a repeated hour is meant.
+
+    Raises:
+        ConfigError: the text is not a time.
+    """
+    moment, millis = _naive(instant_time)
+    aware = moment.replace(tzinfo=zone, fold=fold)
+    return (aware - _EPOCH) // _SECOND * 1000 + millis
+
+
+def add_ms(instant_time: str, millis: int) -> InstantTime:
+    """The instant time `millis` milliseconds of wall-clock time later, whatever the zone; 17 digits."""
+    moment, own = _naive(instant_time)
+    seconds, rest = divmod(own + millis, 1000)
+    return _text(moment + timedelta(seconds=seconds), rest)
+
+
+def parse_instant(value: str | int | date, zone: tzinfo) -> InstantTime:
+    """An instant time from any form that Apache Hudi's `as.of.instant` takes, and ISO 8601, dates and datetimes.
+
+    Times without a zone are in `zone`, those with one are converted to it. A time of 14 or 17 digits stays as it is, so
+    one of 14 digits is before all instants of 17 digits of its second, as in `HoodieSqlCommonUtils.formatQueryInstant`.
+    Fractions are cut to milliseconds.
+
+    Raises:
+        ConfigError: the value has none of these forms.
+    """
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is None else value.astimezone(zone)
+        return _text(moment, moment.microsecond // 1000)
+    if isinstance(value, date):
+        return _text(datetime(value.year, value.month, value.day), 0)
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        text = str(value).strip()
+        if _DIGITS.fullmatch(text) and len(text) in (SECONDS_DIGITS, MILLIS_DIGITS):
+            if text not in SPECIAL:
+                _naive(text)
+            return InstantTime(text)
+        found = _READABLE.fullmatch(text)
+        if found:
+            return _parse_readable(text, found, zone)
+    raise _not_a_time(value)
+
+
+def _parse_readable(text: str, found: re.Match[str], zone: tzinfo) -> InstantTime:
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
+        if offset:
+            moment = moment.replace(tzinfo=_offset(offset)).astimezone(zone)
+    except (ValueError, OverflowError):
+        raise _not_a_time(text) from None
+    return _text(moment, int((fraction or "0").ljust(3, "0")[:3]))
+
+
+def _offset(text: str) -> timezone:
+    if text in "Zz":
+        return timezone.utc
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    size = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(-size if text[0] == "-" else size)
+
+
+def _naive(instant_time: str) -> tuple[datetime, int]:
+    """Wall-clock time in whole seconds, and milliseconds. Digits beyond 17 (metadata table suffixes) do not count."""
+    digits = instant_time[:MILLIS_DIGITS]
+    if instant_time in SPECIAL:
+        return datetime(1, 1, 1), 0
+    try:
+        if not _DIGITS.fullmatch(digits) or len(digits) not in (SECONDS_DIGITS, MILLIS_DIGITS):
+            raise ValueError
+        fields = [int(digits[:4]), *(int(digits[at : at + 2]) for at in range(4, 14, 2))]
+        moment = datetime(*fields)  # type: ignore[arg-type]
+    except ValueError:
+        raise _not_a_time(instant_time) from None
+    return moment, int(digits[14:] or "999")
+
+
+def _text(moment: datetime, millis: int) -> InstantTime:
+    # strftime does not pad years below 1000
+    return InstantTime(
+        f"{moment.year:04}{moment.month:02}{moment.day:02}"
+        f"{moment.hour:02}{moment.minute:02}{moment.second:02}{millis:03}"
+    )
+
+
+def _not_a_time(value: object) -> ConfigError:
+    return ConfigError(f"Cannot take {value!r} as the time of an instant; expected one of: {_FORMS}")
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SECOND = timedelta(seconds=1)
