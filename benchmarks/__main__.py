@@ -1,0 +1,5 @@
+"""`python -m benchmarks` runs the TPC-H comparison."""
+
+from benchmarks.tpch import main
+
+main()
