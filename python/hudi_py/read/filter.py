@@ -1,0 +1,115 @@
+"""Filters of a scan: one grammar everywhere, exact after the merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.acero as acero
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConfigError
+from hudi_py.read.grammar import SUPPORTED, parse
+from hudi_py.read.predicate import Logical, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on rows; pickles. A row stays where it is true: neither false nor NULL."""
+
+    text: str
+    """As given, for `explain`."""
+    columns: frozenset[str]
+    """Top-level columns which it reads."""
+    predicate: Node | None = None
+    expression: pc.Expression | None = None
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+        """Three-valued: a boolean array with nulls, one value a row."""
+        if self.predicate is not None:
+            result = self.predicate.evaluate(batch)
+        else:
+            assert self.expression is not None
+            table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            plan = acero.Declaration.from_sequence(
+                [
+                    acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+                    acero.Declaration("project", acero.ProjectNodeOptions([self.expression], ["keep"])),
+                ]
+            )
+            result = plan.to_table(use_threads=False)["keep"]
+        if isinstance(result, pa.Scalar):
+            result = pa.array([result.as_py()], pa.bool_()).take(pa.array(np.zeros(batch.num_rows, np.int64)))
+        if isinstance(result, pa.ChunkedArray):
+            result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], pa.bool_())
+        return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows for which the condition is true."""
+        keep = self.evaluate(batch)
+        if keep.null_count == 0 and keep.true_count == len(keep):
+            return batch
+        return batch.filter(keep, null_selection_behavior="drop")
+
+    def conjuncts(self) -> Iterator[Node]:
+        """Conditions which must all be true; none for a pyarrow expression."""
+        pending = [self.predicate] if self.predicate is not None else []
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Logical) and node.operator == "AND":
+                pending.extend(reversed(node.parts))
+            else:
+                yield node
+
+    def may_match(self, known: Mapping[str, pa.Scalar]) -> bool:
+        """Whether a row with these column values can satisfy the filter; False is certain, True is not."""
+        row = pa.RecordBatch.from_arrays(
+            [pa.array([value.as_py()], value.type) for value in known.values()], names=list(known)
+        )
+        for node in self.conjuncts():
+            columns = node.columns()
+            if columns and columns <= known.keys():
+                result = node.evaluate(row)
+                value = result.as_py() if isinstance(result, pa.Scalar) else result[0].as_py()
+                if value is not True:
+                    return False
+        return True
+
+
+def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) -> Filter | None:
+    """A filter over `schema`.
+
+    Args:
+        given: text in the supported subset of Spark SQL (see `grammar.SUPPORTED`), or a pyarrow expression. Texts
+            compared with timestamps are in UTC where they name no zone.
+
+    Raises:
+        ConfigError: the filter is outside the subset.
+        SchemaMismatchError: it names a column which the schema lacks.
+    """
+    if given is None or isinstance(given, Filter):
+        return given
+    if isinstance(given, str):
+        if not given.strip():
+            return None
+        node = parse(given, schema)
+        return Filter(given, node.columns(), predicate=node)
+    if isinstance(given, pc.Expression):
+        return _from_expression(given, schema)
+    raise ConfigError(f"A filter is text or a pyarrow expression, not {type(given).__name__}; {SUPPORTED}")
+
+
+def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
+    shown = str(expression)
+    # pyarrow does not tell which columns an expression reads: every column whose name occurs in its text is taken
+    names = frozenset(name for name in schema.names if name in shown and "FieldPath" not in shown)
+    result = Filter(shown, names if "FieldPath" not in shown else frozenset(schema.names), expression=expression)
+    try:
+        keep = result.evaluate(schema.empty_table())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
+        raise ConfigError(f"Filter {shown!r} does not fit the table: {error}") from error
+    if not pa.types.is_boolean(keep.type):
+        raise ConfigError(f"Filter {shown!r} is a {keep.type}, not a condition")
+    return result

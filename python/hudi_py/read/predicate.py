@@ -1,0 +1,216 @@
+"""Predicates over record batches with SQL's three-valued logic; small frozen values which pickle.
+
+Every node evaluates to an Arrow array (or scalar) for a batch. Comparisons follow Spark: NaN equals NaN and is greater
+than any other number, NULL makes a comparison NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.read.coercion import cast, common_type
+
+Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publishes no types
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A predicate or operand."""
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        raise AssertionError("abstract")
+
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    def columns(self) -> frozenset[str]:
+        """Top-level columns it reads."""
+        return frozenset(name for node in self.walk() if isinstance(node, Column) for name in node.path[:1])
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children():
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Node):
+    """A column, or a member of a struct column."""
+
+    path: tuple[str, ...]
+    kind: pa.DataType
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        values = batch[self.path[0]]
+        # struct_field looks through null structs by itself: members of a null struct are null
+        return pc.struct_field(values, list(self.path[1:])) if len(self.path) > 1 else values
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    """A constant."""
+
+    value: object
+    kind: pa.DataType
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        return pa.scalar(self.value, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Node):
+    """`=`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`; both sides are cast to `kind`."""
+
+    operator: str
+    left: Node
+    right: Node
+    kind: pa.DataType
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        left, right = as_kind(self.left, batch, self.kind), as_kind(self.right, batch, self.kind)
+        return compare(self.operator, left, right, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Logical(Node):
+    """`AND` or `OR`."""
+
+    operator: str
+    parts: tuple[Node, ...]
+
+    def children(self) -> tuple[Node, ...]:
+        return self.parts
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        kernel = pc.and_kleene if self.operator == "AND" else pc.or_kleene
+        result = self.parts[0].evaluate(batch)
+        for part in self.parts[1:]:
+            result = kernel(result, part.evaluate(batch))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    operand: Node
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        return pc.invert(self.operand.evaluate(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Node):
+    operand: Node
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        return pc.is_null(self.operand.evaluate(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Node):
+    """`IN` a list of constants of type `kind`, without NULL; `has_null` tells of a NULL in the list."""
+
+    operand: Node
+    items: tuple[object, ...]
+    kind: pa.DataType
+    has_null: bool
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        values = as_kind(self.operand, batch, self.kind)
+        found = pc.is_in(values, value_set=pa.array(list(self.items), self.kind))
+        known = pc.is_valid(values)
+        if self.has_null:
+            known = pc.and_(known, found)
+        return pc.if_else(known, found, pa.scalar(None, pa.bool_()))
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Node):
+    """`LIKE` a constant pattern, or `ILIKE`."""
+
+    operand: Node
+    pattern: str
+    ignore_case: bool
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        return pc.match_like(self.operand.evaluate(batch), self.pattern, ignore_case=self.ignore_case)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Node):
+    """`+`, `-`, `*` of integers or floating numbers; integer overflow is an error."""
+
+    operator: str
+    left: Node
+    right: Node
+    kind: pa.DataType
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        left, right = as_kind(self.left, batch, self.kind), as_kind(self.right, batch, self.kind)
+        kernels = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+        return kernels[self.operator](left, right)
+
+
+def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> Values:
+    """The node's values as `kind`."""
+    values = node.evaluate(batch)
+    if isinstance(values, pa.Scalar):
+        if values.type.equals(kind):
+            return values
+        return cast(pa.array([values.as_py()], values.type), kind)[0]
+    return cast(values, kind)
+
+
+def compare(operator: str, left: Values, right: Values, kind: pa.DataType) -> Values:
+    """One comparison with Spark's order of NaN, and null-safe for `<=>`."""
+    if operator == "<=>":
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+        return pc.or_(both_null, pc.fill_null(compare("=", left, right, kind), False))
+    if operator == "!=":
+        return pc.invert(compare("=", left, right, kind))
+    if operator in (">", ">="):
+        return compare("<" if operator == ">" else "<=", right, left, kind)
+    kernel = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal}[operator]
+    result = kernel(left, right)
+    if not pa.types.is_floating(kind):
+        return result
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    if operator == "=":
+        return pc.or_(result, pc.and_(left_nan, right_nan))
+    if operator == "<":
+        return pc.or_(result, pc.and_(pc.invert(left_nan), right_nan))
+    return pc.or_(result, right_nan)
+
+
+def comparable(left: Node, right: Node) -> pa.DataType | None:
+    """The type in which two operands are compared, or None."""
+    return common_type(kind_of(left), kind_of(right))
+
+
+def kind_of(node: Node) -> pa.DataType:
+    """The type of a node's values."""
+    if isinstance(node, Column | Literal | Arithmetic):
+        return node.kind
+    return pa.bool_()

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import pickle
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.read.filter import parse_filter
+
+UTC = datetime.timezone.utc
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, None], pa.int64()),
+        "small": pa.array([1, 2, -3, None], pa.int32()),
+        "name": pa.array(["a", "B%x", "line\nbreak", None]),
+        "digits": pa.array(["1", " 2 ", "x", None]),
+        "price": pa.array([decimal.Decimal("1.50"), decimal.Decimal("2.00"), None, None], pa.decimal128(12, 2)),
+        "ratio": pa.array([0.5, float("nan"), float("inf"), None], pa.float64()),
+        "single": pa.array([0.1, 0.5, 1.0, None], pa.float32()),
+        "day": pa.array([datetime.date(2024, 1, 1), datetime.date(2024, 3, 1), None, None]),
+        "at": pa.array([datetime.datetime(2024, 1, 1, 12, tzinfo=UTC), None, None, None], pa.timestamp("us", "UTC")),
+        "flag": pa.array([True, False, None, None]),
+        "raw": pa.array([b"\x1f", b"", None, None]),
+        "st": pa.array([{"x": 1, "in": {"y": "p"}}, None, {"x": None, "in": None}, {"x": 4, "in": {"y": None}}]),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id = 1", [True, False, False, None]),
+        ("id == 1", [True, False, False, None]),
+        ("ID <> 1", [False, True, True, None]),
+        ("id != 1 AND id < 3", [False, True, False, None]),
+        ("id > 1.5", [False, True, True, None]),
+        ("2 <= id", [False, True, True, None]),
+        ("id > -1", [True, True, True, None]),
+        ("small = id", [True, True, False, None]),
+        ("id = 1 OR flag", [True, False, None, None]),
+        ("NOT (id = 1)", [False, True, True, None]),
+        ("id = NULL", [None, None, None, None]),
+        ("id <=> NULL", [False, False, False, True]),
+        ("id <=> 1", [True, False, False, False]),
+        ("id IS NULL", [False, False, False, True]),
+        ("id IS NOT NULL", [True, True, True, False]),
+        ("flag IS TRUE", [True, False, False, False]),
+        ("flag IS NOT TRUE", [False, True, True, True]),
+        ("flag = 'true'", [True, False, None, None]),
+        ("id IN (1, 3)", [True, False, True, None]),
+        ("id IN (1, NULL)", [True, None, None, None]),
+        ("id NOT IN (1, NULL)", [False, None, None, None]),
+        ("id IN (NULL)", [None, None, None, None]),
+        ("name IN ('a', 'zz')", [True, False, False, None]),
+        ("day IN ('2024-01-01')", [True, False, None, None]),
+        ("id BETWEEN 2 AND 3", [False, True, True, None]),
+        ("id NOT BETWEEN 2 AND 3", [True, False, False, None]),
+        ("name LIKE 'a'", [True, False, False, None]),
+        ("name LIKE 'line%'", [False, False, True, None]),
+        (r"name LIKE 'B\\%_'", [False, True, False, None]),
+        ("name ILIKE 'b%'", [False, True, False, None]),
+        ("name NOT LIKE '%'", [False, False, False, None]),
+        ("name = 'it''s'", [False, False, False, None]),
+        ("digits = 1", [True, False, None, None]),
+        ("digits > 1", [False, True, None, None]),
+        ("price = 1.5", [True, False, None, None]),
+        ("price > 1", [True, True, None, None]),
+        ("price = 1.5e0", [True, False, None, None]),
+        ("price = '1.5'", [True, False, None, None]),
+        ("ratio > 1", [False, True, True, None]),
+        ("ratio <= 1.0", [True, False, False, None]),
+        ("ratio = ratio", [True, True, True, None]),
+        ("single = 0.1", [False, False, False, None]),
+        ("single IN (0.5, 1)", [False, True, True, None]),
+        ("day > '2024-01-31'", [False, True, None, None]),
+        ("day = DATE '2024-01-01'", [True, False, None, None]),
+        ("day < TIMESTAMP '2024-01-01 00:00:01'", [True, False, None, None]),
+        ("at = '2024-01-01T12:00:00Z'", [True, None, None, None]),
+        ("at >= '2024-01-01 12:00:00'", [True, None, None, None]),
+        ("at > TIMESTAMP '2024-01-01 13:00:00+02:00'", [True, None, None, None]),
+        ("at > DATE '2024-01-01'", [True, None, None, None]),
+        ("raw = X'1F'", [True, False, None, None]),
+        ("st.x = 1", [True, None, None, False]),
+        ("st.`in`.y = 'p'", [True, None, None, None]),
+        ("st IS NULL", [False, True, False, False]),
+        ("id + 1 > 2", [False, True, True, None]),
+        ("id * 2 - 1 = 3", [False, True, False, None]),
+        ("TRUE", [True, True, True, True]),
+        ("NULL OR id = 1", [True, None, None, None]),
+        ("(((id = 1)))", [True, False, False, None]),
+        ("id = 10L OR id = 2", [False, True, False, None]),
+    ],
+)
+def test_three_valued_results(text: str, expected: list[bool | None]) -> None:
+    parsed = parse_filter(text, ROWS.schema)
+    assert parsed is not None
+    assert parsed.evaluate(ROWS).to_pylist() == expected
+    travelled = pickle.loads(pickle.dumps(parsed))
+    batch = ROWS.combine_chunks().to_batches()[0]
+    assert travelled.evaluate(batch).to_pylist() == expected
+    assert travelled.apply(batch).num_rows == expected.count(True)
+    assert travelled.evaluate(batch.slice(0, 0)).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id =",
+        "SELECT 1",
+        "id = 1; DROP TABLE x",
+        "upper(name) = 'A'",
+        "id IN (SELECT 1)",
+        "name RLIKE 'x'",
+        "name LIKE 'x' ESCAPE '!'",
+        "id",
+        "id = 'x'",
+        "day = 'tomorrow'",
+        "id % 2 = 0",
+        "name + 1 = 2",
+        "st = 1",
+        "day > current_date()",
+        "name LIKE id",
+        "id IS 5",
+        "day = id",
+        "id = (SELECT max(id) FROM t)",
+    ],
+)
+def test_the_rest_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="supported are comparisons"):
+        parse_filter(text, ROWS.schema)
+
+
+def test_unknown_columns_get_the_nearest_match() -> None:
+    with pytest.raises(SchemaMismatchError, match="did you mean 'price'"):
+        parse_filter("prise > 1", ROWS.schema)
+    with pytest.raises(SchemaMismatchError, match=r"st\.z"):
+        parse_filter("st.z > 1", ROWS.schema)
+
+
+def test_deep_filters_are_refused_and_long_ones_taken() -> None:
+    long = " OR ".join(f"id = {number}" for number in range(500))
+    parsed = parse_filter(long, ROWS.schema)
+    assert parsed is not None
+    assert parsed.evaluate(ROWS).to_pylist() == [True, True, True, None]
+    with pytest.raises(ConfigError):
+        parse_filter("NOT " * 2000 + "flag", ROWS.schema)
+
+
+def test_columns_and_conjuncts() -> None:
+    parsed = parse_filter("id = 1 AND (name = 'a' OR st.x = 2) AND day IS NULL", ROWS.schema)
+    assert parsed is not None
+    assert parsed.columns == {"id", "name", "st", "day"}
+    assert len(list(parsed.conjuncts())) == 3
+
+
+def test_partition_values_prune_only_where_certain() -> None:
+    parsed = parse_filter("day >= '2024-02-01' AND (name = 'a' OR day = '2024-01-01')", ROWS.schema)
+    assert parsed is not None
+    assert not parsed.may_match({"day": pa.scalar(datetime.date(2024, 1, 1))})
+    assert parsed.may_match({"day": pa.scalar(datetime.date(2024, 2, 2))})
+    assert not parsed.may_match({"day": pa.scalar(None, pa.date32())})
+    assert parsed.may_match({"id": pa.scalar(5)})
+
+
+def test_pyarrow_expressions() -> None:
+    parsed = parse_filter((pc.field("id") > 1) & pc.field("name").is_valid(), ROWS.schema)
+    assert parsed is not None
+    assert {"id", "name"} <= parsed.columns
+    travelled = pickle.loads(pickle.dumps(parsed))
+    assert travelled.evaluate(ROWS).to_pylist() == [False, True, True, False]
+    assert travelled.may_match({"id": pa.scalar(0)})
+    with pytest.raises(ConfigError):
+        parse_filter(pc.field("nope") > 1, ROWS.schema)
+    with pytest.raises(ConfigError, match="text or a pyarrow expression"):
+        parse_filter(5, ROWS.schema)  # type: ignore[arg-type]
+
+
+def test_no_filter() -> None:
+    assert parse_filter(None, ROWS.schema) is None
+    assert parse_filter("  ", ROWS.schema) is None
