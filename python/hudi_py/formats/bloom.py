@@ -1,0 +1,268 @@
+"""Bloom filters of record keys, bit for bit as Java writes them (format reference 9.1).
+
+Sources: `SimpleBloomFilter`, `HoodieDynamicBoundedBloomFilter`, `InternalDynamicBloomFilter`, `BloomFilterUtils` 1.2.0.
+
+A simple filter is `int32 -1, int32 hashes, byte hash type, int32 bits`, then the bits. A dynamic one has the same
+first 13 bytes, then `int32 keys a row, int32 keys in the current row, int32 rows`, then each row as a simple filter.
+Footers hold it as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
+from hudi_py.formats.hashing import Murmur, Texts
+
+SIMPLE = "SIMPLE"
+DYNAMIC = "DYNAMIC_V0"
+
+_VERSION = -1
+_MURMUR = 1
+_HEADER = struct.Struct(">iibi")
+_DYNAMIC_HEADER = struct.Struct(">iii")
+_ROWS_AT_ONCE = 1 << 14
+"""Keys hashed together: their cursors stay in the processor's cache."""
+_MAX_BITS = 1 << 31
+_MAX_HASHES = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class BloomConfig:
+    """Size of a new filter; the defaults are Apache Hudi's."""
+
+    num_entries: int = 60000
+    """Keys for which the rate below holds; of a dynamic filter, of each row."""
+    fpp: float = 1e-9
+    """Share of absent keys that a filter takes for present."""
+    max_entries: int = 100000
+    """Keys from which on a dynamic filter no longer grows."""
+    type: str = DYNAMIC
+
+    def __post_init__(self) -> None:
+        if self.type not in (SIMPLE, DYNAMIC):
+            raise ConfigError(f"Cannot build a bloom filter of type {self.type!r}; supported are {SIMPLE}, {DYNAMIC}")
+        if self.num_entries < 1 or not 0 < self.fpp < 1:
+            raise ConfigError(
+                f"Cannot build a bloom filter for {self.num_entries} entries and a false positive rate of {self.fpp}; "
+                "expected at least one entry and a rate between 0 and 1"
+            )
+        if self.bits >= _MAX_BITS:
+            raise ConfigError(
+                f"Cannot build a bloom filter of {self.bits} bits ({self.num_entries} entries, rate {self.fpp}); "
+                f"the format allows {_MAX_BITS - 1}"
+            )
+
+    @property
+    def bits(self) -> int:
+        """`BloomFilterUtils.getBitSize`."""
+        return math.ceil(self.num_entries * (-math.log(self.fpp) / (math.log(2) * math.log(2))))
+
+    @property
+    def hashes(self) -> int:
+        """`BloomFilterUtils.getNumHashes`."""
+        return math.ceil(math.log(2) * self.bits / self.num_entries)
+
+
+class BloomFilter:
+    """A bloom filter over the UTF-8 bytes of record keys."""
+
+    def __init__(self, config: BloomConfig) -> None:
+        self._type = config.type
+        self._bits = config.bits
+        self._hashes = config.hashes
+        self._row_entries = config.num_entries
+        self._max_entries = config.max_entries
+        self._in_row = 0
+        self._full = 0
+        self._rows = [self._empty_row()]
+
+    @classmethod
+    def from_keys(cls, keys: pa.Array | pa.ChunkedArray, config: BloomConfig) -> BloomFilter:
+        """A new filter of a key column."""
+        bloom = cls(config)
+        bloom.add(keys)
+        return bloom
+
+    @classmethod
+    def decode(cls, text: str, type_code: str | None, *, context: str = "") -> BloomFilter:
+        """A filter from a footer.
+
+        Args:
+            text: value of `org.apache.hudi.bloomfilter`.
+            type_code: value of `hoodie_bloom_filter_type_code`; None means `SIMPLE`.
+            context: names the file in errors.
+
+        Raises:
+            CorruptFileError: the text is no bloom filter.
+            UnsupportedTableError: the filter is of another type, version or hash.
+        """
+        kind = type_code or SIMPLE
+        if kind not in (SIMPLE, DYNAMIC):
+            raise UnsupportedTableError(
+                f"Cannot read the bloom filter of {context}: type {kind!r}, supported are {SIMPLE} and {DYNAMIC}"
+            )
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise CorruptFileError(f"Cannot read the bloom filter of {context}: {error}") from error
+        try:
+            return cls._from_bytes(data, kind, context)
+        except struct.error as error:
+            raise CorruptFileError(
+                f"Cannot read the bloom filter of {context}: it ends after {len(data)} bytes"
+            ) from error
+
+    @classmethod
+    def _from_bytes(cls, data: bytes, kind: str, context: str) -> BloomFilter:
+        bloom = cls.__new__(cls)
+        bloom._type = kind
+        bloom._hashes, bloom._bits = _sizes(data, 0, context)
+        bloom._full = 0
+        rows = 1
+        at = 0
+        bloom._row_entries = bloom._in_row = bloom._max_entries = 0
+        if kind == DYNAMIC:
+            bloom._row_entries, bloom._in_row, rows = _DYNAMIC_HEADER.unpack_from(data, _HEADER.size)
+            at = _HEADER.size + _DYNAMIC_HEADER.size
+            # the bound is not stored; Java's is 0 after reading, so that a filter that was read does not grow
+        size = (bloom._bits + 7) // 8
+        if rows < 1 or len(data) != at + rows * (_HEADER.size + size):
+            raise CorruptFileError(
+                f"Cannot read the bloom filter of {context}: {rows} rows of {bloom._bits} bits in {len(data)} bytes"
+            )
+        bloom._rows = []
+        for row in range(rows):
+            begin = at + row * (_HEADER.size + size)
+            if _sizes(data, begin, context) != (bloom._hashes, bloom._bits):
+                raise CorruptFileError(f"Cannot read the bloom filter of {context}: row {row} differs in size")
+            packed = np.frombuffer(data, np.uint8, size, begin + _HEADER.size)
+            bloom._rows.append(np.unpackbits(packed, count=bloom._bits, bitorder="little").view(np.bool_))
+        return bloom
+
+    @property
+    def type_code(self) -> str:
+        """`SIMPLE` or `DYNAMIC_V0`."""
+        return self._type
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Adds the keys of a string column, in order; nulls are left out."""
+        texts = Texts.of(keys.drop_null() if keys.null_count else keys)
+        at = 0
+        while at < len(texts):
+            if self._type == SIMPLE:
+                targets, count = [self._rows[0]], len(texts) - at
+            else:
+                targets, count = self._next_rows(len(texts) - at)
+            for k in range(0, count, _ROWS_AT_ONCE):
+                part = texts.take(slice(at + k, at + min(k + _ROWS_AT_ONCE, count)))
+                positions = self._positions(part)
+                if len(targets) == 1:
+                    targets[0][positions.reshape(-1)] = True
+                else:
+                    for n, target in enumerate(targets):
+                        target[positions[:, (n - k) % len(targets) :: len(targets)].reshape(-1)] = True
+            at += count
+
+    def _next_rows(self, left: int) -> tuple[list[npt.NDArray[np.bool_]], int]:
+        """The rows that take the next keys, one key each by turns, and how many keys that holds for.
+
+        `InternalDynamicBloomFilter.getActiveStandardBF`: when full, the first key goes to row 0, later ones by turns
+        from row 0 again.
+        """
+        if self._full:
+            turn = (self._full - 1) % len(self._rows)
+            self._full += left
+            self._in_row += left
+            return self._rows[turn:] + self._rows[:turn], left
+        if self._in_row >= self._row_entries:
+            if len(self._rows) * self._row_entries >= self._max_entries:
+                self._full = 1
+                self._in_row += 1
+                return self._rows[:1], 1
+            self._rows.append(self._empty_row())
+            self._in_row = 0
+        count = min(left, self._row_entries - self._in_row)
+        self._in_row += count
+        return self._rows[-1:], count
+
+    def _empty_row(self) -> npt.NDArray[np.bool_]:
+        # a byte a bit while building: setting bits of packed bytes takes a slower scatter
+        return np.zeros(self._bits, np.bool_)
+
+    def _positions(self, texts: Texts) -> npt.NDArray[np.int32]:
+        """Bits of each key, one line for each hash; a round's seed is the hash of the round before (`HashFunction`)."""
+        out = np.empty((self._hashes, len(texts)), np.int32)
+        murmur = Murmur(texts)
+        seed: int | npt.NDArray[np.int32] = 0
+        for turn in range(self._hashes):
+            seed = murmur.hash(seed)
+            out[turn] = self._position(seed)
+        return out
+
+    def _position(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        # Math.abs(hash % bits): Java's remainder has the sign of the hash
+        positions: npt.NDArray[np.int32] = np.abs(np.fmod(hashes, np.int32(self._bits)))
+        return positions
+
+    def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+        """False where a key is certainly absent. Nulls are absent."""
+        texts = Texts.of(keys)
+        found = np.zeros(len(texts), np.bool_)
+        for begin in range(0, len(texts), _ROWS_AT_ONCE):
+            some = slice(begin, begin + _ROWS_AT_ONCE)
+            found[some] = self._might_contain(texts.take(some))
+        if keys.null_count:
+            found[np.asarray(keys.is_null())] = False
+        return found
+
+    def _might_contain(self, texts: Texts) -> npt.NDArray[np.bool_]:
+        result = np.zeros(len(texts), np.bool_)
+        live = np.arange(len(texts))
+        alive = np.ones((len(self._rows), len(texts)), np.bool_)
+        murmur = Murmur(texts)
+        seed: int | npt.NDArray[np.int32] = 0
+        for _ in range(self._hashes):
+            seed = murmur.hash(seed)
+            position = self._position(seed)
+            for row, bits in enumerate(self._rows):
+                alive[row] &= bits[position]
+            keep = np.flatnonzero(alive.any(axis=0))
+            if len(keep) < 0.7 * len(live):  # narrowing costs about a round; most absent keys go in the first two
+                live, texts, seed, alive = live[keep], texts.take(keep), seed[keep], alive[:, keep]
+                if not len(live):
+                    break
+                murmur = Murmur(texts)
+        result[live[alive.any(axis=0)]] = True
+        return result
+
+    def encode(self) -> str:
+        """The text for a footer."""
+        header = _HEADER.pack(_VERSION, self._hashes, _MURMUR, self._bits)
+        parts = []
+        if self._type == DYNAMIC:
+            parts += [header, _DYNAMIC_HEADER.pack(self._row_entries, self._in_row, len(self._rows))]
+        for row in self._rows:
+            parts += [header, np.packbits(row, bitorder="little").tobytes()]
+        return base64.b64encode(b"".join(parts)).decode()
+
+
+def _sizes(data: bytes, at: int, context: str) -> tuple[int, int]:
+    """Number of hashes and bits of the simple filter at an offset."""
+    version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
+    if version != _VERSION or hash_type != _MURMUR:
+        raise UnsupportedTableError(
+            f"Cannot read the bloom filter of {context}: version {version} with hash {hash_type}, "
+            f"supported is version {_VERSION} with hash {_MURMUR} (Murmur)"
+        )
+    if not 0 < hashes <= _MAX_HASHES or bits < 1:
+        raise CorruptFileError(f"Cannot read the bloom filter of {context}: {hashes} hashes, {bits} bits")
+    return hashes, bits

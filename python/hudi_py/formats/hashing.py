@@ -1,0 +1,150 @@
+"""Java's and Hadoop's hash functions over Arrow strings, all rows at once.
+
+Sources: `java.lang.String.hashCode`; `org.apache.hudi.common.util.hash.MurmurHash` 1.2.0, which is Hadoop's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Byte spans of strings within one buffer; cheap to narrow to some of the rows."""
+
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    """Bytes."""
+
+    @classmethod
+    def of(cls, strings: pa.Array | pa.ChunkedArray) -> Texts:
+        """The UTF-8 bytes of a string, large string or binary column. What a null row spans means nothing."""
+        if isinstance(strings, pa.ChunkedArray):
+            strings = strings.chunk(0) if strings.num_chunks == 1 else pa.concat_arrays(_chunks(strings))
+        if pa.types.is_string_view(strings.type) or pa.types.is_dictionary(strings.type):
+            strings = strings.cast(pa.large_string())
+        large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
+        _, offsets, data = strings.buffers()
+        if offsets is None or not len(strings):
+            return cls(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        bounds = np.frombuffer(offsets, np.int64 if large else np.int32)
+        bounds = bounds[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
+        content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+        # only the bytes of these rows: a slice keeps its parent's whole buffer
+        content = content[bounds[0] : bounds[-1]]
+        return cls(content, bounds[:-1] - bounds[0], np.diff(bounds))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> Texts:
+        """Some of the rows, over the same buffer."""
+        return Texts(self.data, self.starts[rows], self.lengths[rows])
+
+
+def _chunks(strings: pa.ChunkedArray) -> list[pa.Array]:
+    return strings.chunks or [pa.array([], strings.type)]
+
+
+def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """`String.hashCode` of every string: over UTF-16 units, in 32 bits. Rows that are null hash to 0.
+
+    Raises:
+        CorruptFileError: a string is not UTF-8.
+    """
+    texts = Texts.of(strings)
+    units: npt.NDArray[np.uint8] | npt.NDArray[np.uint16] = texts.data
+    starts, lengths = texts.starts, texts.lengths
+    if (texts.data & 0x80).any():
+        try:
+            units = np.frombuffer(texts.data.tobytes().decode("utf-8").encode("utf-16-le"), np.uint16)
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(f"Cannot hash {len(texts)} strings: not UTF-8 ({error})") from error
+        # what a byte adds to the UTF-16 length: 1 where a character begins, 2 for those beyond U+FFFF
+        added = ((texts.data & 0xC0) != 0x80).astype(np.int64) + (texts.data >= 0xF0)
+        before = np.zeros(len(texts.data) + 1, np.int64)
+        np.cumsum(added, out=before[1:])
+        starts, lengths = before[starts], before[starts + lengths] - before[starts]
+    hashes = np.zeros(len(starts), np.uint32)
+    shared = int(lengths.min()) if len(lengths) else 0
+    for at in range(shared):
+        hashes *= np.uint32(31)
+        hashes += units[starts + at]
+    live = np.flatnonzero(lengths > shared)
+    at = shared
+    while len(live):
+        hashes[live] = hashes[live] * np.uint32(31) + units[starts[live] + at]
+        at += 1
+        live = live[lengths[live] > at]
+    if strings.null_count:
+        hashes[np.asarray(strings.is_null())] = 0
+    return hashes.view(np.int32)
+
+
+class Murmur:
+    """Hadoop's MurmurHash of many texts, made ready to be taken with several seeds.
+
+    It differs from standard Murmur2 in the tail: of the one to three last bytes the last is xored unshifted, the one
+    before it shifted by 8, the third from the end by 16, each sign-extended as Java's bytes are.
+    """
+
+    def __init__(self, texts: Texts) -> None:
+        data, starts, lengths = texts.data, texts.starts, texts.lengths
+        self._lengths = lengths.astype(np.uint32)
+        # every four neighbouring bytes as a number: a gather from it is an unaligned load
+        words = np.ndarray((max(len(data) - 3, 0),), "<u4", np.ascontiguousarray(data), strides=(1,))
+        count = lengths >> 2
+        shared = int(count.min()) if len(count) else 0
+        # a word is scrambled before it meets the hash, so that is done once for all seeds
+        self._shared = [_scrambled(words[starts + 4 * at]) for at in range(shared)]
+        self._some: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]] = []
+        live = np.flatnonzero(count > shared)
+        at = shared
+        while len(live):
+            self._some.append((live, _scrambled(words[starts[live] + 4 * at])))
+            at += 1
+            live = live[count[live] > at]
+        rest = lengths & 3
+        self._rows = np.flatnonzero(rest)
+        last = (starts + lengths - 1)[self._rows]
+        signed = data.view(np.int8)
+        tail = signed[last].astype(np.int32)
+        for back, shift in ((1, 8), (2, 16)):
+            some = np.flatnonzero(rest[self._rows] > back)
+            tail[some] ^= signed[last[some] - back].astype(np.int32) << shift
+        self._tail = tail.view(np.uint32)
+
+    def hash(self, seed: int | npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The hash of each text, with one seed for all or one for each."""
+        seeds = seed.view(np.uint32) if isinstance(seed, np.ndarray) else np.uint32(seed & 0xFFFFFFFF)
+        hashes: npt.NDArray[np.uint32] = seeds ^ self._lengths
+        for words in self._shared:
+            hashes *= _M
+            hashes ^= words
+        for rows, words in self._some:
+            hashes[rows] = (hashes[rows] * _M) ^ words
+        if len(self._rows) == len(hashes):
+            hashes = (hashes ^ self._tail) * _M
+        elif len(self._rows):
+            hashes[self._rows] = (hashes[self._rows] ^ self._tail) * _M
+        hashes ^= hashes >> np.uint32(13)
+        hashes *= _M
+        hashes ^= hashes >> np.uint32(15)
+        return hashes.view(np.int32)
+
+
+_M = np.uint32(0x5BD1E995)
+
+
+def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    words = words * _M
+    words ^= words >> np.uint32(24)
+    words *= _M
+    return words
