@@ -51,6 +51,11 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
+    @property
+    def running(self) -> bool:
+        """Whether this process keeps the beat going."""
+        return self._thread is not None and self._thread.is_alive()
+
     def first_beat(self) -> None:
         """The beat that begins the write."""
         self._storage.touch(heartbeat_path(self._instant))
@@ -60,7 +65,7 @@ class Heartbeat:
         last = last_beat_ms(self._storage, self._instant)
         if last is None:
             raise RolledBackError(
-                f"Cannot go on with the write {self._instant}: its heartbeat file is gone, so it was rolled back or has "
+                f"Cannot go on with the write {self._instant}: its heartbeat file is gone: it was rolled back or has "
                 "been committed; write again"
             )
         age_ms = self._clock_ms() - last
@@ -82,7 +87,7 @@ class Heartbeat:
             RolledBackError: the beat is missing or expired.
         """
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
+            if self.running:
                 return
             self.beat()
             self._stop.clear()

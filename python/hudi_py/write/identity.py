@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import uuid
 from dataclasses import dataclass
 from functools import cache
 
 WRITER_KEY = "hudi_py.writer"
 """Key of the identity within an inflight's `extraMetadata`."""
+
+
+_at_work: set[str] = set()
+_at_work_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,18 @@ class WriterIdentity:
 
     @property
     def provably_dead(self) -> bool:
-        return self.process is not None and self.process.provably_dead
+        """True when its process is provably gone, or is this one, which is not at work on the write any more."""
+        if self.process is None:
+            return False
+        if self.process == process_identity():
+            with _at_work_lock:
+                return self.id not in _at_work
+        return self.process.provably_dead
+
+    @property
+    def provably_alive(self) -> bool:
+        """True when its process is on this host and still there."""
+        return self.process is not None and process_identity(self.process.pid) == self.process
 
     def __str__(self) -> str:
         if self.process is None:
@@ -72,7 +88,20 @@ def parse_writer(text: str | bytes) -> WriterIdentity | None:
 
 
 def new_writer_id() -> str:
+    """A random id, 32 hexadecimal digits."""
     return uuid.uuid4().hex
+
+
+def begin_work(writer_id: str) -> None:
+    """This process is at work on the write from now on."""
+    with _at_work_lock:
+        _at_work.add(writer_id)
+
+
+def end_work(writer_id: str) -> None:
+    """This process is done with the write, however it ended."""
+    with _at_work_lock:
+        _at_work.discard(writer_id)
 
 
 def process_identity(pid: int | None = None) -> ProcessIdentity | None:

@@ -1,8 +1,8 @@
 """The table lock: Java's file-system lock file (`FileSystemBasedLockProvider`, 1.2.0).
 
-The lock is a file created only if absent, deleted on release. Java writes a description of its thread into it and judges
-a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably gone
-can be broken at once.
+The lock is a file created only if absent, deleted on release. Java writes a description of its thread into it and
+judges a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably
+gone can be broken at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from types import TracebackType
 from hudi_py.errors import LockError
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
-from hudi_py.write.identity import WriterIdentity, new_writer_id, parse_writer, process_identity
+from hudi_py.write.identity import (
+    WriterIdentity,
+    begin_work,
+    end_work,
+    new_writer_id,
+    parse_writer,
+    process_identity,
+)
 from hudi_py.write.paths import LOCK_FILE, META_FOLDER
 from hudi_py.write.settings import LockSettings
 
@@ -57,6 +64,7 @@ class FileLock:
         self._sleep = sleep
         self._now_ms = now_ms
         self._held: bytes | None = None
+        self._holder_id = ""
 
     def __enter__(self) -> FileLock:
         self.acquire()
@@ -78,7 +86,17 @@ class FileLock:
             LockError: it was not had in time; names the lock file, its holder and its age.
         """
         # One random id for each acquisition: a tombstone of it can exist only once
-        content = WriterIdentity(new_writer_id(), process_identity()).to_json().encode()
+        holder = WriterIdentity(new_writer_id(), process_identity())
+        content = holder.to_json().encode()
+        begin_work(holder.id)
+        try:
+            self._wait(content)
+        except BaseException:
+            end_work(holder.id)
+            raise
+        self._held, self._holder_id = content, holder.id
+
+    def _wait(self, content: bytes) -> None:
         started = time.monotonic()
         patience_ms = max(self._settings.wait_ms, self._settings.retries * self._settings.retry_wait_ms)
         wait_ms = _FIRST_WAIT_MS
@@ -94,11 +112,10 @@ class FileLock:
                     "you know that the holder is gone"
                 )
             if waited_ms > 2000 and not told:
-                _log.warning("waiting for the table lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
+                _log.warning("waiting for the lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
                 told = True
             self._sleep(min(wait_ms, max(patience_ms - waited_ms, 1)) / 1000)
             wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms)
-        self._held = content
 
     def check(self) -> None:
         """Raises LockError when the lock is not ours any more (another process took it for expired)."""
@@ -113,10 +130,13 @@ class FileLock:
         held, self._held = self._held, None
         if held is None:
             return
-        if self._content() == held:
-            self._storage.delete(self.path)
-        else:
-            _log.warning("the table lock %s/%s was taken away while held", self._storage.uri, self.path)
+        try:
+            if self._content() == held:
+                self._storage.delete(self.path)
+            else:
+                _log.warning("the table lock %s/%s was taken away while held", self._storage.uri, self.path)
+        finally:
+            end_work(self._holder_id)
 
     def _content(self) -> bytes | None:
         try:

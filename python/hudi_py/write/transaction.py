@@ -15,20 +15,48 @@ A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; 
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from types import TracebackType
 
-from hudi_py.model.commit import WriteStat
-from hudi_py.model.instant import Action, CompletionTime, InstantTime
-from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, RolledBackError
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.timeline import Pin, Timeline
-from hudi_py.view import FileSystemView
-from hudi_py.write.identity import ProcessIdentity, WriterIdentity
+from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
+from hudi_py.view import FileSystemView, load_view
+from hudi_py.write.conflicts import check_conflicts, pending_writes
+from hudi_py.write.heartbeat import Heartbeat
+from hudi_py.write.identity import (
+    WRITER_KEY,
+    ProcessIdentity,
+    WriterIdentity,
+    begin_work,
+    end_work,
+    new_writer_id,
+    process_identity,
+)
+from hudi_py.write.instants import complete, inflight_path, requested_path
+from hudi_py.write.locks import FileLock
+from hudi_py.write.markers import MarkerType, marker_path, read_markers
+from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table
+from hudi_py.write.paths import PARTITION_METAFILE, gate_path, stage_folder, temporary_folder
+from hudi_py.write.recovery import settled_timeline
+from hudi_py.write.rollback import forget_write, is_rolled_back, rollback_instant
 from hudi_py.write.settings import TransactionSettings
+from hudi_py.write.staging import close_gate, gate_keeper, open_gate
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +74,9 @@ class TransactionHandle:
     pin: Pin
     """What the planning process saw of the timeline."""
     writer: WriterIdentity
-    zone: str
-    """IANA name of the zone in which the instants of this write are told; `UTC` for tables in UTC."""
+    zone: tzinfo
+    """Zone in which all instants of this write are told, whichever process tells them: the planning process's zone,
+    or UTC for tables in UTC."""
     settings: TransactionSettings
 
 
@@ -77,8 +106,33 @@ class WriteTransaction:
     block aborts the write, with `attach` it does not: only the process that owns the write decides.
     """
 
-    handle: TransactionHandle
-    storage: Storage
+    def __init__(
+        self,
+        handle: TransactionHandle,
+        storage: Storage,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        clock: InstantClock | None = None,
+        owns: bool = False,
+    ) -> None:
+        self.handle = handle
+        self.storage = storage
+        self._storage_options = storage_options
+        self._clock = clock if clock is not None else _clock(handle.config, handle.zone)
+        self._owns = owns
+        self._layout: Layout = layout_for(handle.config)
+        self._inflight = inflight_path(self._layout, handle.instant, handle.action)
+        self._heartbeat = Heartbeat(
+            storage,
+            handle.instant,
+            interval_ms=handle.settings.heartbeat_interval_ms,
+            expiry_ms=handle.settings.heartbeat_expiry_ms,
+        )
+        self._mutex = threading.RLock()
+        self._timeline: Timeline | None = None
+        self._view: FileSystemView | None = None
+        self._partitions: set[str] = set()
+        self._done = False
 
     @classmethod
     def plan(
@@ -93,12 +147,12 @@ class WriteTransaction:
         clock: InstantClock | None = None,
         instant: InstantTime | None = None,
         writer_id: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> TransactionHandle:
         """Recovers failed writes, then chooses the instant under the table lock and pins the timeline.
 
-        Writes nothing of the new instant. `owner` is the process whose death ends the write: this one when None is
-        given and the write begins here (`begin`); in a distributed engine the driver, or None when it is not known,
-        and then only the heartbeat tells.
+        Writes nothing of the new instant. `owner` is the process whose death ends the write, such as the driver of a
+        distributed engine; None when it is not known, and then only the heartbeat tells.
 
         Raises:
             ConfigError: the metadata table holds indexes that this release neither maintains nor may drop
@@ -106,6 +160,19 @@ class WriteTransaction:
             ConflictError: another write is under way; names its instant.
             LockError: the lock was not had in time.
         """
+        settings = settings or TransactionSettings()
+        clock = clock if clock is not None else _clock(config, None)
+        _check_action(action)
+        check_droppable(config, drop_indexes=settings.drop_indexes)
+        with settled_timeline(
+            storage,
+            config,
+            settings=settings,
+            clock=clock,
+            purpose="choose the instant of a write",
+            storage_options=storage_options,
+        ) as timeline:
+            return _choose(storage, config, timeline, action, operation, settings, owner, clock, instant, writer_id)
 
     @classmethod
     def begin(
@@ -119,8 +186,33 @@ class WriteTransaction:
         clock: InstantClock | None = None,
         instant: InstantTime | None = None,
         writer_id: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> WriteTransaction:
         """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
+        settings = settings or TransactionSettings()
+        clock = clock if clock is not None else _clock(config, None)
+        _check_action(action)
+        check_droppable(config, drop_indexes=settings.drop_indexes)
+        with settled_timeline(
+            storage,
+            config,
+            settings=settings,
+            clock=clock,
+            purpose="begin a write",
+            storage_options=storage_options,
+        ) as timeline:
+            handle = _choose(
+                storage, config, timeline, action, operation, settings, process_identity(), clock, instant, writer_id
+            )
+            transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
+            begin_work(handle.writer.id)
+            try:
+                transaction._make_pending(timeline)
+            except BaseException:
+                end_work(handle.writer.id)
+                raise
+        transaction.start()
+        return transaction
 
     @classmethod
     def attach(
@@ -129,24 +221,38 @@ class WriteTransaction:
         storage_options: Mapping[str, str] | None = None,
         *,
         storage: Storage | None = None,
+        clock: InstantClock | None = None,
     ) -> WriteTransaction:
         """Takes part in a planned write. Touches no storage until `start`, `commit` or `abort`."""
+        if storage is None:
+            storage = open_storage(handle.table_uri, storage_options)
+        return cls(handle, storage, storage_options=storage_options, clock=clock)
 
     # -- what the writer sees -------------------------------------------------------------------------------------
 
     @property
-    def instant(self) -> InstantTime: ...
+    def instant(self) -> InstantTime:
+        return self.handle.instant
 
     @property
-    def config(self) -> TableConfig: ...
+    def config(self) -> TableConfig:
+        return self.handle.config
 
     @property
     def timeline(self) -> Timeline:
         """The timeline as pinned: what came later is hidden."""
+        with self._mutex:
+            if self._timeline is None:
+                self._timeline = load_timeline(self.storage, self.config, self.handle.zone).at(self.handle.pin)
+            return self._timeline
 
     @property
     def view(self) -> FileSystemView:
         """File system view over the pinned timeline; loaded once."""
+        with self._mutex:
+            if self._view is None:
+                self._view = load_view(self.storage, self.config, self.timeline)
+            return self._view
 
     @property
     def staging(self) -> str:
@@ -154,6 +260,7 @@ class WriteTransaction:
 
         Vanishes with the write.
         """
+        return stage_folder(self.instant)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -164,15 +271,34 @@ class WriteTransaction:
             ConflictError: the instant is another writer's, or another write began since the plan.
             RolledBackError: the write was rolled back, or is being committed, or its heartbeat expired.
         """
+        with self._mutex:
+            if not self._is_ours():
+                with self._lock("begin a write"):
+                    timeline = load_timeline(self.storage, self.config)
+                    if not self._is_ours():
+                        self._make_pending(timeline)
+            self._check_open()
+            begin_work(self.handle.writer.id)
+            self._heartbeat.start()
 
     def rest(self) -> None:
         """Stops this process's heartbeat; the write stays pending. Idempotent."""
+        self._heartbeat.stop()
+        end_work(self.handle.writer.id)
 
-    def __enter__(self) -> WriteTransaction: ...
+    def __enter__(self) -> WriteTransaction:
+        self.start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        if error is not None and self._owns and not self._done:
+            try:
+                self.abort()
+            except (HudiError, OSError) as failure:  # the error inside the block is the one to tell
+                _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
+        self.rest()
 
     # -- data files -----------------------------------------------------------------------------------------------
 
@@ -187,6 +313,8 @@ class WriteTransaction:
         Raises:
             RolledBackError: the write takes no more files.
         """
+        name = str(BaseFileName(file_id, write_token, self.instant))
+        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
 
     def permit_log_file(
         self,
@@ -199,6 +327,16 @@ class WriteTransaction:
     ) -> FilePermit:
         """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
         since version 8 its name holds this instant and both are left alone."""
+        if self.config.version >= 8:
+            base_instant = self.instant
+        elif base_instant is None:
+            raise ConfigError(
+                f"Cannot name a log file of {file_id} in table version {self.config.version} without the base instant "
+                "of its file slice"
+            )
+        name = str(LogFileName(file_id, base_instant, version, write_token))
+        # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
+        return self._permit(partition, name, MarkerType.CREATE if self.config.version >= 8 else MarkerType.APPEND)
 
     def publish(self, permit: FilePermit) -> None:
         """Moves a completely written file to its place, if its permit still stands.
@@ -206,9 +344,19 @@ class WriteTransaction:
         Raises:
             RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
         """
+        if self.storage.stat(permit.marker_path) is None:
+            raise self._gone(f"the permit of {permit.path} was taken back")
+        self._check_open()
+        try:
+            self.storage.rename(permit.temp_path, permit.path)
+        except FileNotFoundError:
+            raise self._gone(f"the unpublished file {permit.temp_path} was removed") from None
 
     def discard(self, permit: FilePermit) -> None:
         """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""
+        self.storage.delete(permit.temp_path)
+        self.storage.delete(permit.path)
+        self.storage.delete(permit.marker_path)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -222,8 +370,9 @@ class WriteTransaction:
     ) -> CommitResult:
         """Publishes the write: `stats` name every file of it; files of attempts they do not name are removed.
 
-        `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids (replacecommits).
-        `extra` goes to `extraMetadata`. Idempotent: committing a published write again returns its times.
+        `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
+        (replacecommits). `extra` goes to `extraMetadata`. Idempotent: committing a published write again returns its
+        times.
 
         Raises:
             ConflictError: another write, or a table service on the same file groups, came since the plan. The write is
@@ -231,6 +380,240 @@ class WriteTransaction:
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock was not had in time.
         """
+        metadata = CommitMetadata(
+            operation=self.handle.operation,
+            stats=tuple(stats),
+            extra={**(extra or {}), "schema": schema_json},
+            replaced={partition: tuple(ids) for partition, ids in (replaced or {}).items()},
+        )
+        with self._mutex:
+            if not self._is_ours():
+                self.start()  # no task ran
+            beating = self._heartbeat.running
+            try:
+                if not beating:
+                    with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
+                        self._heartbeat.start()
+                with self._lock(f"commit the write {self.instant}") as lock:
+                    timeline = load_timeline(self.storage, self.config)
+                    done = self._published(timeline)
+                    if done is None:
+                        done = self._publish(timeline, metadata, lock)
+            except BaseException:
+                if not beating:
+                    self._heartbeat.stop()
+                raise
+            self._heartbeat.stop()
+            forget_write(self.storage, self.instant)
+            self._finish()
+            return done
 
     def abort(self) -> None:
-        """Rolls the write back. Idempotent; a published write stays published, an instant of another writer is left alone."""
+        """Rolls the write back. Idempotent.
+
+        A published write stays published, an instant of another writer is left alone.
+
+        Raises:
+            LockError: the lock was not had in time. The next write rolls this one back.
+        """
+        with self._mutex:
+            if self._done:
+                return
+            self._heartbeat.stop()
+            with self._lock(f"roll the write {self.instant} back"):
+                timeline = load_timeline(self.storage, self.config)
+                keeper = gate_keeper(self.storage, self.instant)
+                holder = self._holds(keeper)
+                pending = _find(timeline.pending, self.instant, self.handle.action)
+                if holder and pending is not None:
+                    rollback_instant(
+                        self.storage,
+                        self.config,
+                        pending,
+                        clock=self._clock,
+                        drop_indexes=self.handle.settings.drop_indexes,
+                    )
+                elif holder:
+                    forget_write(self.storage, self.instant)
+            self._finish()
+
+    # -- how ------------------------------------------------------------------------------------------------------
+
+    def _lock(self, purpose: str) -> FileLock:
+        return FileLock(self.storage, self.handle.settings.lock, purpose=purpose, storage_options=self._storage_options)
+
+    def _gone(self, what: str) -> RolledBackError:
+        return RolledBackError(
+            f"Cannot go on with the write {self.instant} of {self.storage.uri}: {what}; it was rolled back or "
+            "committed without this attempt"
+        )
+
+    def _holds(self, keeper: WriterIdentity | None) -> bool:
+        """Whether the instant, in whatever state, is this writer's by its gate or by its inflight file."""
+        if keeper is not None:
+            return keeper.id == self.handle.writer.id
+        try:
+            return self._is_ours()
+        except ConflictError:
+            return False
+
+    def _is_ours(self) -> bool:
+        """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
+        try:
+            content = self.storage.read(self._inflight)
+        except FileNotFoundError:
+            return False
+        if self.handle.writer.id.encode() in content:
+            return True
+        raise ConflictError(
+            f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
+            f"({self._inflight}); write again"
+        )
+
+    def _make_pending(self, timeline: Timeline) -> None:
+        """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
+        handle = self.handle
+        same = [instant for instant in timeline.instants if instant.time == handle.instant]
+        if any(instant.completed for instant in same) or (timeline.start or "") > handle.instant:
+            raise self._gone("it is not pending any more")
+        if is_rolled_back(self.storage, timeline, handle.instant):
+            raise self._gone("a rollback names it")
+        for instant in pending_writes(self.storage, timeline):
+            if instant.time != handle.instant:
+                raise ConflictError(
+                    f"Cannot begin the write {handle.instant} of {self.storage.uri}: since it was planned the "
+                    f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
+                    "it is done and write again"
+                )
+        check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
+        # The gate comes first, so that every trace of the instant can be laid to its writer
+        if not open_gate(self.storage, handle.instant, handle.writer):
+            raise ConflictError(
+                f"Cannot write to {self.storage.uri} under the instant {handle.instant}: another writer has taken it "
+                f"({gate_path(handle.instant)}); write again"
+            )
+        self._heartbeat.first_beat()
+        requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
+        self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
+        content = encode_commit_metadata(
+            CommitMetadata(handle.operation, extra={WRITER_KEY: handle.writer.to_json()}),
+            self._layout,
+            action=handle.action,
+            completed=False,
+        )
+        self.storage.put_if_absent(self._inflight, content)
+        if not self._is_ours():
+            raise self._gone("its inflight file has vanished")
+
+    def _check_open(self) -> None:
+        if self.storage.stat(gate_path(self.instant)) is None:
+            raise self._gone("it takes no more files")
+        if self.storage.stat(self._inflight) is None:
+            raise self._gone("its inflight file has vanished")
+
+    def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
+        path = join_path(partition, name)
+        permit = FilePermit(path, f"{temporary_folder(self.instant)}/{path}", marker_path(self.instant, path, marker))
+        self.storage.put_if_absent(permit.marker_path, b"")
+        # After the marker: whoever closes the gate sees this marker, or we see the gate closed
+        self._check_open()
+        self._ensure_partition(partition)
+        return permit
+
+    def _ensure_partition(self, partition: str) -> None:
+        if partition in self._partitions:
+            return
+        depth = len(partition.split("/")) if partition else 0
+        stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+        text = f"#partition metadata\n#{stamp}\ncommitTime={self.instant}\npartitionDepth={depth}\n"
+        self.storage.put_if_absent(join_path(partition, PARTITION_METAFILE), text.encode())
+        self._partitions.add(partition)
+
+    def _published(self, timeline: Timeline) -> CommitResult | None:
+        completed = _find(timeline.completed, self.instant, self.handle.action)
+        if completed is None or not self._is_ours():
+            return None
+        return CommitResult(self.instant, completed.completion_time if self._layout.version >= 2 else None)
+
+    def _publish(self, timeline: Timeline, metadata: CommitMetadata, lock: FileLock) -> CommitResult:
+        """Everything between lock and unlock."""
+        handle = self.handle
+        if not self._is_ours():
+            raise self._gone("its inflight file has vanished")
+        if is_rolled_back(self.storage, timeline, self.instant):
+            raise self._gone("a rollback names it")
+        self._heartbeat.beat()
+        touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+        touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        check_conflicts(self.storage, timeline, handle.pin, self.instant, touched)
+        close_gate(self.storage, self.instant)
+        self._remove_unreported({stat.path for stat in metadata.stats})
+        self._check_files(metadata.stats)
+        dropped = drop_metadata_table(self.storage, drop_indexes=handle.settings.drop_indexes)
+        content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
+        completion = self._clock.next_completion(timeline)
+        lock.check()
+        complete(self.storage, self._layout, self.instant, handle.action, completion, content)
+        return CommitResult(self.instant, completion if self._layout.version >= 2 else None, dropped)
+
+    def _remove_unreported(self, reported: set[str]) -> None:
+        """Removes what attempts left that are not part of the commit: permits first, files last, so that a late attempt
+        fails at its last check or at its rename."""
+        left = [marker for marker in read_markers(self.storage, self.instant) or () if marker.path not in reported]
+        for marker in left:
+            self.storage.delete(marker_path(self.instant, marker.path, marker.type))
+        self.storage.delete_tree(temporary_folder(self.instant))
+        for marker in left:
+            self.storage.delete(marker.path)
+
+    def _check_files(self, stats: Sequence[WriteStat]) -> None:
+        for stat in stats:
+            info = self.storage.stat(stat.path)
+            if info is None:
+                raise self._gone(f"its data file {stat.path} is not there")
+            if info.size != stat.file_size:
+                raise CorruptFileError(
+                    f"Cannot commit the write {self.instant}: its data file {stat.path} has {info.size} bytes, "
+                    f"{stat.file_size} were written"
+                )
+
+    def _finish(self) -> None:
+        self._done = True
+        end_work(self.handle.writer.id)
+
+
+def _choose(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    action: Action,
+    operation: str,
+    settings: TransactionSettings,
+    owner: ProcessIdentity | None,
+    clock: InstantClock,
+    instant: InstantTime | None,
+    writer_id: str | None,
+) -> TransactionHandle:
+    return TransactionHandle(
+        table_uri=storage.uri,
+        instant=instant if instant is not None else clock.next_instant(timeline),
+        action=action,
+        operation=operation,
+        config=config,
+        pin=timeline.pin(),
+        writer=WriterIdentity(writer_id or new_writer_id(), owner),
+        zone=clock.zone,
+        settings=settings,
+    )
+
+
+def _check_action(action: Action) -> None:
+    if action not in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
+        raise ConfigError(f"Cannot begin a write as {action.value}; expected commit, deltacommit or replacecommit")
+
+
+def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:
+    for instant in instants:
+        if instant.time == time_ and instant.action.comparable is action.comparable:
+            return instant
+    return None

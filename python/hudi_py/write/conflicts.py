@@ -1,0 +1,110 @@
+"""What happened on the timeline between the plan of a write and its commit, and whether it is in the way.
+
+In this release a table has one writer at a time: any other write since the plan is a conflict. Table services are not,
+unless they touch a file group that the write touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import decode_clustering_groups, decode_compaction_plan, read_commit_metadata
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.write.instants import requested_path
+
+FileGroup = tuple[str, str]
+"""Partition path and file id."""
+
+_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+
+
+def is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a pending instant is a clustering; version 6 names these like any other replacecommit."""
+    if instant.action is Action.CLUSTERING:
+        return True
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    return decode_clustering_groups(_plan(storage, timeline, instant)) is not None
+
+
+def pending_writes(storage: Storage, timeline: Timeline) -> list[Instant]:
+    """Writes (not table services) that were begun and not completed, oldest first."""
+    return [
+        instant
+        for instant in timeline.pending
+        if instant.action in WRITE_ACTIONS and not is_clustering(storage, timeline, instant)
+    ]
+
+
+def check_conflicts(
+    storage: Storage, timeline: Timeline, pin: Pin, own: InstantTime, touched: Iterable[FileGroup]
+) -> None:
+    """Compares the timeline as it is now with what the write saw.
+
+    `touched`: file groups which the write changes or replaces.
+
+    Raises:
+        ConflictError: names the instant in the way and, for a table service, a file group.
+    """
+    groups = frozenset(touched)
+    seen = {(instant.time, instant.action.comparable) for instant in timeline.at(pin).completed}
+    for instant in timeline.completed:
+        if instant.time == own or (instant.time, instant.action.comparable) in seen:
+            continue
+        if instant.action is Action.RESTORE:
+            raise _conflict(own, instant, "restored the table to an earlier state")
+        if instant.action.comparable not in WRITE_ACTIONS:
+            continue
+        metadata = read_commit_metadata(storage, timeline.layout, instant)
+        if metadata.operation not in _SERVICES and not metadata.compacted:
+            raise _conflict(own, instant, f"({metadata.operation}) has been completed")
+        changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+        changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        _refuse_overlap(own, instant, groups & changed, "has rewritten")
+    writes = {instant.time for instant in pending_writes(storage, timeline)}
+    for instant in timeline.pending:
+        if instant.time == own:
+            continue
+        if instant.time in writes and instant.action in WRITE_ACTIONS:
+            raise _conflict(own, instant, "is under way")
+        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+            # what was scheduled before was known to the plan
+            if instant.time > own:
+                _refuse_overlap(own, instant, groups & _compacted(storage, timeline, instant), "is going to rewrite")
+        elif is_clustering(storage, timeline, instant):
+            clustered = frozenset(decode_clustering_groups(_plan(storage, timeline, instant)) or ())
+            _refuse_overlap(own, instant, groups & clustered, "is going to rewrite")
+        elif instant.action is Action.RESTORE:
+            raise _conflict(own, instant, "is under way")
+
+
+def _plan(storage: Storage, timeline: Timeline, instant: Instant) -> bytes:
+    try:
+        return storage.read(requested_path(timeline.layout, instant.time, instant.action))
+    except FileNotFoundError:  # completed or rolled back since it was listed, or begun without a plan
+        return b""
+
+
+def _compacted(storage: Storage, timeline: Timeline, instant: Instant) -> frozenset[FileGroup]:
+    content = _plan(storage, timeline, instant)
+    if not content:
+        return frozenset()
+    plan = decode_compaction_plan(content)
+    return frozenset((operation.partition_path, operation.file_id) for operation in plan.operations)
+
+
+def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileGroup], what: str) -> None:
+    if overlap:
+        partition, file_id = min(overlap)
+        more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
+        raise _conflict(own, instant, f"{what} the file group {file_id} of partition {partition!r}{more}")
+
+
+def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:
+    return ConflictError(
+        f"Cannot commit the write {own}: since it was planned the {instant.action.value} {instant.time} {what}; "
+        "nothing was published, write again"
+    )

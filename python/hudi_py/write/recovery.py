@@ -1,0 +1,190 @@
+"""Before a write: failed writes of others are rolled back, those under way are waited for or refuse the write."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.conflicts import pending_writes
+from hudi_py.write.heartbeat import last_beat_ms, now_ms
+from hudi_py.write.identity import WRITER_KEY, WriterIdentity, parse_writer
+from hudi_py.write.instants import inflight_path, requested_path
+from hudi_py.write.locks import FileLock
+from hudi_py.write.paths import marker_folder
+from hudi_py.write.rollback import finish_rollback, pending_rollbacks, read_plan, rollback_instant
+from hudi_py.write.settings import TransactionSettings
+from hudi_py.write.staging import gate_keeper, sweep_vanished
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write that was begun and is not completed."""
+
+    instant: Instant
+    writer: WriterIdentity | None
+    """None when another engine wrote it."""
+    active_ms: int | None
+    """Last sign of life, ms since the epoch: its heartbeat; without one the newest of its pending files and markers."""
+
+    def dead(self, expiry_ms: int) -> bool:
+        """Whether it may be rolled back: its process is provably gone, or it gave no sign of life for `expiry_ms`."""
+        if self.writer is not None and self.writer.provably_dead:
+            return True
+        return self.active_ms is None or now_ms() - self.active_ms > expiry_ms
+
+
+def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
+    """Who is writing a pending instant, and when he last gave a sign of life."""
+    writer = gate_keeper(storage, instant.time) or _inflight_writer(storage, timeline, instant)
+    beat = last_beat_ms(storage, instant.time)
+    # ours beat before their inflight file exists, so one without a beat is over
+    if beat is None and writer is None:
+        paths = [
+            requested_path(timeline.layout, instant.time, instant.action),
+            inflight_path(timeline.layout, instant.time, instant.action),
+        ]
+        times = [info.modified_ms for path in paths if (info := storage.stat(path)) is not None]
+        times += [info.modified_ms for info in storage.walk(marker_folder(instant.time))]
+        beat = max(times, default=None)
+    return PendingWrite(instant, writer, beat)
+
+
+def recover_failed_writes(
+    storage: Storage,
+    config: TableConfig,
+    *,
+    settings: TransactionSettings,
+    clock: InstantClock,
+    storage_options: Mapping[str, str] | None = None,
+) -> Timeline:
+    """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
+
+    Raises:
+        ConflictError: a write is under way; names its instant.
+        LockError: the table lock was not had in time.
+    """
+    with settled_timeline(
+        storage,
+        config,
+        settings=settings,
+        clock=clock,
+        purpose="recover failed writes",
+        storage_options=storage_options,
+    ) as timeline:
+        return timeline
+
+
+@contextmanager
+def settled_timeline(
+    storage: Storage,
+    config: TableConfig,
+    *,
+    settings: TransactionSettings,
+    clock: InstantClock,
+    purpose: str,
+    storage_options: Mapping[str, str] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Timeline]:
+    """The timeline, under the table lock, with no write pending on it.
+
+    A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
+    back; pending table services are left alone.
+
+    Raises:
+        ConflictError: a pending write lives; names its instant.
+        LockError: the lock was not had in time.
+    """
+    first_seen: dict[str, int | None] = {}
+    lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)
+    while True:
+        with lock:
+            timeline = load_timeline(storage, config)
+            if _finish_rollbacks(storage, config, timeline, settings, clock):
+                timeline = load_timeline(storage, config)
+            writes = [examine(storage, timeline, instant) for instant in pending_writes(storage, timeline)]
+            living = [write for write in writes if not write.dead(settings.heartbeat_expiry_ms)]
+            if not living:
+                for write in reversed(writes):  # newest first, as Java insists
+                    _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
+                    rollback_instant(storage, config, write.instant, clock=clock, drop_indexes=settings.drop_indexes)
+                if writes:
+                    timeline = load_timeline(storage, config)
+                sweep_vanished(storage, {instant.time for instant in timeline.pending})
+                yield timeline
+                return
+        for write in living:
+            _refuse_beating(storage, write, first_seen, settings.heartbeat_expiry_ms)
+        _tell(living[0], settings.heartbeat_expiry_ms)
+        sleep(_POLL_S)
+
+
+def _finish_rollbacks(
+    storage: Storage, config: TableConfig, timeline: Timeline, settings: TransactionSettings, clock: InstantClock
+) -> bool:
+    """Finishes killed rollbacks of failed writes. True when there were any."""
+    writes = {instant.time for instant in pending_writes(storage, timeline)}
+    known = {instant.time for instant in timeline.instants if instant.action is not Action.ROLLBACK}
+    finished = False
+    for rollback in pending_rollbacks(timeline):
+        plan = read_plan(storage, timeline, rollback)
+        if plan is None:
+            # its writer died before there was a plan, so nothing was done by it
+            storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
+            finished = True
+        elif plan.instant in writes or plan.instant not in known:
+            _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)
+            finish_rollback(storage, config, rollback.time, plan, clock=clock, drop_indexes=settings.drop_indexes)
+            finished = True
+    return finished
+
+
+def _inflight_writer(storage: Storage, timeline: Timeline, instant: Instant) -> WriterIdentity | None:
+    if instant.state is not State.INFLIGHT:
+        return None
+    try:
+        content = storage.read(inflight_path(timeline.layout, instant.time, instant.action))
+    except FileNotFoundError:
+        return None
+    if not content:
+        return None
+    text = decode_commit_metadata(content).extra.get(WRITER_KEY)
+    return parse_writer(text) if text else None
+
+
+def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str, int | None], expiry_ms: int) -> None:
+    before = first_seen.setdefault(write.instant.time, write.active_ms)
+    age_s = (now_ms() - (write.active_ms or 0)) / 1000
+    beating = write.active_ms is not None and write.active_ms != before
+    if beating or (write.writer is not None and write.writer.provably_alive):
+        raise ConflictError(
+            f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
+            f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; one "
+            "writer at a time is supported: wait until it is done (a dead one counts as failed after "
+            f"{expiry_ms / 1000:.0f} s)"
+        )
+
+
+def _tell(write: PendingWrite, expiry_ms: int) -> None:
+    left_s = max((expiry_ms - (now_ms() - (write.active_ms or 0))) / 1000, 0)
+    text = (
+        f"waiting up to {left_s:.0f} s for the pending {write.instant.action.value} {write.instant.time} of "
+        f"{write.writer or 'another engine'}, which shows no life, before it is rolled back"
+    )
+    _log.info("%s", text)
+    if sys.stderr.isatty():
+        print(f"\rhudi-py: {text}\033[K", end="" if left_s > _POLL_S else "\n", file=sys.stderr, flush=True)

@@ -1,0 +1,171 @@
+"""Properties of new tables in each version, and options that contradict an existing one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.storage import LocalStorage
+from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties
+
+SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("pt",), ordering_fields=("ts",))
+
+
+def of(version: int, **changes: object) -> dict[str, str]:
+    return table_properties(dataclasses.replace(SPEC, version=version, **changes))
+
+
+def test_version_9_is_what_apache_hudi_1_2_stores():
+    assert of(9, hive_style=True) == {
+        "hoodie.archivelog.folder": "history",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.format": "native",
+        "hoodie.table.initial.version": "9",
+        "hoodie.table.keygenerator.type": "SIMPLE",
+        "hoodie.table.multiple.base.file.formats.enable": "false",
+        "hoodie.table.name": "t",
+        "hoodie.table.ordering.fields": "ts",
+        "hoodie.table.partition.fields": "pt",
+        "hoodie.table.partition_extractor_class": "org.apache.hudi.hive.HiveStylePartitionValueExtractor",
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.timeline.timezone": "LOCAL",
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.version": "9",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+    }
+
+
+def test_version_8_stores_mode_strategy_payload_and_the_old_name_of_the_ordering_field():
+    properties = of(8)
+    assert properties["hoodie.table.precombine.field"] == "ts"
+    assert "hoodie.table.ordering.fields" not in properties
+    assert properties["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
+    assert properties["hoodie.record.merge.strategy.id"] == "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+    assert properties["hoodie.compaction.payload.class"].endswith(".DefaultHoodieRecordPayload")
+    assert properties["hoodie.table.initial.version"] == "8"
+
+
+def test_version_6_has_no_keys_of_later_versions():
+    properties = of(6)
+    assert properties["hoodie.table.precombine.field"] == "ts"
+    assert properties["hoodie.timeline.layout.version"] == "1"
+    assert properties["hoodie.table.keygenerator.class"] == "org.apache.hudi.keygen.SimpleKeyGenerator"
+    assert properties["hoodie.compaction.payload.class"].endswith(".DefaultHoodieRecordPayload")
+    assert properties["hoodie.archivelog.folder"] == "archived"
+    for key in ("hoodie.record.merge.mode", "hoodie.table.initial.version", "hoodie.timeline.path", "hoodie.table.format"):
+        assert key not in properties
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitions", "expected"),
+    [
+        (("a",), (), "NON_PARTITION"),
+        (("a", "b"), (), "NON_PARTITION"),
+        (("a",), ("p",), "SIMPLE"),
+        (("a", "b"), ("p",), "COMPLEX"),
+        (("a",), ("p", "q"), "COMPLEX"),
+    ],
+)
+def test_the_key_generator_is_inferred(keys, partitions, expected):
+    properties = of(9, record_key_fields=keys, partition_fields=partitions)
+    assert properties["hoodie.table.keygenerator.type"] == expected
+    assert properties["hoodie.table.partition.fields"] == ",".join(partitions)
+
+
+def test_merge_modes():
+    assert of(9, ordering_fields=())["hoodie.record.merge.mode"] == "COMMIT_TIME_ORDERING"
+    assert of(9, merge_mode="commit_time_ordering")["hoodie.record.merge.mode"] == "COMMIT_TIME_ORDERING"
+    payload = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+    built_in = of(9, payload_class=payload)
+    assert built_in["hoodie.record.merge.mode"] == "COMMIT_TIME_ORDERING"
+    assert built_in["hoodie.table.legacy.payload.class"] == payload
+    assert "hoodie.compaction.payload.class" not in built_in
+    assert of(6, payload_class=payload)["hoodie.compaction.payload.class"] == payload
+    assert of(9, ordering_fields=("a", "b"))["hoodie.table.ordering.fields"] == "a,b"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "named"),
+    [
+        ({"version": 7}, UnsupportedTableError, "version 7"),
+        ({"name": None}, ConfigError, "hoodie.table.name"),
+        ({"record_key_fields": None}, ConfigError, "recordkey"),
+        ({"table_type": "MOR"}, ConfigError, "table.type=MOR"),
+        ({"base_file_format": "orc"}, UnsupportedTableError, "ORC"),
+        ({"keygen_class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, UnsupportedTableError, "Timestamp"),
+        ({"keygen_type": "NON_PARTITION"}, ConfigError, "NON_PARTITION"),
+        ({"keygen_type": "SIMPLE", "partition_fields": ()}, ConfigError, "SIMPLE"),
+        ({"keygen_type": "SIMPLE", "record_key_fields": ("a", "b")}, ConfigError, "COMPLEX"),
+        ({"payload_class": "org.apache.hudi.common.model.AWSDmsAvroPayload"}, UnsupportedTableError, "AWSDms"),
+        ({"merge_mode": "CUSTOM"}, UnsupportedTableError, "CUSTOM"),
+        ({"merge_mode": "EVENT_TIME_ORDERING", "ordering_fields": ()}, ConfigError, "ordering"),
+        (
+            {"merge_mode": "EVENT_TIME_ORDERING", "payload_class": "x.OverwriteWithLatestAvroPayload"},
+            ConfigError,
+            "payload class",
+        ),
+        ({"timezone": "CET"}, ConfigError, "timezone=CET"),
+    ],
+)
+def test_refused(changes, error, named):
+    with pytest.raises(error, match=named):
+        table_properties(dataclasses.replace(SPEC, **changes))
+
+
+def test_create_makes_the_folders_java_lists_and_the_loser_opens(tmp_path):
+    storage = LocalStorage(str(tmp_path / "t"))
+    config, created = create_table(storage, SPEC)
+    assert created
+    assert (config.name, config.version, config.ordering_fields) == ("t", 9, ("ts",))
+    for folder in ("timeline/history", ".aux", ".temp", ".schema"):
+        assert (tmp_path / "t" / ".hoodie" / folder).is_dir()
+    again, created = create_table(storage, SPEC)
+    assert not created
+    assert again == config
+    with pytest.raises(ConfigError, match="hoodie.datasource.write.table.type"):
+        create_table(storage, dataclasses.replace(SPEC, table_type="MERGE_ON_READ"))
+
+
+def test_every_contradiction_is_named_with_both_values(tmp_path):
+    config, _ = create_table(LocalStorage(str(tmp_path)), SPEC)
+    check_spec(config, TableSpec())
+    check_spec(config, TableSpec(name="T", record_key_fields=("id",), keygen_class="a.SimpleAvroKeyGenerator"))
+    asked = TableSpec(
+        name="u",
+        record_key_fields=("id", "x"),
+        partition_fields=(),
+        ordering_fields=("v",),
+        keygen_type="COMPLEX",
+        merge_mode="COMMIT_TIME_ORDERING",
+        hive_style=True,
+        version=6,
+    )
+    with pytest.raises(ConfigError) as error:
+        check_spec(config, asked)
+    for text in (
+        "hoodie.table.name: asked for u, the table has t",
+        "recordkey.field: asked for id,x, the table has id",
+        "partitionpath.field: asked for (none), the table has pt",
+        "ordering.fields: asked for v, the table has ts",
+        "keygenerator.type: asked for COMPLEX, the table has SIMPLE",
+        "merge.mode: asked for COMMIT_TIME_ORDERING, the table has EVENT_TIME_ORDERING",
+        "hive_style_partitioning: asked for true, the table has false",
+        "table.version: asked for 6, the table has 9",
+    ):
+        assert text in str(error.value)
+
+
+def test_an_ordering_field_for_a_table_without_one_is_let_pass(tmp_path):
+    config, _ = create_table(LocalStorage(str(tmp_path)), dataclasses.replace(SPEC, ordering_fields=None))
+    check_spec(config, SPEC)

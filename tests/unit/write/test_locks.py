@@ -1,0 +1,160 @@
+"""The file-system lock: exclusive, patient, broken only when its holder is provably gone or it has expired."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from hudi_py.errors import LockError
+from hudi_py.storage import LocalStorage, MemoryStorage, Storage
+from hudi_py.write.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
+from hudi_py.write.locks import FileLock
+from hudi_py.write.settings import LockSettings
+
+LOCK = ".hoodie/lock"
+IMPATIENT = LockSettings(wait_ms=30, retries=0, retry_wait_ms=10)
+
+
+def lock_of(storage: Storage, settings: LockSettings = IMPATIENT) -> FileLock:
+    return FileLock(storage, settings, purpose="commit the write 1")
+
+
+@pytest.fixture
+def storage(tmp_path) -> LocalStorage:
+    return LocalStorage(str(tmp_path))
+
+
+@pytest.fixture
+def dead_process() -> ProcessIdentity:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    identity = process_identity(child.pid)
+    assert identity is not None
+    child.communicate(b"\n")
+    return identity
+
+
+def test_the_lock_file_lies_where_java_puts_it_and_goes_with_the_release(storage):
+    with lock_of(storage) as lock:
+        assert lock.held
+        writer = parse_writer(storage.read(LOCK))
+        assert writer is not None
+        assert writer.process == process_identity()
+    assert storage.stat(LOCK) is None
+    assert not lock.held
+
+
+def test_a_lock_file_elsewhere(storage, tmp_path):
+    elsewhere = tmp_path / "locks"
+    with lock_of(storage, LockSettings(path=str(elsewhere))):
+        assert (elsewhere / "lock").exists()
+        assert storage.stat(LOCK) is None
+    assert not (elsewhere / "lock").exists()
+
+
+def test_a_held_lock_is_waited_for_then_refused_naming_file_holder_and_age(storage):
+    with lock_of(storage), pytest.raises(LockError) as error:
+        lock_of(storage).acquire()
+    assert LOCK in str(error.value)
+    assert f"process {process_identity().pid}" in str(error.value)  # type: ignore[union-attr]
+    assert "for 0 s" in str(error.value)
+    assert "commit the write 1" in str(error.value)
+
+
+def test_javas_lock_has_no_identity_and_is_never_broken_without_expiry(storage):
+    storage.put(LOCK, b"")
+    with pytest.raises(LockError, match="a process that left no identity"):
+        lock_of(storage).acquire()
+    storage.put(LOCK, b'{"lockCreateTime":"2026-01-01 00:00:00.000","lockThreadName":"main","lockStacksInfo":[]}')
+    with pytest.raises(LockError, match="a process that left no identity"):
+        lock_of(storage).acquire()
+
+
+def test_a_lock_given_back_meanwhile_is_had(storage):
+    first = lock_of(storage)
+    first.acquire()
+    threading.Timer(0.1, first.release).start()
+    with lock_of(storage, LockSettings(wait_ms=20_000, retries=0)) as second:
+        second.check()
+
+
+def test_the_lock_of_a_dead_process_is_broken(storage, dead_process):
+    storage.put(LOCK, WriterIdentity("d" * 32, dead_process).to_json().encode())
+    with lock_of(storage) as lock:
+        lock.check()
+
+
+def test_the_lock_of_a_process_on_another_host_or_boot_is_not(storage, dead_process):
+    for other in (
+        ProcessIdentity("elsewhere", dead_process.boot, dead_process.pid, dead_process.start),
+        ProcessIdentity(dead_process.host, "another boot", dead_process.pid, dead_process.start),
+    ):
+        storage.put(LOCK, WriterIdentity("d" * 32, other).to_json().encode())
+        with pytest.raises(LockError):
+            lock_of(storage).acquire()
+
+
+def test_a_process_id_used_again_is_another_process(storage):
+    own = process_identity()
+    assert own is not None
+    storage.put(LOCK, WriterIdentity("d" * 32, ProcessIdentity(own.host, own.boot, own.pid, "1")).to_json().encode())
+    with lock_of(storage):
+        pass
+
+
+def test_an_expired_lock_is_broken(tmp_path):
+    storage = MemoryStorage(str(tmp_path))
+    storage.put(LOCK, b"")
+    storage.set_modified(LOCK, time.time_ns() // 1_000_000 - 59_000)
+    settings = LockSettings(expire_minutes=1, wait_ms=30, retries=0)
+    with pytest.raises(LockError):
+        lock_of(storage, settings).acquire()
+    storage.set_modified(LOCK, time.time_ns() // 1_000_000 - 61_000)
+    with lock_of(storage, settings) as lock:
+        lock.check()
+
+
+def test_a_late_breaker_cannot_take_the_lock_of_the_next_holder(storage, dead_process):
+    """Two processes judge the same lock dead; the slower one acts after the faster one has taken the lock."""
+    storage.put(LOCK, WriterIdentity("d" * 32, dead_process).to_json().encode())
+    late = lock_of(storage)
+    judged = late._content()
+    with lock_of(storage) as fast:
+        late._content = lambda: judged  # type: ignore[method-assign]
+        assert not late._break_dead()
+        fast.check()
+
+
+def test_a_lock_taken_away_is_noticed_and_not_released_for_the_other(storage):
+    first = lock_of(storage)
+    first.acquire()
+    storage.delete(LOCK)
+    with lock_of(storage) as second:
+        with pytest.raises(LockError, match="was taken away"):
+            first.check()
+        first.release()
+        second.check()
+
+
+def test_threads_exclude_each_other(storage):
+    inside = 0
+    most = 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(5):
+            with lock_of(storage, LockSettings(wait_ms=30_000, retry_wait_ms=20)):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1

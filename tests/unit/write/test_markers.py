@@ -1,0 +1,54 @@
+"""Markers, as Java names and reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.instant import InstantTime
+from hudi_py.storage import MemoryStorage
+from hudi_py.write.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
+
+T = InstantTime("20260101000000000")
+
+
+@pytest.fixture
+def storage(request) -> MemoryStorage:
+    return MemoryStorage(request.node.nodeid)
+
+
+def test_names():
+    assert marker_path(T, "p=1/f_0-1-2_3.parquet", MarkerType.MERGE) == (
+        ".hoodie/.temp/20260101000000000/p=1/f_0-1-2_3.parquet.marker.MERGE"
+    )
+    assert marker_path(T, ".f_3.log.1_0-1-2", MarkerType.APPEND).endswith("/.f_3.log.1_0-1-2.marker.APPEND")
+
+
+def test_direct_markers_are_read_back(storage):
+    assert read_markers(storage, T) is None
+    for path, kind in (("a=1/x.parquet", MarkerType.CREATE), (".y.log.1_0-0-0", MarkerType.APPEND)):
+        storage.touch(marker_path(T, path, kind))
+    assert read_markers(storage, T) == (
+        Marker(".y.log.1_0-0-0", MarkerType.APPEND),
+        Marker("a=1/x.parquet", MarkerType.CREATE),
+    )
+    remove_markers(storage, T)
+    assert read_markers(storage, T) is None
+
+
+def test_markers_of_the_timeline_server(storage):
+    folder = f".hoodie/.temp/{T}"
+    storage.put(f"{folder}/MARKERS.type", b"TIMELINE_SERVER_BASED\n")
+    storage.put(f"{folder}/MARKERS0", b"a=1/x.parquet.marker.CREATE\na=2/y.parquet.marker.MERGE\n")
+    storage.put(f"{folder}/MARKERS19", b"\na=1/.z_1.log.1_0-0-0.marker.APPEND")
+    assert read_markers(storage, T) == (
+        Marker("a=1/.z_1.log.1_0-0-0", MarkerType.APPEND),
+        Marker("a=1/x.parquet", MarkerType.CREATE),
+        Marker("a=2/y.parquet", MarkerType.MERGE),
+    )
+
+
+def test_what_is_no_marker_is_refused(storage):
+    storage.put(f".hoodie/.temp/{T}/stray", b"")
+    with pytest.raises(CorruptFileError, match="stray"):
+        read_markers(storage, T)
