@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from hudi_py.config import Options
+from hudi_py.config import table as table_config
+from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.merge.settings import COMMIT_TIME, COMMIT_TIME_STRATEGY, EVENT_TIME, EVENT_TIME_STRATEGY
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import create_table_config, load_table_config
@@ -19,10 +24,10 @@ from hudi_py.write.keygen import KeyGeneratorType, infer_keygen_type, parse_keyg
 SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
 
-COMMIT_TIME = "COMMIT_TIME_ORDERING"
-EVENT_TIME = "EVENT_TIME_ORDERING"
+T = TypeVar("T")
 
-_STRATEGIES = {EVENT_TIME: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", COMMIT_TIME: "ce9acb64-bde0-424c-9b91-f6ebba25356d"}
+_STRATEGIES = {EVENT_TIME: EVENT_TIME_STRATEGY, COMMIT_TIME: COMMIT_TIME_STRATEGY}
+_MODE_OF_STRATEGY = {strategy: mode for mode, strategy in _STRATEGIES.items()}
 _PAYLOADS = {
     EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
@@ -65,6 +70,34 @@ class TableSpec:
     """Avro JSON without meta columns."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further `hoodie.table.*` properties to store as they are."""
+
+
+def table_spec(options: Options) -> TableSpec:
+    """What the options of a write ask of the table; what they do not name stays open."""
+
+    def asked(option: Option[T]) -> T | None:
+        return options.get(option) if options.given(option) else None
+
+    version = asked(table_config.TABLE_VERSION)
+    mode = asked(table_config.MERGE_MODE)
+    strategy = asked(table_config.MERGE_STRATEGY_ID)
+    return TableSpec(
+        name=asked(table_config.TABLE_NAME),
+        database=asked(table_config.DATABASE_NAME),
+        table_type=asked(table_config.TABLE_TYPE),
+        version=None if version is None else int(version),
+        record_key_fields=asked(table_config.RECORD_KEY),
+        partition_fields=asked(table_config.PARTITION_PATH),
+        ordering_fields=asked(table_config.ORDERING),
+        keygen_class=asked(table_config.KEYGEN_CLASS),
+        keygen_type=asked(table_config.KEYGEN_TYPE),
+        merge_mode=mode or _MODE_OF_STRATEGY.get((strategy or "").lower()),
+        payload_class=asked(table_config.PAYLOAD_CLASS),
+        hive_style=asked(table_config.HIVE_STYLE),
+        url_encoded=asked(table_config.URL_ENCODE),
+        timezone=asked(table_config.TIMEZONE),
+        base_file_format=asked(table_config.BASE_FILE_FORMAT),
+    )
 
 
 def table_properties(spec: TableSpec) -> dict[str, str]:

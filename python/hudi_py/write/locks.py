@@ -29,6 +29,7 @@ from hudi_py.write.settings import LockSettings
 _log = logging.getLogger(__name__)
 
 _FIRST_WAIT_MS = 20
+_LONGEST_WAIT_MS = 500
 _TOMBSTONE = "lock.broken."
 _TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
 
@@ -98,7 +99,7 @@ class FileLock:
 
     def _wait(self, content: bytes) -> None:
         started = time.monotonic()
-        patience_ms = max(self._settings.wait_ms, self._settings.retries * self._settings.retry_wait_ms)
+        patience_ms = self._settings.patience_ms
         wait_ms = _FIRST_WAIT_MS
         told = False
         while not self._storage.put_if_absent(self.path, content):
@@ -115,7 +116,7 @@ class FileLock:
                 _log.warning("waiting for the lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
                 told = True
             self._sleep(min(wait_ms, max(patience_ms - waited_ms, 1)) / 1000)
-            wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms)
+            wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms, _LONGEST_WAIT_MS)
 
     def check(self) -> None:
         """Raises LockError when the lock is not ours any more (another process took it for expired)."""

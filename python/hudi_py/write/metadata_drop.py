@@ -36,7 +36,7 @@ def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
         raise ConfigError(
             f"Cannot write to the table {config.name!r}: its metadata table holds the indexes {', '.join(kept)}, which "
             "this release does not maintain and a write would outdate; drop them with Apache Hudi, or write with "
-            "hoodie.write.py.drop.indexes=true, which drops the whole metadata table"
+            "hoodie.py.drop.indexes=true, which drops the whole metadata table"
         )
 
 

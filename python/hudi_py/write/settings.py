@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hudi_py.config import Options
+from hudi_py.config import lock as lock_config
+from hudi_py.config import write as write_config
+
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
@@ -14,13 +18,14 @@ class LockSettings:
     expire_minutes: int = 0
     """A lock file older than this may be broken; 0: never."""
     wait_ms: int = 60_000
-    """Longest wait of one attempt."""
-    retries: int = 15
-    """Attempts after the first."""
-    retry_wait_ms: int = 1_000
-    """Wait between attempts, doubled each time ..."""
-    retry_max_wait_ms: int = 16_000
-    """... up to this."""
+    """The lock is waited for as long as this, or as all retries take, whichever is longer."""
+    retries: int = 50
+    retry_wait_ms: int = 5_000
+    """Java's pause between two tries; ours is shorter where that is longer than half a second."""
+
+    @property
+    def patience_ms(self) -> int:
+        return max(self.wait_ms, self.retries * self.retry_wait_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,23 @@ class TransactionSettings:
     clock_skew_ms: int = 200
     drop_indexes: bool = False
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+
+    @classmethod
+    def of(cls, options: Options) -> TransactionSettings:
+        """The settings that the options of a write ask for."""
+        return cls(
+            lock=LockSettings(
+                path=options.get(lock_config.LOCK_PATH),
+                expire_minutes=options.get(lock_config.LOCK_EXPIRE_MINUTES),
+                wait_ms=options.get(lock_config.LOCK_WAIT_MS),
+                retries=options.get(lock_config.LOCK_RETRIES),
+                retry_wait_ms=options.get(lock_config.LOCK_RETRY_WAIT_MS),
+            ),
+            heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
+            heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
+            clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
+            drop_indexes=options.get(write_config.DROP_INDEXES),
+        )
 
     @property
     def heartbeat_expiry_ms(self) -> int:

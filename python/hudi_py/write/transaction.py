@@ -156,7 +156,7 @@ class WriteTransaction:
 
         Raises:
             ConfigError: the metadata table holds indexes that this release neither maintains nor may drop
-                (`hoodie.write.py.drop.indexes`), or the timeline is ahead of the clock.
+                (`hoodie.py.drop.indexes`), or the timeline is ahead of the clock.
             ConflictError: another write is under way; names its instant.
             LockError: the lock was not had in time.
         """
