@@ -51,8 +51,8 @@ class Layout:
     def parse(self, name: str) -> Instant | None:
         """The instant whose state file has this name; None for other files.
 
-        `completion_time` is what the name says: None for layout 1 and for completed layout-2 names without one, which are
-        marked `legacy`.
+        `completion_time` is what the name says: None for layout 1, and for completed layout-2 names without one, which
+        are marked `legacy`.
         """
         found = _NAME.fullmatch(name)
         if not found:

@@ -42,8 +42,8 @@ def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
     """Sets keys, and removes those whose value is None; the caller holds the table lock.
 
-    The order of steps is Apache Hudi's (`HoodieTableConfig.modify`, 1.2.0): a reader finds a valid file at every moment,
-    and after a crash at any of them the next reader or writer goes on with the old or the new properties.
+    The order of steps is Apache Hudi's (`HoodieTableConfig.modify`, 1.2.0): a reader finds a valid file at every
+    moment, and after a crash at any of them the next reader or writer goes on with the old or the new properties.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -59,15 +59,15 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
     text = format_properties(after, _comment("Updated at")).encode("ascii")
     if not storage.put_if_absent(BACKUP, storage.read(PROPERTIES)):
         raise ConflictError(
-            f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, another process is updating "
-            "them; take the table lock, then try again"
+            f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, another process is "
+            "updating them; take the table lock, then try again"
         )
     storage.delete(PROPERTIES)
     storage.put(PROPERTIES, text)
     if parse_properties(storage.read(PROPERTIES).decode("latin-1")).get(CHECKSUM) != str(checksum(after)):
         raise CorruptFileError(
-            f"The properties just written to {storage.uri}/{PROPERTIES} read back with another checksum; {BACKUP} holds "
-            "the former ones"
+            f"The properties just written to {storage.uri}/{PROPERTIES} read back with another checksum; {BACKUP} "
+            "holds the former ones"
         )
     storage.delete(BACKUP)
     return load_table_config(storage)
@@ -90,8 +90,8 @@ def _read(storage: Storage) -> dict[str, str]:
             time.sleep(_PAUSE_SECONDS)
     if seen:
         raise CorruptFileError(
-            f"Cannot read the properties of the table at {storage.uri}: neither {PROPERTIES} nor its backup is valid (a "
-            f"table name and a matching {CHECKSUM} are expected); restore one of them"
+            f"Cannot read the properties of the table at {storage.uri}: neither {PROPERTIES} nor its backup is valid "
+            f"(a table name and a matching {CHECKSUM} are expected); restore one of them"
         )
     raise TableNotFoundError(
         f"No Hudi table at {storage.uri}: {PROPERTIES} is missing; check the path, or create the table first"

@@ -82,7 +82,7 @@ class Timeline:
             if instant.time == instant_time and (action is None or instant.action.comparable is action.comparable)
         ]
         writes = [instant for instant in found if instant.action.comparable in WRITE_ACTIONS]
-        return (writes or found or [None])[0]
+        return next(iter(writes or found), None)
 
     def states_of(self, instant: Instant) -> tuple[Instant, ...]:
         """Every state file of an instant, requested first."""
@@ -106,7 +106,7 @@ class Timeline:
         return Pin(newest, tuple((i.time, i.action.comparable.value) for i in self.pending if i.time < newest))
 
     def at(self, pin: Pin) -> Timeline:
-        """The timeline as it was pinned: instants completed since are pending, as far as their files still show that."""
+        """The timeline as it was pinned: instants completed since then are pending, where their files still say so."""
         if self.layout.version == 2:
             kept = [i for i in self.files if not i.completed or (i.completion_time or i.time) <= pin.time]
         else:

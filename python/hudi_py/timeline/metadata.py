@@ -1,0 +1,245 @@
+"""Commit metadata: pretty-printed JSON in layout 1, Avro containers in layout 2 (`CommitMetadataSerDeV1`, `V2`, 1.2.0).
+
+The plans and results of other actions, which are Avro in both layouts, are re-exported from `plans`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, Instant
+from hudi_py.storage import Storage
+from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.plans import (
+    CompactionOperation,
+    CompactionPlan,
+    FileGroup,
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    RollbackRequest,
+    decode_clustering_groups,
+    decode_compaction_plan,
+    decode_rollback_metadata,
+    decode_rollback_plan,
+    encode_replace_request,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+)
+from hudi_py.timeline.records import Fields, decode_record, encode_record, is_container
+
+__all__ = [
+    "CompactionOperation",
+    "CompactionPlan",
+    "FileGroup",
+    "RollbackMetadata",
+    "RollbackPartition",
+    "RollbackPlan",
+    "RollbackRequest",
+    "decode_clustering_groups",
+    "decode_commit_metadata",
+    "decode_compaction_plan",
+    "decode_rollback_metadata",
+    "decode_rollback_plan",
+    "encode_commit_metadata",
+    "encode_replace_request",
+    "encode_rollback_metadata",
+    "encode_rollback_plan",
+    "read_commit_metadata",
+]
+
+UNKNOWN = "UNKNOWN"
+
+
+def read_commit_metadata(storage: Storage, layout: Layout, instant: Instant) -> CommitMetadata:
+    """Metadata of a completed commit, deltacommit or replacecommit.
+
+    Raises:
+        FileNotFoundError: the instant was archived or rolled back since it was listed.
+        CorruptFileError: the file is empty, or neither the JSON nor the Avro of a commit.
+    """
+    path = layout.path(instant.file_name)
+    data = storage.read(path)
+    context = f"the commit metadata {storage.uri}/{path}"
+    if not data:
+        raise CorruptFileError(f"Cannot read {context}: the file of a completed {instant.action.value} is empty")
+    return decode_commit_metadata(data, context)
+
+
+def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> CommitMetadata:
+    """Commit metadata from JSON or Avro, whichever it is; no bytes (a pending instant's) are metadata without content.
+
+    Raises:
+        CorruptFileError: naming `context`.
+    """
+    if not data:
+        return CommitMetadata(operation=UNKNOWN)
+    if is_container(data):
+        values: object = decode_record(data, context)
+    else:
+        try:
+            values = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise CorruptFileError(f"Cannot read {context}: JSON or an Avro container is expected; {error}") from None
+    record = Fields(values, context)
+    stats = tuple(
+        _decode_stat(stat, partition)
+        for partition, stats in record.records_map("partitionToWriteStats").items()
+        for stat in stats
+    )
+    return CommitMetadata(
+        operation=record.text("operationType", UNKNOWN),
+        stats=stats,
+        extra=record.text_map("extraMetadata"),
+        compacted=record.flag("compacted"),
+        replaced=record.texts_map("partitionToReplaceFileIds"),
+    )
+
+
+def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: Action, completed: bool) -> bytes:
+    """Content of a completed or inflight commit, deltacommit or replacecommit as the layout wants it.
+
+    Replaced file ids are written for completed replacecommits only.
+    """
+    replaces = completed and action.comparable is Action.REPLACE_COMMIT
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in metadata.stats:
+        by_partition[stat.partition_path].append(stat)
+    record: dict[str, Any] = {
+        "partitionToWriteStats": {
+            partition: [_json_stat(stat) if layout.version == 1 else _avro_stat(stat) for stat in stats]
+            for partition, stats in by_partition.items()
+        },
+        "compacted": metadata.compacted,
+        "extraMetadata": dict(metadata.extra),
+    }
+    replaced = {partition: list(file_ids) for partition, file_ids in metadata.replaced.items()}
+    if layout.version == 1:
+        record["operationType"] = metadata.operation
+        if replaces:
+            record["partitionToReplaceFileIds"] = replaced
+        return json.dumps(record, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+    record |= {"version": None, "operationType": metadata.operation}
+    if replaces:
+        record["partitionToReplaceFileIds"] = replaced
+        return encode_record("HoodieReplaceCommitMetadata", record)
+    return encode_record("HoodieCommitMetadata", record)
+
+
+def _decode_stat(stat: Fields, partition: str) -> WriteStat:
+    times = stat.record("runtimeStats")
+    log_version = stat.optional_number("logVersion")
+    return WriteStat(
+        file_id=stat.text("fileId"),
+        path=stat.text("path"),
+        partition_path=stat.text("partitionPath", partition),
+        prev_commit=stat.text("prevCommit", NO_PREVIOUS_COMMIT),
+        num_writes=stat.number("numWrites"),
+        num_inserts=stat.number("numInserts"),
+        num_updates=stat.number("numUpdateWrites"),
+        num_deletes=stat.number("numDeletes"),
+        total_write_bytes=stat.number("totalWriteBytes"),
+        file_size=stat.number("fileSizeInBytes"),
+        prev_base_file=stat.optional_text("prevBaseFile"),
+        log_version=log_version,
+        log_offset=stat.optional_number("logOffset"),
+        base_file=stat.optional_text("baseFile"),
+        log_files=stat.texts("logFiles") if log_version is not None else None,
+        cdc_stats=stat.number_map("cdcStats") or None,
+        create_time_ms=times.number("totalCreateTime") if times else 0,
+        upsert_time_ms=times.number("totalUpsertTime") if times else 0,
+    )
+
+
+def _json_stat(stat: WriteStat) -> dict[str, Any]:
+    """Fields in the order of Apache Hudi 0.15.0; those of log files only for log files."""
+    record: dict[str, Any] = {
+        "fileId": stat.file_id,
+        "path": stat.path or None,
+        "cdcStats": _numbers(stat.cdc_stats),
+        "prevCommit": stat.prev_commit,
+        "numWrites": stat.num_writes,
+        "numDeletes": stat.num_deletes,
+        "numUpdateWrites": stat.num_updates,
+        "numInserts": stat.num_inserts,
+        "totalWriteBytes": stat.total_write_bytes,
+        "totalWriteErrors": 0,
+        "tempPath": None,
+        "partitionPath": stat.partition_path,
+        "totalLogRecords": 0,
+        "totalLogFilesCompacted": 0,
+        "totalLogSizeCompacted": 0,
+        "totalUpdatedRecordsCompacted": 0,
+        "totalLogBlocks": 0,
+        "totalCorruptLogBlock": 0,
+        "totalRollbackBlocks": 0,
+        "fileSizeInBytes": stat.file_size,
+        "minEventTime": None,
+        "maxEventTime": None,
+    }
+    if stat.prev_base_file is not None:
+        record["prevBaseFile"] = stat.prev_base_file
+    record["runtimeStats"] = {
+        "totalScanTime": 0,
+        "totalUpsertTime": stat.upsert_time_ms,
+        "totalCreateTime": stat.create_time_ms,
+    }
+    if stat.log_version is not None:
+        record |= {
+            "logVersion": stat.log_version,
+            "logOffset": stat.log_offset or 0,
+            "baseFile": stat.base_file or "",
+            "logFiles": list(stat.log_files or ()),
+        }
+    return record
+
+
+def _avro_stat(stat: WriteStat) -> dict[str, Any]:
+    """Every field of `HoodieWriteStat`; null as in Apache Hudi 1.2.0's own files."""
+    is_log = stat.log_version is not None
+    return {
+        "fileId": stat.file_id,
+        "path": stat.path or None,
+        "prevCommit": stat.prev_commit,
+        "numWrites": stat.num_writes,
+        "numDeletes": stat.num_deletes,
+        "numUpdateWrites": stat.num_updates,
+        "totalWriteBytes": stat.total_write_bytes,
+        "totalWriteErrors": 0,
+        "partitionPath": stat.partition_path,
+        "totalLogRecords": 0,
+        "totalLogFiles": None,
+        "totalUpdatedRecordsCompacted": 0,
+        "numInserts": stat.num_inserts,
+        "totalLogBlocks": 0,
+        "totalCorruptLogBlock": 0,
+        "totalRollbackBlocks": 0,
+        "fileSizeInBytes": stat.file_size,
+        "logVersion": stat.log_version,
+        "logOffset": (stat.log_offset or 0) if is_log else None,
+        "baseFile": (stat.base_file or "") if is_log else None,
+        "logFiles": list(stat.log_files or ()) if is_log else None,
+        "cdcStats": _numbers(stat.cdc_stats),
+        "prevBaseFile": stat.prev_base_file,
+        "minEventTime": None,
+        "maxEventTime": None,
+        "runtimeStats": {
+            "totalScanTime": 0,
+            "totalCreateTime": stat.create_time_ms,
+            "totalUpsertTime": stat.upsert_time_ms,
+        },
+        "totalLogFilesCompacted": 0,
+        "totalLogReadTimeMs": 0,
+        "totalLogSizeCompacted": 0,
+        "tempPath": None,
+        "numUpdates": 0,
+    }
+
+
+def _numbers(values: Mapping[str, int] | None) -> dict[str, int] | None:
+    return dict(values) if values is not None else None

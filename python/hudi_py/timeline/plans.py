@@ -1,0 +1,214 @@
+"""Plans and results of rollbacks, compactions, clusterings and overwrites (Avro models of Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hudi_py.timeline.records import Fields, decode_record, encode_record
+
+FileGroup = tuple[str, str]
+"""Partition path and file id."""
+CLUSTER = "CLUSTER"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRequest:
+    """What is to be undone in a partition: files to delete, or the log blocks of one file slice (table version 6)."""
+
+    partition_path: str
+    file_id: str = ""
+    latest_base_instant: str = ""
+    files_to_delete: tuple[str, ...] = ()
+    """Absolute paths."""
+    log_blocks: Mapping[str, int] = field(default_factory=dict)
+    """Absolute path of a log file to its size in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Content of a requested rollback."""
+
+    instant: str
+    """Requested time of the instant to roll back."""
+    action: str
+    requests: tuple[RollbackRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPartition:
+    """What a rollback did in a partition; paths are absolute, sizes are bytes."""
+
+    partition_path: str
+    deleted: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Files which could not be deleted."""
+    rollback_logs: Mapping[str, int] = field(default_factory=dict)
+    """Log files which hold the rollback blocks."""
+    failed_logs: Mapping[str, int] = field(default_factory=dict)
+    """Log files which hold the blocks undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackMetadata:
+    """Content of a completed rollback."""
+
+    start_time: str
+    time_taken_ms: int
+    instant: str
+    action: str
+    partitions: tuple[RollbackPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOperation:
+    """One file slice to be compacted; file names without folder."""
+
+    partition_path: str
+    file_id: str
+    base_instant: str
+    base_file: str | None
+    log_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Content of a requested compaction or log compaction."""
+
+    operations: tuple[CompactionOperation, ...]
+
+
+def encode_rollback_plan(plan: RollbackPlan) -> bytes:
+    """An Avro container file."""
+    requests = [
+        {
+            "partitionPath": request.partition_path,
+            "fileId": request.file_id,
+            "latestBaseInstant": request.latest_base_instant,
+            "filesToBeDeleted": list(request.files_to_delete),
+            "logBlocksToBeDeleted": dict(request.log_blocks),
+        }
+        for request in plan.requests
+    ]
+    record = {
+        "instantToRollback": {"commitTime": plan.instant, "action": plan.action},
+        "RollbackRequests": requests,
+        "version": 1,
+    }
+    return encode_record("HoodieRollbackPlan", record)
+
+
+def decode_rollback_plan(data: bytes, context: str = "a rollback plan") -> RollbackPlan:
+    """Raises CorruptFileError, naming `context`."""
+    record = Fields(decode_record(data, context), context)
+    instant = record.record("instantToRollback") or Fields({}, context)
+    requests = tuple(
+        RollbackRequest(
+            partition_path=request.text("partitionPath"),
+            file_id=request.text("fileId"),
+            latest_base_instant=request.text("latestBaseInstant"),
+            files_to_delete=request.texts("filesToBeDeleted"),
+            log_blocks=request.number_map("logBlocksToBeDeleted"),
+        )
+        for request in record.records("RollbackRequests")
+    )
+    return RollbackPlan(instant.text("commitTime"), instant.text("action"), requests)
+
+
+def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
+    """An Avro container file."""
+    partitions = {
+        partition.partition_path: {
+            "partitionPath": partition.partition_path,
+            "successDeleteFiles": list(partition.deleted),
+            "failedDeleteFiles": list(partition.failed),
+            "rollbackLogFiles": dict(partition.rollback_logs),
+            "logFilesFromFailedCommit": dict(partition.failed_logs),
+        }
+        for partition in metadata.partitions
+    }
+    record = {
+        "startRollbackTime": metadata.start_time,
+        "timeTakenInMillis": metadata.time_taken_ms,
+        "totalFilesDeleted": sum(len(partition.deleted) for partition in metadata.partitions),
+        "commitsRollback": [metadata.instant],
+        "partitionMetadata": partitions,
+        "version": 1,
+        "instantsRollback": [{"commitTime": metadata.instant, "action": metadata.action}],
+    }
+    return encode_record("HoodieRollbackMetadata", record)
+
+
+def decode_rollback_metadata(data: bytes, context: str = "a completed rollback") -> RollbackMetadata:
+    """Raises CorruptFileError, naming `context`."""
+    record = Fields(decode_record(data, context), context)
+    infos = record.records("instantsRollback")
+    partitions = tuple(
+        RollbackPartition(
+            partition_path=partition.text("partitionPath", path),
+            deleted=partition.texts("successDeleteFiles"),
+            failed=partition.texts("failedDeleteFiles"),
+            rollback_logs=partition.number_map("rollbackLogFiles"),
+            failed_logs=partition.number_map("logFilesFromFailedCommit"),
+        )
+        for path, partition in record.record_map("partitionMetadata").items()
+    )
+    commits = record.texts("commitsRollback")
+    return RollbackMetadata(
+        start_time=record.text("startRollbackTime"),
+        time_taken_ms=record.number("timeTakenInMillis"),
+        instant=infos[0].text("commitTime") if infos else (commits[0] if commits else ""),
+        action=infos[0].text("action") if infos else "",
+        partitions=partitions,
+    )
+
+
+def encode_replace_request(operation: str | None = None) -> bytes:
+    """Content of a requested replacecommit that is no clustering: an Avro container file.
+
+    Apache Hudi leaves all fields null for an overwrite, and names the operation for DELETE_PARTITION.
+    """
+    named = operation is not None
+    record: dict[str, Any] = {
+        "operationType": operation,
+        "clusteringPlan": None,
+        "extraMetadata": {} if named else None,
+        "version": 1 if named else None,
+    }
+    return encode_record("HoodieRequestedReplaceMetadata", record)
+
+
+def decode_clustering_groups(data: bytes, context: str = "a clustering plan") -> tuple[FileGroup, ...] | None:
+    """Input file groups of a requested replacecommit or clustering; None when it is no clustering, or empty.
+
+    Raises:
+        CorruptFileError: naming `context`.
+    """
+    if not data:
+        return None
+    record = Fields(decode_record(data, context), context)
+    plan = record.record("clusteringPlan")
+    if plan is None:
+        return () if record.text("operationType") == CLUSTER else None
+    return tuple(
+        (piece.text("partitionPath"), piece.text("fileId"))
+        for group in plan.records("inputGroups")
+        for piece in group.records("slices")
+    )
+
+
+def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> CompactionPlan:
+    """Raises CorruptFileError, naming `context`."""
+    record = Fields(decode_record(data, context), context)
+    operations = tuple(
+        CompactionOperation(
+            partition_path=operation.text("partitionPath"),
+            file_id=operation.text("fileId"),
+            base_instant=operation.text("baseInstantTime"),
+            base_file=operation.optional_text("dataFilePath"),
+            log_files=operation.texts("deltaFilePaths"),
+        )
+        for operation in record.records("operations")
+    )
+    return CompactionPlan(operations)

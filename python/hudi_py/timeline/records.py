@@ -1,0 +1,141 @@
+"""The one-record Avro container files of a timeline, and the writer schemas of those that are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.avro import read_container, write_container
+
+_MAGIC = b"Obj\x01"
+
+
+def is_container(data: bytes) -> bool:
+    """Whether the bytes begin as an Avro object container file does."""
+    return data.startswith(_MAGIC)
+
+
+def decode_record(data: bytes, context: str) -> dict[str, Any]:
+    """The record of a container file, read with the schema embedded in it.
+
+    Raises:
+        CorruptFileError: the bytes are no container file with exactly one record; `context` says of which file.
+    """
+    try:
+        if not is_container(data):
+            raise CorruptFileError(f"it begins with {data[:4]!r}")
+        records = read_container(data)[1]
+    except CorruptFileError as error:
+        raise CorruptFileError(f"Cannot read {context}: an Avro container file is expected; {error}") from error
+    if len(records) != 1 or not isinstance(records[0], dict):
+        raise CorruptFileError(f"Cannot read {context}: it holds {len(records)} Avro records; one is expected")
+    return records[0]
+
+
+def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
+    """A container file with one record of a schema that Apache Hudi 1.2.0 embeds in its own files."""
+    return write_container(record_schema(name), [dict(record)])
+
+
+@cache
+def record_schema(name: str) -> dict[str, Any]:
+    """Writer schema by record name, for example `HoodieCommitMetadata`; do not change it."""
+    text = resources.files(__package__).joinpath("avsc").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+class Fields:
+    """Typed access to a decoded record, Avro or JSON: a missing field or null gives the default.
+
+    Raises CorruptFileError, naming the file, where a value has another type.
+    """
+
+    __slots__ = ("_context", "_values")
+
+    def __init__(self, values: object, context: str) -> None:
+        if not isinstance(values, Mapping):
+            raise CorruptFileError(f"Cannot read {context}: found a {type(values).__name__} where a record is expected")
+        self._values = values
+        self._context = context
+
+    def _get(self, name: str, kind: type) -> Any:
+        value = self._values.get(name)
+        if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+            raise CorruptFileError(
+                f"Cannot read {self._context}: field {name} is a {type(value).__name__}; a {kind.__name__} is expected"
+            )
+        return value
+
+    def text(self, name: str, default: str = "") -> str:
+        value: str | None = self._get(name, str)
+        return default if value is None else value
+
+    def optional_text(self, name: str) -> str | None:
+        value: str | None = self._get(name, str)
+        return value
+
+    def number(self, name: str, default: int = 0) -> int:
+        value: int | None = self._get(name, int)
+        return default if value is None else value
+
+    def optional_number(self, name: str) -> int | None:
+        value: int | None = self._get(name, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        return bool(self._get(name, bool))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings."""
+        return tuple(self._checked(name, value, str) for value in self._get(name, list) or ())
+
+    def text_map(self, name: str) -> dict[str, str]:
+        """A map of strings; entries without a value are left out."""
+        values = self._get(name, dict) or {}
+        return {key: self._checked(name, value, str) for key, value in values.items() if value is not None}
+
+    def number_map(self, name: str) -> dict[str, int]:
+        values = self._get(name, dict) or {}
+        return {key: self._checked(name, value, int) for key, value in values.items() if value is not None}
+
+    def texts_map(self, name: str) -> dict[str, tuple[str, ...]]:
+        """A map of lists of strings."""
+        values = self._get(name, dict) or {}
+        return {
+            key: tuple(self._checked(name, item, str) for item in self._checked(name, value, list))
+            for key, value in values.items()
+            if value is not None
+        }
+
+    def record(self, name: str) -> Fields | None:
+        value = self._get(name, dict)
+        return None if value is None else Fields(value, self._context)
+
+    def records(self, name: str) -> list[Fields]:
+        return [Fields(value, self._context) for value in self._get(name, list) or ()]
+
+    def records_map(self, name: str) -> dict[str, list[Fields]]:
+        """A map of lists of records."""
+        values = self._get(name, dict) or {}
+        return {
+            key: [Fields(item, self._context) for item in self._checked(name, value, list)]
+            for key, value in values.items()
+            if value is not None
+        }
+
+    def record_map(self, name: str) -> dict[str, Fields]:
+        values = self._get(name, dict) or {}
+        return {key: Fields(value, self._context) for key, value in values.items() if value is not None}
+
+    def _checked(self, name: str, value: Any, kind: type) -> Any:
+        if not isinstance(value, kind):
+            raise CorruptFileError(
+                f"Cannot read {self._context}: field {name} holds a {type(value).__name__}, a {kind.__name__} is "
+                "expected"
+            )
+        return value

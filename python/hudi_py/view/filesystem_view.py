@@ -1,0 +1,263 @@
+"""File groups and their slices at an instant (`AbstractTableFileSystemView`, `HoodieFileGroup`, 1.2.0).
+
+A slice is a base file and the log files to be merged over it, known by its base instant. Which logs belong to it depends
+on the table version: in version 6 a log file names the base instant of its slice; since version 8 it names the delta
+commit that wrote it, and belongs to the newest slice that began no later than this delta commit completed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.timeline.metadata import (
+    FileGroup,
+    decode_clustering_groups,
+    decode_compaction_plan,
+    read_commit_metadata,
+)
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view.lister import Lister, StorageLister
+
+
+@dataclass(slots=True)
+class _Slice:
+    base_instant: str
+    base: BaseFile | None = None
+    logs: list[LogFile] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Committed slices of a file group, newest first; the one of a pending compaction is among them, without base."""
+
+    partition: PartitionPath
+    file_id: FileId
+    slices: list[_Slice]
+
+
+class FileSystemView:
+    """File slices of a table as a timeline shows them.
+
+    Files of uncommitted instants are hidden, and so are file groups that a completed replacecommit has replaced. A
+    partition is listed once, when it is first asked for. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        config: TableConfig,
+        timeline: Timeline,
+        lister: Lister,
+        *,
+        pending_compaction: Mapping[FileGroup, InstantTime] | None = None,
+        pending_clustering: Mapping[FileGroup, InstantTime] | None = None,
+        replaced: Mapping[FileGroup, InstantTime] | None = None,
+    ) -> None:
+        self.config = config
+        self.timeline = timeline
+        self.lister = lister
+        self.pending_compaction: Mapping[FileGroup, InstantTime] = pending_compaction or {}
+        """(partition path, file id) to the instant at which its compaction was scheduled."""
+        self.pending_clustering: Mapping[FileGroup, InstantTime] = pending_clustering or {}
+        """(partition path, file id) of input groups to the instant at which their clustering was scheduled."""
+        self.replaced: Mapping[FileGroup, InstantTime] = replaced or {}
+        """(partition path, file id) to the requested time of the replacecommit that replaced it."""
+        self._groups: dict[PartitionPath, list[_Group]] = {}
+        self._partitions: list[PartitionPath] | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    @property
+    def pending_clustering_groups(self) -> frozenset[FileGroup]:
+        """(partition path, file id) of file groups that a pending clustering is going to rewrite."""
+        return frozenset(self.pending_clustering)
+
+    def partitions(self) -> list[PartitionPath]:
+        """Sorted paths of the table's partitions; `[""]` when it is unpartitioned."""
+        if self._partitions is None:
+            self._partitions = self.lister.partitions()
+        return list(self._partitions)
+
+    def latest_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
+        """The newest slice of each file group for a merging reader, sorted by file id.
+
+        While a compaction is pending, this is the slice it compacts with the logs written since. With `as_of`, slices
+        whose base instant, logs (version 8 and later) and replacements are not later than it; version 6 logs are
+        filtered by block when they are read.
+        """
+        result: list[FileSlice] = []
+        for group in self._visible(partition, as_of):
+            slices = [piece for piece in group.slices if as_of is None or piece.base_instant <= as_of]
+            if not slices:
+                continue
+            newest = slices[0]
+            base_instant, base, logs = newest.base_instant, newest.base, newest.logs
+            if len(slices) > 1 and base_instant == self.pending_compaction.get((partition, group.file_id)):
+                compacted = slices[1]
+                base_instant, base, logs = compacted.base_instant, compacted.base, [*compacted.logs, *newest.logs]
+            if as_of is not None and self.config.version >= 8:
+                logs = [log for log in logs if log.name.instant <= as_of]
+            if base is not None or logs:
+                result.append(_file_slice(group, base_instant, base, logs))
+        return result
+
+    def latest_base_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
+        """The newest base file of each file group that has one, without logs (read-optimized), sorted by file id."""
+        result: list[FileSlice] = []
+        for group in self._visible(partition, as_of):
+            for piece in group.slices:
+                if piece.base is not None and (as_of is None or piece.base_instant <= as_of):
+                    result.append(_file_slice(group, piece.base_instant, piece.base, []))
+                    break
+        return result
+
+    def latest_slices_for_write(self, partition: PartitionPath) -> list[FileSlice]:
+        """The slice of each file group to which new logs belong, sorted by file id; nothing is joined.
+
+        While a compaction is pending this is the slice that opened when it was scheduled: it has no base file, and may
+        be empty.
+        """
+        return [
+            _file_slice(group, group.slices[0].base_instant, group.slices[0].base, group.slices[0].logs)
+            for group in self._visible(partition, None)
+            if group.slices
+        ]
+
+    def _visible(self, partition: PartitionPath, as_of: InstantTime | None) -> list[_Group]:
+        groups: list[_Group] = []
+        for group in self._load(partition):
+            replaced_at = self.replaced.get((partition, group.file_id))
+            if replaced_at is None or (as_of is not None and replaced_at > as_of):
+                groups.append(group)
+        return groups
+
+    def _load(self, partition: PartitionPath) -> list[_Group]:
+        with self._lock:
+            found = self._groups.get(partition)
+        if found is None:
+            found = self._build(partition, self.lister.files(partition))
+            with self._lock:
+                found = self._groups.setdefault(partition, found)
+        return found
+
+    def _build(self, partition: PartitionPath, files: list[FileInfo]) -> list[_Group]:
+        bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
+        logs: dict[FileId, list[LogFile]] = defaultdict(list)
+        extension = self.config.base_file_format.lower()
+        for info in sorted(files, key=lambda info: info.name):
+            log_name = parse_log_file_name(info.name)
+            if log_name is not None:
+                if not log_name.cdc:
+                    logs[log_name.file_id].append(LogFile(partition, log_name, info.size))
+                continue
+            base_name = parse_base_file_name(info.name)
+            if base_name is not None and base_name.extension == extension and self._counts(base_name.instant):
+                # Of several files of one instant, left by attempts of a task, the last one stands
+                bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size)
+        groups: list[_Group] = []
+        for file_id in sorted(bases.keys() | logs.keys()):
+            group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
+            group_logs.sort(key=lambda log: log.name.sort_key)
+            slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
+            scheduled = self.pending_compaction.get((partition, file_id))
+            if scheduled is not None:
+                slices.setdefault(scheduled, _Slice(scheduled))
+            if self.config.version >= 8:
+                self._assign_by_completion(slices, group_logs)
+            else:
+                self._assign_by_name(slices, group_logs)
+            ordered = [slices[instant] for instant in sorted(slices, reverse=True)]
+            groups.append(_Group(partition, file_id, ordered))
+        return groups
+
+    def _counts(self, instant_time: str) -> bool:
+        return self.timeline.is_committed(instant_time)
+
+    def _assign_by_name(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:
+        for log in logs:
+            piece = slices.get(log.name.instant)
+            if piece is None:
+                if not self._counts(log.name.instant):
+                    continue
+                piece = slices[log.name.instant] = _Slice(log.name.instant)
+            piece.logs.append(log)
+
+    def _assign_by_completion(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:
+        for log in logs:
+            completed = self.timeline.completion_time(log.name.instant)
+            if completed is None:
+                continue
+            key = max((instant for instant in slices if instant <= completed), default=log.name.instant)
+            slices.setdefault(key, _Slice(key)).logs.append(log)
+
+
+def load_view(
+    storage: Storage, config: TableConfig, timeline: Timeline, lister: Lister | None = None
+) -> FileSystemView:
+    """A view of a table's storage, or of what `lister` says; reads plans and replacements from the timeline's files.
+
+    Raises:
+        CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
+    """
+    compactions = [i for i in timeline.pending if i.action is Action.COMPACTION]
+    clusterings = [i for i in timeline.pending if i.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)]
+    replaces = [i for i in timeline.write_completed if i.action is Action.REPLACE_COMMIT]
+
+    def plan(instant: Instant) -> tuple[bytes, str]:
+        path = timeline.layout.path(timeline.layout.requested_name(instant.time, instant.action))
+        try:
+            return storage.read(path), f"the plan {storage.uri}/{path}"
+        except FileNotFoundError:  # taken back since it was listed
+            return b"", ""
+
+    def compacted(instant: Instant) -> list[FileGroup]:
+        data, context = plan(instant)
+        operations = decode_compaction_plan(data, context).operations if data else ()
+        return [(operation.partition_path, operation.file_id) for operation in operations]
+
+    def clustered(instant: Instant) -> list[FileGroup]:
+        return list(decode_clustering_groups(*plan(instant)) or ())
+
+    def replaced(instant: Instant) -> list[FileGroup]:
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:  # archived since it was listed, so its groups have been cleaned
+            return []
+        return [(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids]
+
+    tasks = [(compacted, i) for i in compactions] + [(clustered, i) for i in clusterings]
+    tasks += [(replaced, i) for i in replaces]
+    found: dict[object, dict[FileGroup, InstantTime]] = {compacted: {}, clustered: {}, replaced: {}}
+    if len(tasks) > 1 and not storage.is_local:
+        with ThreadPoolExecutor(min(16, len(tasks)), "hudi-plans") as pool:
+            results = list(pool.map(lambda task: task[0](task[1]), tasks))
+    else:
+        results = [read(instant) for read, instant in tasks]
+    for (read, instant), file_groups in zip(tasks, results, strict=True):
+        # Instants come in order, so of several the newest stands, as in Apache Hudi
+        found[read].update(dict.fromkeys(file_groups, instant.time))
+    return FileSystemView(
+        config,
+        timeline,
+        lister or StorageLister(storage, config),
+        pending_compaction=found[compacted],
+        pending_clustering=found[clustered],
+        replaced=found[replaced],
+    )
+
+
+def _file_slice(group: _Group, base_instant: str, base: BaseFile | None, logs: list[LogFile]) -> FileSlice:
+    return FileSlice(group.partition, group.file_id, base_instant, base, tuple(logs))

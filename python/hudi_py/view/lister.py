@@ -1,0 +1,60 @@
+"""Which partitions a table has and which files lie in them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FileInfo, Storage
+
+PARTITION_METAFILE = ".hoodie_partition_metadata"
+"""Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
+_META_FOLDER = ".hoodie"
+
+
+class Lister(Protocol):
+    """Where a file system view takes its listing from: the storage, or the metadata table."""
+
+    def partitions(self) -> list[PartitionPath]:
+        """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
+        ...
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        """Files of a partition, sorted by path; empty when there is no such partition."""
+        ...
+
+
+class StorageLister:
+    """Lists folders of the storage (`FileSystemBackedTableMetadata`, 1.2.0).
+
+    A folder which holds a partition metafile is a partition and is not searched further; `.hoodie` is left out.
+    """
+
+    def __init__(self, storage: Storage, config: TableConfig, threads: int = 16) -> None:
+        self._storage = storage
+        self._config = config
+        self._threads = threads
+
+    def partitions(self) -> list[PartitionPath]:
+        found: list[PartitionPath] = []
+        with ThreadPoolExecutor(self._threads, "hudi-list") as pool:
+            folders = [""]
+            while folders:
+                listings = (
+                    map(self._storage.list, folders) if len(folders) == 1 else pool.map(self._storage.list, folders)
+                )
+                below: list[str] = []
+                for folder, children in zip(folders, listings, strict=True):
+                    if any(not child.is_dir and child.name.startswith(PARTITION_METAFILE) for child in children):
+                        found.append(PartitionPath(folder))
+                    else:
+                        below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]
+                folders = below
+        if not found and not self._config.partition_fields:
+            return [PartitionPath("")]
+        return sorted(found)
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        return [info for info in self._storage.list(partition) if not info.is_dir]
