@@ -1,6 +1,8 @@
 """Avro to Arrow and back, a column at a time, and Avro object container files."""
 
+from hudi_py.formats.avro.container import read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content
+from hudi_py.formats.avro.encode import encode_log_content
 from hudi_py.formats.avro.schema import AvroSchema
 from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
 
@@ -11,6 +13,9 @@ __all__ = [
     "avro_schema",
     "decode_log_batches",
     "decode_log_content",
+    "encode_log_content",
     "minimal_fixed_size",
+    "read_container",
     "record_name",
+    "write_container",
 ]

@@ -509,6 +509,22 @@ class ListDecoder:
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         self._find(block, pos, act)
 
+    def hop(self, view: memoryview, at: int) -> int:
+        while True:
+            count, at = _hop_long(view, at)
+            if count < 0:
+                count = -count
+                at = _hop_long(view, at)[1]
+            if not count:
+                return at
+            if self.item.size is not None:
+                at += count * self.item.size
+            else:
+                for _ in range(count):
+                    at = self.item.hop(view, at)
+            if at > len(view):
+                raise Corrupt("a list runs past the end")
+
     def _find(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> tuple[Cursors, Cursors, Cursors]:
         """Where every item starts: its list, its index there, its place. The cursors move to the ends of the lists."""
         size = self.item.size

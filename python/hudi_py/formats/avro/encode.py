@@ -1,0 +1,74 @@
+"""Arrow rows encoded as the content of an Avro data block, a column at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro.encoders import CHUNK_ROWS, append
+from hudi_py.formats.avro.rows import Rows, TooLarge
+from hudi_py.formats.avro.schema import AvroSchema, Record, admits_null, resolve_record
+
+_VERSION = 3
+
+
+def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> bytes:
+    """The content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3).
+
+    `schema` is the writer schema, a record; columns are matched to its fields by name, nested ones too. A nullable field
+    that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that casts
+    without loss: narrower integers and floats, other timestamp units and zones, other decimal digits. timestamp-millis
+    rounds down to the millisecond, as Spark does.
+
+    Raises SchemaMismatchError naming the column: nulls where the schema admits none, types or values that do not fit,
+    columns the schema does not have, required fields the batch lacks.
+    """
+    record = resolve_record(schema)
+    given = batch.schema.names
+    names = {name for name, _ in record.fields}
+    for name in given:
+        if name not in names:
+            raise SchemaMismatchError(
+                f"cannot write column {name!r}: the Avro schema {record.name!r} has no such field; drop the column or add the field"
+            )
+        if given.count(name) > 1:
+            raise SchemaMismatchError(f"cannot write column {name!r}: the name occurs twice")
+    for name, node in record.fields:
+        if name not in given and not admits_null(node):
+            raise SchemaMismatchError(f"cannot write rows without column {name!r}: its type in the table does not admit null")
+    parts: list[bytes | pa.Buffer] = [struct.pack(">ii", _VERSION, batch.num_rows)]
+    for each in _chunks(batch):
+        parts.extend(_encode(record, each))
+    return b"".join(parts)  # type: ignore[arg-type]  # an Arrow buffer is bytes-like
+
+
+def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+    if isinstance(batch, pa.RecordBatch):
+        for at in range(0, batch.num_rows, CHUNK_ROWS):
+            yield batch.slice(at, CHUNK_ROWS)
+        return
+    if any(column.num_chunks > 1 for column in batch.columns):
+        try:
+            batch = batch.combine_chunks()
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            pass  # such types stay in the pieces they came in
+    yield from (each for each in batch.to_batches(max_chunksize=CHUNK_ROWS) if each.num_rows)
+
+
+def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
+    try:
+        rows = Rows(batch.num_rows)
+        rows.frame()
+        position = {name: i for i, name in enumerate(batch.schema.names)}
+        for name, node in record.fields:
+            column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
+            append(rows, node, column, None, name)
+        return [rows.finish(framed=True)[1]]
+    except TooLarge as error:
+        half = batch.num_rows // 2
+        if not half:
+            raise SchemaMismatchError("cannot write a row of more than 2 GiB: a log block holds smaller ones") from error
+        return _encode(record, batch.slice(0, half)) + _encode(record, batch.slice(half))
