@@ -1,0 +1,18 @@
+"""Options: each declared once, with key, type, default, scope and policy.
+
+```python
+from hudi_py.config import Options, Scope
+from hudi_py.config import write as write_config
+
+options = Options.resolve({"hoodie.datasource.write.operation": "insert"}, Scope.WRITE)
+options.get(write_config.OPERATION)   # 'insert'
+```
+"""
+
+from __future__ import annotations
+
+from hudi_py.config import lock, read, table, write
+from hudi_py.config.option import Option, Policy, Scope
+from hudi_py.config.options import Options
+
+__all__ = ["Option", "Options", "Policy", "Scope", "lock", "read", "table", "write"]

@@ -1,0 +1,91 @@
+"""The page which lists every option: `python -m hudi_py.config.docs > docs/options.md`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from hudi_py.config import harmless, lock, read, refused, table, write
+from hudi_py.config.option import Option
+from hudi_py.config.options import STORAGE_PREFIX
+
+_HEAD = f"""# Options
+
+<!-- Written by `python -m hudi_py.config.docs`; change the options in python/hudi_py/config/ instead. -->
+
+Keys and defaults are those of Apache Hudi 1.2.0; keys are taken in any case. An unknown key is refused with the nearest
+known one, and an option that contradicts the table's own properties is refused when it is written to.
+
+- Options below those of a call are read from `hudi-defaults.conf` in the folder that the environment variable
+  `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
+- `{STORAGE_PREFIX}<name>` gives the storage its option `<name>`, for example credentials of an object store. Such
+  values are never shown.
+- Keys that begin with `hoodie.py.`, and `columns` and `filter`, are hudi-py's own.
+"""
+
+
+def options_page() -> str:
+    """The page in Markdown."""
+    parts = [_HEAD]
+    sections: tuple[tuple[str, tuple[Option[Any], ...]], ...] = (
+        ("Reading", read.OPTIONS),
+        ("Writing", write.OPTIONS),
+        ("Creating a table", table.OPTIONS),
+        ("Lock, clock and heartbeat", lock.OPTIONS),
+    )
+    for title, options in sections:
+        parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
+    parts += [
+        "## Refused\n",
+        "These ask for behaviour that is not built. The values in the middle column ask for nothing and are taken.\n",
+        "| option | taken | why it is refused otherwise |",
+        "|---|---|---|",
+        *(_refused(option) for option in sorted(refused.OPTIONS, key=lambda option: option.key)),
+        "",
+        "## Without effect\n",
+        "These are accepted, and change nothing.\n",
+        "| option | why it has no effect |",
+        "|---|---|",
+        *(f"| {_keys(option)} | {_cell(option.help)} |" for option in sorted(harmless.OPTIONS, key=lambda o: o.key)),
+        *(
+            f"| `{family.prefix}*` | {_cell(family.help)} |"
+            for family in sorted(harmless.PREFIXES, key=lambda f: f.prefix)
+        ),
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _honoured(option: Option[Any]) -> str:
+    meaning = [_cell(option.help)]
+    if option.choices:
+        meaning.append("One of " + ", ".join(f"`{value}`" for value in option.choices) + ".")
+    else:
+        meaning.append(f"{option.kind[0].upper()}{option.kind[1:]}.")
+    return f"| {_keys(option)} | {_default(option.default)} | {' '.join(meaning)} |"
+
+
+def _refused(option: Option[Any]) -> str:
+    taken = ", ".join(f"`{value}`" for value in option.accepts if value) or "none"
+    return f"| {_keys(option)} | {taken} | {_cell(option.why)} |"
+
+
+def _keys(option: Option[Any]) -> str:
+    keys = f"`{option.key}`"
+    return keys + (" (also " + ", ".join(f"`{alias}`" for alias in option.aliases) + ")" if option.aliases else "")
+
+
+def _default(value: object) -> str:
+    if value is None or value == ():
+        return ""
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    return f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(options_page())

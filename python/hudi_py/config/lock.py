@@ -1,0 +1,105 @@
+"""Options of the table lock, the clock and the heartbeat (`HoodieLockConfig`, `HoodieTimeGeneratorConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, choice, integer, optional_choice, optional_text
+
+_SINCE = "0.1.0"
+_PACKAGE = "org.apache.hudi.client.transaction.lock."
+
+LOCK_PROVIDER = optional_choice(
+    "hoodie.write.lock.provider",
+    "Both stand for the file-system lock: a write's processes are several, so one within a process guards nothing.",
+    Scope.LOCK,
+    (_PACKAGE + "FileSystemBasedLockProvider", _PACKAGE + "InProcessLockProvider"),
+    since=_SINCE,
+)
+LOCK_PATH = optional_text(
+    "hoodie.write.lock.filesystem.path",
+    "Folder of the lock file; `.hoodie` of the table when not given.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+LOCK_EXPIRE_MINUTES = integer(
+    "hoodie.write.lock.filesystem.expire",
+    "A lock file older than this is taken over; 0: never.",
+    Scope.LOCK,
+    0,
+    unit="minutes",
+    since=_SINCE,
+)
+LOCK_RETRIES = integer(
+    "hoodie.write.lock.client.num_retries",
+    "How often the lock is tried again before the write gives up.",
+    Scope.LOCK,
+    50,
+    unit="tries",
+    since=_SINCE,
+)
+LOCK_RETRY_WAIT_MS = integer(
+    "hoodie.write.lock.client.wait_time_ms_between_retry",
+    "Pause between two tries for the lock.",
+    Scope.LOCK,
+    5000,
+    unit="milliseconds",
+    since=_SINCE,
+)
+LOCK_WAIT_MS = integer(
+    "hoodie.write.lock.wait_time_ms",
+    "How long one try waits for the lock.",
+    Scope.LOCK,
+    60000,
+    unit="milliseconds",
+    since=_SINCE,
+)
+CONCURRENCY_MODE = choice(
+    "hoodie.write.concurrency.mode",
+    "How many writers a table has at a time.",
+    Scope.LOCK,
+    "SINGLE_WRITER",
+    ("SINGLE_WRITER",),
+    not_built={
+        "OPTIMISTIC_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
+        "NON_BLOCKING_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
+    },
+    since=_SINCE,
+)
+MAX_CLOCK_SKEW_MS = integer(
+    "hoodie.time.generator.max_expected_clock_skew_ms",
+    "How far the clocks of writers may differ: a new instant waits this long, and a timeline further ahead of the "
+    "clock is refused.",
+    Scope.LOCK,
+    200,
+    unit="milliseconds",
+    since=_SINCE,
+)
+HEARTBEAT_INTERVAL_MS = integer(
+    "hoodie.client.heartbeat.interval_in_ms",
+    "How often a running write shows that it is alive.",
+    Scope.LOCK,
+    60000,
+    minimum=1,
+    unit="milliseconds",
+    since=_SINCE,
+)
+HEARTBEAT_TOLERABLE_MISSES = integer(
+    "hoodie.client.heartbeat.tolerable.misses",
+    "After one interval more than this without a beat a write counts as dead, and is rolled back by the next.",
+    Scope.LOCK,
+    2,
+    unit="beats",
+    since=_SINCE,
+)
+
+OPTIONS = (
+    LOCK_PROVIDER,
+    LOCK_PATH,
+    LOCK_EXPIRE_MINUTES,
+    LOCK_RETRIES,
+    LOCK_RETRY_WAIT_MS,
+    LOCK_WAIT_MS,
+    CONCURRENCY_MODE,
+    MAX_CLOCK_SKEW_MS,
+    HEARTBEAT_INTERVAL_MS,
+    HEARTBEAT_TOLERABLE_MISSES,
+)

@@ -1,0 +1,205 @@
+"""What an option is: its key, type, default, scope and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from hudi_py.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Scope(str, Enum):
+    """Where an option counts. Keys of another scope are known there, and change nothing."""
+
+    READ = "read"
+    WRITE = "write"
+    TABLE = "table"
+    """A property of the table: chosen when the table is created, compared with it afterwards. Counts with writes."""
+    LOCK = "lock"
+    """Counts with writes."""
+    SERVICE = "service"
+    """Table services: compaction, clustering, cleaning, archival. Counts with writes."""
+    BOTH = "read and write"
+
+    def counts_in(self, other: Scope) -> bool:
+        """Whether an option of this scope is checked when options are resolved for `other` (`READ` or `WRITE`)."""
+        return self is Scope.BOTH or (self is Scope.READ) == (other is Scope.READ)
+
+
+class Policy(str, Enum):
+    """What becomes of an option that is given."""
+
+    HONOURED = "honoured"
+    HARMLESS = "harmless"
+    """Accepted and without effect: it tunes machinery of the Java implementation, never rows."""
+    REFUSED = "refused"
+    """Its behaviour is not built; values that ask for nothing (`accepts`) are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option, declared once."""
+
+    key: str
+    kind: str
+    """The type as the documentation names it."""
+    parse: Callable[[str], T] = field(repr=False, compare=False)
+    """Text to value; raises ValueError with what was expected."""
+    default: T
+    help: str
+    scope: Scope
+    policy: Policy = Policy.HONOURED
+    aliases: tuple[str, ...] = ()
+    since: str = ""
+    """First release of hudi-py that knows it."""
+    choices: tuple[str, ...] = ()
+    why: str = ""
+    """Refused options: the reason and what to do instead."""
+    accepts: tuple[str, ...] = ()
+    """Refused options: values (lower case) which ask for nothing."""
+    not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key, *self.aliases)
+
+    def read(self, text: str, given_as: str | None = None) -> T:
+        """The value of `text`.
+
+        Raises:
+            ConfigError: the text is no value of this option, or one that is refused.
+        """
+        name = given_as or self.key
+        reason = self.not_built.get(text.strip().upper())
+        if reason is not None:
+            raise ConfigError(f"Option {name} = '{text}' is not supported: {reason}; supported: {self.expected}")
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"Option {name} = '{text}' is not valid: expected {error}") from None
+
+    @property
+    def expected(self) -> str:
+        return ", ".join(self.choices) if self.choices else self.kind
+
+
+def text(key: str, help: str, scope: Scope, default: str, **more: Any) -> Option[str]:
+    """An option holding text."""
+    return Option(key, "text", _text, default, help, scope, **more)
+
+
+def optional_text(key: str, help: str, scope: Scope, **more: Any) -> Option[str | None]:
+    """An option holding text, None when it is not given or blank."""
+    return Option(key, "text", _optional_text, None, help, scope, **more)
+
+
+def names(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[str, ...]]:
+    """An option holding a comma-separated list."""
+    return Option(key, "comma-separated list", _names, (), help, scope, **more)
+
+
+def flag(key: str, help: str, scope: Scope, default: bool, **more: Any) -> Option[bool]:
+    """An option that is `true` or `false`."""
+    return Option(key, "true or false", _flag, default, help, scope, **more)
+
+
+def integer(
+    key: str, help: str, scope: Scope, default: int, *, minimum: int = 0, unit: str = "", **more: Any
+) -> Option[int]:
+    """A whole number of at least `minimum`."""
+    kind = f"whole number{' of ' + unit if unit else ''}, at least {minimum}"
+
+    def parse(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            raise ValueError(f"a {kind}") from None
+        if number < minimum:
+            raise ValueError(f"a {kind}")
+        return number
+
+    return Option(key, kind, parse, default, help, scope, **more)
+
+
+def number(key: str, help: str, scope: Scope, default: float, *, low: float, high: float, **more: Any) -> Option[float]:
+    """A number between `low` and `high`, both included."""
+    kind = f"number from {low:g} to {high:g}"
+
+    def parse(value: str) -> float:
+        try:
+            result = float(value.strip())
+        except ValueError:
+            raise ValueError(f"a {kind}") from None
+        if not low <= result <= high:
+            raise ValueError(f"a {kind}")
+        return result
+
+    return Option(key, kind, parse, default, help, scope, **more)
+
+
+def choice(key: str, help: str, scope: Scope, default: str, choices: tuple[str, ...], **more: Any) -> Option[str]:
+    """One of a few values, in the spelling of `choices` whatever case it is given in."""
+    return Option(key, "choice", _choice(choices), default, help, scope, choices=choices, **more)
+
+
+def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...], **more: Any) -> Option[str | None]:
+    """One of a few values, None when it is not given."""
+    return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
+
+
+def harmless(key: str, help: str, scope: Scope, *aliases: str) -> Option[str]:
+    """An option which is accepted and changes nothing."""
+    return Option(key, "text", _text, "", help, scope, policy=Policy.HARMLESS, aliases=aliases, since="0.1.0")
+
+
+def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
+    """An option whose behaviour is not built; the values in `accepts` ask for nothing and are taken."""
+    return Option(
+        key,
+        "text",
+        _text,
+        "",
+        "",
+        scope,
+        policy=Policy.REFUSED,
+        aliases=aliases,
+        why=why,
+        accepts=accepts,
+        since="0.1.0",
+    )
+
+
+def _text(value: str) -> str:
+    return value.strip()
+
+
+def _optional_text(value: str) -> str | None:
+    return value.strip() or None
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _flag(value: str) -> bool:
+    lowered = value.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("true or false")
+    return lowered == "true"
+
+
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+    by_upper = {value.upper(): value for value in choices}
+
+    def parse(value: str) -> str:
+        found = by_upper.get(value.strip().upper())
+        if found is None:
+            raise ValueError("one of " + ", ".join(choices))
+        return found
+
+    return parse

@@ -1,0 +1,168 @@
+"""The typed view of the options given with a call."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hudi_py.config import harmless, lock, read, refused, table, write
+from hudi_py.config.defaults import load_defaults
+from hudi_py.config.option import Option, Policy, Scope
+from hudi_py.errors import ConfigError
+
+T = TypeVar("T")
+
+HONOURED: tuple[Option[Any], ...] = (*read.OPTIONS, *write.OPTIONS, *table.OPTIONS, *lock.OPTIONS)
+"""Every option with an effect."""
+ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)
+"""Every declared option; families of harmless keys are in `harmless.PREFIXES`."""
+STORAGE_PREFIX = "storage."
+"""Options with this prefix go to the storage, without it; they are never shown, logged or put into splits."""
+SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "provider", "owner", "location"})
+"""Keys which Spark itself puts among the options."""
+
+_BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options that were checked; pickles.
+
+    `values` holds the text of each known option that was given, by its first key; `names` the key it was given as.
+    """
+
+    scope: Scope
+    values: Mapping[str, str]
+    names: Mapping[str, str] = field(repr=False)
+    storage: Mapping[str, str] = field(repr=False)
+    """Storage options: those with the prefix `storage.`, without it. Credentials may be among them."""
+    commit_metadata: Mapping[str, str]
+    """What goes into the commit's extra metadata: options with the prefix of
+    `hoodie.datasource.write.commitmeta.key.prefix`. Keys as given."""
+
+    @classmethod
+    def resolve(
+        cls,
+        given: Mapping[str, object] | None = None,
+        scope: Scope = Scope.WRITE,
+        *,
+        defaults: Mapping[str, str] | None = None,
+    ) -> Options:
+        """Check the options of a call.
+
+        Args:
+            given: keys in any case; values text, or bool, number, list of text. None values count as not given.
+            scope: `READ` or `WRITE`. Options which do not count there are known, and not checked.
+            defaults: options below the given ones; those of `hudi-defaults.conf` when None.
+
+        Raises:
+            ConfigError: an unknown key, with the nearest known one; a value that is not valid; an option that is
+                refused; one option given twice with different values.
+        """
+        prefix = _commit_prefix(given or {})
+        values: dict[str, str] = {}
+        names: dict[str, str] = {}
+        storage: dict[str, str] = {}
+        extra: dict[str, str] = {}
+        for key, text in _texts(given or {}):
+            lowered = key.lower()
+            known = _BY_KEY.get(lowered)
+            if known is None:
+                if lowered.startswith(STORAGE_PREFIX):
+                    storage[key[len(STORAGE_PREFIX) :]] = text
+                elif scope is not Scope.READ and prefix and lowered.startswith(prefix) and not _in_family(lowered):
+                    extra[key] = text
+                elif lowered not in SPARK_KEYS and not _in_family(lowered):
+                    raise ConfigError(_unknown(key))
+                continue
+            _take(known[1], key, text, values, names, scope)
+        explicit = frozenset(values)
+        for key, text in (load_defaults() if defaults is None else defaults).items():
+            known = _BY_KEY.get(key.lower())
+            if known is None:
+                if key.lower().startswith("hoodie.") and not _in_family(key.lower()):
+                    raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
+            elif known[1].key not in explicit:
+                _take(known[1], key, text, values, names, scope)
+        return cls(scope, values, names, storage, extra)
+
+    def get(self, option: Option[T]) -> T:
+        """The value given, else the option's default."""
+        text = self.values.get(option.key)
+        return option.default if text is None else option.read(text, self.names.get(option.key))
+
+    def given(self, option: Option[Any]) -> bool:
+        """Whether the option was given, with the call or in `hudi-defaults.conf`."""
+        return option.key in self.values
+
+    def name_of(self, option: Option[Any]) -> str:
+        """The key the option was given as, for messages; its first key when it was not given."""
+        return self.names.get(option.key, option.key)
+
+    def replace(self, values: Mapping[Option[Any], str]) -> Options:
+        """These options with some set to other values."""
+        texts = {option.key: text for option, text in values.items()}
+        return Options(self.scope, {**self.values, **texts}, self.names, self.storage, self.commit_metadata)
+
+
+def _texts(given: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"Option key {key!r} is not valid: expected text")
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            yield key, "true" if value else "false"
+        elif isinstance(value, (str, int, float)):
+            yield key, str(value)
+        elif isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+            yield key, ",".join(value)
+        else:
+            raise ConfigError(f"Option {key} has a value of type {type(value).__name__}: expected text, number or bool")
+
+
+def _take(
+    option: Option[Any], key: str, text: str, values: dict[str, str], names: dict[str, str], scope: Scope
+) -> None:
+    if option.policy is Policy.REFUSED:
+        if option.scope.counts_in(scope) and text.strip().lower() not in option.accepts:
+            taken = [value for value in option.accepts if value]
+            hint = f"; the value accepted is {' or '.join(taken)}" if taken else "; leave it out"
+            raise ConfigError(f"Option {key} = '{text}' is not supported: {option.why}{hint}")
+        return
+    if option.policy is Policy.HARMLESS:
+        return
+    if option.scope.counts_in(scope):
+        value = option.read(text, key)
+        before = values.get(option.key)
+        if before is not None and option.read(before) != value:
+            raise ConfigError(
+                f"Options {names[option.key]} = '{before}' and {key} = '{text}' name the same thing with different "
+                "values: give one of them"
+            )
+    values[option.key] = text
+    names[option.key] = key
+
+
+def _commit_prefix(given: Mapping[str, object]) -> str:
+    key = write.COMMIT_METADATA_PREFIX.key
+    for name, value in given.items():
+        if isinstance(name, str) and name.lower() == key:
+            return str(value).strip().lower()
+    return write.COMMIT_METADATA_PREFIX.default
+
+
+def _in_family(lowered: str) -> bool:
+    return any(lowered.startswith(family.prefix) for family in harmless.PREFIXES)
+
+
+def _unknown(key: str) -> str:
+    candidates = list(_BY_KEY)
+    near = difflib.get_close_matches(key.lower(), candidates, n=1, cutoff=0.6)
+    if near:
+        return f"Unknown option {key}: did you mean {_BY_KEY[near[0]][0]}? docs/options.md lists every option"
+    if key.lower().startswith(("fs.", "aws", "s3", "azure", "gs", "google")):
+        return f"Unknown option {key}: options of the storage are given as {STORAGE_PREFIX}<name>"
+    return f"Unknown option {key}: docs/options.md lists every option"

@@ -1,0 +1,68 @@
+"""Options of reads (`DataSourceReadOptions`, `HoodieReaderConfig`, 1.2.0), and those of hudi-py alone."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, choice, integer, optional_text
+
+_SINCE = "0.1.0"
+_INCREMENTAL = "incremental and change queries are not built yet"
+
+QUERY_TYPE = choice(
+    "hoodie.datasource.query.type",
+    "Which rows a query sees: the newest (`snapshot`), or those of the base files alone (`read_optimized`).",
+    Scope.READ,
+    "snapshot",
+    ("snapshot", "read_optimized"),
+    aliases=("hoodie.datasource.view.type",),
+    not_built={"INCREMENTAL": _INCREMENTAL, "REALTIME": "it is the old name of snapshot", "CDC": _INCREMENTAL},
+    since=_SINCE,
+)
+AS_OF_INSTANT = optional_text(
+    "as.of.instant",
+    "Time travel: the table as of this instant. `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss[.SSS]`.",
+    Scope.READ,
+    since=_SINCE,
+)
+MERGE_TYPE = choice(
+    "hoodie.datasource.merge.type",
+    "How the logs of a file slice are brought together with its base file.",
+    Scope.READ,
+    "payload_combine",
+    ("payload_combine",),
+    not_built={"SKIP_MERGE": "reading log rows without merging is not built yet"},
+    since=_SINCE,
+)
+COLUMNS = optional_text(
+    "columns",
+    "Comma-separated columns to read, in this order; a name with a comma is put in backticks. Files are read for these "
+    "columns only.",
+    Scope.READ,
+    since=_SINCE,
+)
+FILTER = optional_text(
+    "filter",
+    "A condition in a subset of Spark SQL. Only rows for which it is true are returned, exactly; partitions, files and "
+    "row groups that cannot hold such rows are not read.",
+    Scope.READ,
+    since=_SINCE,
+)
+BATCH_ROWS = integer(
+    "hoodie.py.read.batch.rows",
+    "Rows of one Arrow batch which a read yields.",
+    Scope.READ,
+    131072,
+    minimum=1,
+    unit="rows",
+    since=_SINCE,
+)
+SPLIT_BYTES = integer(
+    "hoodie.py.read.split.bytes",
+    "A file slice without logs is read in pieces of about this size; a slice with logs is one piece.",
+    Scope.READ,
+    128 * 1024 * 1024,
+    minimum=1024 * 1024,
+    unit="bytes",
+    since=_SINCE,
+)
+
+OPTIONS = (QUERY_TYPE, AS_OF_INSTANT, MERGE_TYPE, COLUMNS, FILTER, BATCH_ROWS, SPLIT_BYTES)

@@ -1,0 +1,209 @@
+"""Options of Apache Hudi 1.2.0 whose behaviour is not built: refused by name where a value asks for it."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, refused
+
+_WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE, Scope.BOTH, Scope.TABLE
+
+_COMPACT = "compaction is not built yet; compact the table with Apache Hudi"
+_CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
+_SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
+_INDEX = "this index is not built yet"
+_INCREMENTAL = "incremental and change queries are not built yet"
+_EVOLUTION = "schema evolution by internal schema is not built yet"
+_SCHEMA = "the schema of a write is that of its rows"
+_OWN = "it is kept by the table itself and cannot be set"
+_CLASS = "classes of the Java implementation cannot be loaded"
+_EMPTY = ("",)
+
+OPTIONS = (
+    # table services
+    refused("hoodie.compact.inline", _COMPACT, _SERVICE),
+    refused("hoodie.compact.schedule.inline", _COMPACT, _SERVICE),
+    refused("hoodie.log.compaction.inline", _COMPACT, _SERVICE),
+    refused("hoodie.log.compaction.enable", _COMPACT, _SERVICE),
+    refused("hoodie.clustering.inline", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.inline.enable"),
+    refused("hoodie.clustering.async.enabled", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.async.enable"),
+    refused("hoodie.clustering.schedule.inline", _CLUSTER, _SERVICE),
+    refused("hoodie.clean.async.enabled", "cleaning is not built yet", _SERVICE, "hoodie.clean.async"),
+    refused("hoodie.archive.async", "archiving is not built yet", _SERVICE),
+    refused("hoodie.partition.ttl.inline", "dropping old partitions is not built yet", _SERVICE),
+    refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
+    refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
+    refused(
+        "hoodie.clean.failed.writes.policy",
+        "only EAGER: the next write rolls failed ones back",
+        _SERVICE,
+        "hoodie.cleaner.policy.failed.writes",
+        accepts=("", "eager"),
+    ),
+    # catalogs, metrics, callbacks
+    refused("hoodie.datasource.hive_sync.enable", _SYNC, _SERVICE),
+    refused("hoodie.datasource.meta.sync.enable", _SYNC, _SERVICE),
+    refused("hoodie.metrics.on", "reporting metrics is not built", _BOTH),
+    refused("hoodie.metadata.metrics.enable", "reporting metrics is not built", _BOTH),
+    refused("hoodie.metrics.lock.enable", "reporting metrics is not built", _BOTH),
+    refused("hoodie.write.commit.callback.on", "callbacks after a commit are not built yet", _WRITE),
+    refused("hoodie.client.init.callback.classes", _CLASS, _WRITE, accepts=_EMPTY),
+    refused("hoodie.precommit.validators", "validating before a commit is not built yet", _WRITE, accepts=_EMPTY),
+    refused("hoodie.prewrite.validators", "validating before a write is not built yet", _WRITE, accepts=_EMPTY),
+    refused("hoodie.prewrite.cleaner.policy", "cleaning before a write is not built yet", _WRITE, accepts=("", "none")),
+    refused("hoodie.metaserver.enabled", "the metaserver is not built", _BOTH),
+    refused("hoodie.errortable.enable", "error tables are not built", _WRITE),
+    refused("hoodie.bootstrap.base.path", "bootstrapping is not built", _WRITE, accepts=_EMPTY),
+    # writing
+    refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.datasource.write.insert.drop.duplicates",
+        "dropping inserts whose key exists is not built yet; filter them before, or use operation upsert",
+        _WRITE,
+    ),
+    refused(
+        "hoodie.datasource.insert.dup.policy",
+        "dropping or refusing inserts whose key exists is not built yet; use operation upsert",
+        _WRITE,
+        accepts=("", "none"),
+    ),
+    refused(
+        "hoodie.datasource.write.partitions.to.delete", "dropping partitions is not built yet", _WRITE, accepts=_EMPTY
+    ),
+    refused("hoodie.datasource.overwrite.mode", "replacing single partitions is not built yet", _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.static.overwrite.partition.paths",
+        "replacing single partitions is not built yet",
+        _WRITE,
+        accepts=_EMPTY,
+    ),
+    refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
+    refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
+    refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),
+    refused("hoodie.datasource.write.reconcile.schema", _EVOLUTION, _WRITE),
+    refused("hoodie.write.set.null.for.missing.columns", _EVOLUTION, _WRITE),
+    refused(
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "dropping columns is not built yet", _WRITE
+    ),
+    refused("hoodie.schema.on.read.enable", _EVOLUTION, _BOTH),
+    refused("hoodie.avro.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
+    refused("hoodie.write.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
+    refused("hoodie.internal.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
+    refused("hoodie.bulkinsert.schema.ddl", _SCHEMA, _WRITE, accepts=_EMPTY),
+    refused("hoodie.avro.schema.external.transformation", _SCHEMA, _WRITE, "hoodie.avro.schema.externalTransformation"),
+    refused("hoodie.write.partial.update.schema", "partial updates are not built yet", _WRITE, accepts=_EMPTY),
+    refused("hoodie.table.partial.update.mode", "partial updates are not built yet", _TABLE, accepts=_EMPTY),
+    refused(
+        "hoodie.write.record.merge.custom.implementation.classes",
+        _CLASS,
+        _TABLE,
+        "hoodie.datasource.write.record.merger.impls",
+        accepts=(
+            "",
+            "org.apache.hudi.defaultsparkrecordmerger",
+            "org.apache.hudi.common.model.hoodieavrorecordmerger",
+        ),
+    ),
+    refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
+    refused(
+        "hoodie.populate.meta.fields",
+        "tables without the _hoodie_* columns are not written yet",
+        _WRITE,
+        accepts=("", "true"),
+    ),
+    refused("hoodie.table.cdc.enabled", "change data capture is not built yet", _TABLE),
+    refused(
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        "keys out of timestamps are made as without it",
+        _TABLE,
+    ),
+    refused(
+        "hoodie.datasource.write.slash.separated.date.partitioning", "such partition paths are not built yet", _TABLE
+    ),
+    refused("hoodie.datasource.write.secondarykey.column", _INDEX, _TABLE, accepts=_EMPTY),
+    refused("hoodie.payload.ordering.field", "use hoodie.table.ordering.fields", _WRITE, accepts=_EMPTY),
+    refused("hoodie.write.track.event.time.watermark", "event-time bounds are not recorded yet", _WRITE),
+    refused("hoodie.write.rolling.metadata.keys", "rolling commit metadata is not built yet", _WRITE, accepts=_EMPTY),
+    refused("hoodie.write.auto.upgrade", "hudi-py never changes the version of a table unasked", _WRITE),
+    refused(
+        "hoodie.fileid.prefix.provider.class",
+        _CLASS,
+        _WRITE,
+        accepts=("", "org.apache.hudi.table.randomfileidprefixprovider"),
+    ),
+    refused("hoodie.storage.layout.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.storage.layout.type",
+        "it belongs to the bucket index, which is not built yet",
+        _WRITE,
+        accepts=("", "default"),
+    ),
+    refused("hoodie.parquet.write.config.injector.class", _CLASS, _WRITE, accepts=_EMPTY),
+    refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's present form", _WRITE),
+    refused(
+        "hoodie.parquet.outputtimestamptype",
+        "timestamps are written as TIMESTAMP_MICROS",
+        _WRITE,
+        accepts=("", "timestamp_micros"),
+    ),
+    refused("hoodie.parquet.write.utc-timezone.enabled", "timestamps are written in UTC", _WRITE, accepts=("", "true")),
+    refused("hoodie.partition.metafile.use.base.format", "partition metadata files are written as text", _TABLE),
+    refused("hoodie.table.multiple.base.file.formats.enable", "base files are Parquet", _TABLE),
+    refused("hoodie.table.format", "only Hudi's own table format", _TABLE, accepts=("", "native")),
+    refused(
+        "hoodie.table.log.file.format",
+        "only Hudi's log format",
+        _TABLE,
+        "hoodie.table.rt.file.format",
+        accepts=("", "hoodie_log"),
+    ),
+    # properties which a table keeps by itself
+    refused("hoodie.table.initial.version", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.legacy.payload.class", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.create.schema", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.checksum", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.index.defs.path", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.metadata.partitions", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.metadata.partitions.inflight", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.table.secondary.indexes.metadata", _OWN, _TABLE, accepts=_EMPTY),
+    refused("hoodie.timeline.layout.version", "it follows from the table version", _TABLE, accepts=_EMPTY),
+    refused("hoodie.timeline.path", "only the default folder", _TABLE, accepts=("", "timeline")),
+    refused("hoodie.timeline.history.path", "only the default folder", _TABLE, accepts=("", "history")),
+    refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
+    # the metadata table
+    refused("hoodie.metadata.global.record.level.index.enable", _INDEX, _WRITE, "hoodie.metadata.record.index.enable"),
+    refused("hoodie.metadata.record.level.index.enable", _INDEX, _WRITE),
+    refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
+    refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),
+    refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),
+    refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
+    refused("hoodie.metadata.index.drop", "dropping one index is not built yet", _WRITE, accepts=_EMPTY),
+    # concurrency
+    refused(
+        "hoodie.write.concurrency.early.conflict.detection.enable",
+        "several writers at a time are not built yet",
+        _WRITE,
+    ),
+    # reading
+    refused("hoodie.datasource.read.begin.instanttime", _INCREMENTAL, _READ, accepts=_EMPTY),
+    refused("hoodie.datasource.read.end.instanttime", _INCREMENTAL, _READ, accepts=_EMPTY),
+    refused("hoodie.datasource.query.incremental.format", _INCREMENTAL, _READ, accepts=("", "latest_state")),
+    refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
+    refused(
+        "hoodie.datasource.read.extract.partition.values.from.path",
+        "partition values are read from the files, which hold them",
+        _READ,
+    ),
+    refused(
+        "hoodie.datasource.read.partition.value.extractor.enabled",
+        "partition values are read from the files, which hold them",
+        _READ,
+    ),
+    refused("hoodie.datasource.read.create.filesystem.relation", "this view of the table is not built yet", _READ),
+    refused(
+        "hoodie.datasource.read.table.valued.function.timeline.relation",
+        "this view of the table is not built yet",
+        _READ,
+    ),
+    refused(
+        "hoodie.read.blob.inline.mode", "columns of type BLOB are not supported", _READ, accepts=("", "descriptor")
+    ),
+)

@@ -1,0 +1,220 @@
+"""Options which become properties of a table when it is created, and are compared with them afterwards
+(`DataSourceWriteOptions`, `HoodieTableConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Option, Scope, choice, flag, names, optional_choice, optional_text
+
+_SINCE = "0.1.0"
+_MODEL = "org.apache.hudi.common.model."
+_KEYGEN = "org.apache.hudi.keygen."
+_NO_KEYGEN = "this key generator is not built yet"
+_NO_MODE = "mergers and payloads of one's own are not built yet"
+
+
+def _version(value: str) -> int:
+    if value.strip() not in ("6", "8", "9"):
+        raise ValueError("one of 6, 8, 9")
+    return int(value)
+
+
+TABLE_NAME = optional_text(
+    "hoodie.table.name",
+    "Name of a new table; the last part of its path when not given.",
+    Scope.TABLE,
+    aliases=("hoodie.datasource.write.table.name",),
+    since=_SINCE,
+)
+DATABASE_NAME = optional_text("hoodie.database.name", "Database of a new table.", Scope.TABLE, since=_SINCE)
+TABLE_TYPE = choice(
+    "hoodie.datasource.write.table.type",
+    "Whether an update rewrites base files or appends to logs.",
+    Scope.TABLE,
+    "COPY_ON_WRITE",
+    ("COPY_ON_WRITE", "MERGE_ON_READ"),
+    aliases=("hoodie.datasource.write.storage.type", "hoodie.table.type"),
+    since=_SINCE,
+)
+TABLE_VERSION: Option[int] = Option(
+    "hoodie.write.table.version",
+    "choice",
+    _version,
+    9,
+    "Table version of a new table. A table keeps its version.",
+    Scope.TABLE,
+    aliases=("hoodie.table.version",),
+    choices=("6", "8", "9"),
+    since=_SINCE,
+)
+RECORD_KEY = names(
+    "hoodie.datasource.write.recordkey.field",
+    "Columns that make up the record key.",
+    Scope.TABLE,
+    aliases=("hoodie.table.recordkey.fields",),
+    since=_SINCE,
+)
+PARTITION_PATH = names(
+    "hoodie.datasource.write.partitionpath.field",
+    "Columns that make up the partition path; none for a table without partitions.",
+    Scope.TABLE,
+    aliases=("hoodie.table.partition.fields",),
+    since=_SINCE,
+)
+ORDERING = names(
+    "hoodie.table.ordering.fields",
+    "Columns that decide which row of a key is the newest, under event-time ordering.",
+    Scope.TABLE,
+    aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.precombine.field"),
+    since=_SINCE,
+)
+KEYGEN_CLASS = optional_choice(
+    "hoodie.datasource.write.keygenerator.class",
+    "How record key and partition path are made; from the number of columns when not given.",
+    Scope.TABLE,
+    tuple(
+        f"{_KEYGEN}{stem}{infix}KeyGenerator"
+        for stem in ("Simple", "Complex", "Nonpartitioned")
+        for infix in ("", "Avro")
+    ),
+    aliases=("hoodie.table.keygenerator.class",),
+    not_built={
+        f"{_KEYGEN}{stem}{infix}KeyGenerator".upper(): _NO_KEYGEN
+        for stem in ("TimestampBased", "Custom", "GlobalDelete", "AutoRecordGen")
+        for infix in ("", "Avro")
+    },
+    since=_SINCE,
+)
+KEYGEN_TYPE = optional_choice(
+    "hoodie.datasource.write.keygenerator.type",
+    "The same by a short name.",
+    Scope.TABLE,
+    ("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
+    aliases=("hoodie.table.keygenerator.type",),
+    not_built=dict.fromkeys(
+        (
+            *(f"{stem}{suffix}" for stem in ("TIMESTAMP", "CUSTOM", "GLOBAL_DELETE") for suffix in ("", "_AVRO")),
+            "USER_PROVIDED",
+            "SPARK_SQL",
+            "AUTO_RECORD",
+        ),
+        _NO_KEYGEN,
+    ),
+    since=_SINCE,
+)
+HIVE_STYLE = flag(
+    "hoodie.datasource.write.hive_style_partitioning",
+    "Whether partition folders are named `column=value`.",
+    Scope.TABLE,
+    False,
+    since=_SINCE,
+)
+URL_ENCODE = flag(
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "Whether partition values are URL-encoded in folder names.",
+    Scope.TABLE,
+    False,
+    since=_SINCE,
+)
+COMPLEX_NEW_ENCODING = flag(
+    "hoodie.write.complex.keygen.new.encoding",
+    "Complex key generator with one key column, tables before version 9: whether the key is the bare value instead of "
+    "`column:value`.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+COMPLEX_VALIDATION = flag(
+    "hoodie.write.complex.keygen.validation.enable",
+    "Complex key generator with one key column, tables before version 9: whether a write is refused, since releases "
+    "differ in how they make such keys.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+MERGE_MODE = optional_choice(
+    "hoodie.write.record.merge.mode",
+    "Which of two rows of a key wins: the later written, or the one with the greater ordering value. When not given: "
+    "event time where there is an ordering column.",
+    Scope.TABLE,
+    ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
+    aliases=("hoodie.record.merge.mode",),
+    not_built={"CUSTOM": _NO_MODE},
+    since=_SINCE,
+)
+MERGE_STRATEGY_ID = optional_choice(
+    "hoodie.write.record.merge.strategy.id",
+    "The same by the id of its merger.",
+    Scope.TABLE,
+    ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"),
+    aliases=(
+        "hoodie.datasource.write.record.merger.strategy",
+        "hoodie.record.merge.strategy.id",
+        "hoodie.compaction.record.merger.strategy",
+    ),
+    not_built=dict.fromkeys(("00000000-0000-0000-0000-000000000000", "1897EF5F-18BC-4557-939C-9D6A8AFD1519"), _NO_MODE),
+    since=_SINCE,
+)
+PAYLOAD_CLASS = optional_choice(
+    "hoodie.datasource.write.payload.class",
+    "The same by an old payload class.",
+    Scope.TABLE,
+    (_MODEL + "OverwriteWithLatestAvroPayload", _MODEL + "DefaultHoodieRecordPayload"),
+    aliases=("hoodie.compaction.payload.class",),
+    not_built={
+        (package + name).upper(): "this payload class is not built yet"
+        for package, names_ in (
+            (
+                _MODEL,
+                (
+                    "EventTimeAvroPayload",
+                    "PartialUpdateAvroPayload",
+                    "OverwriteNonDefaultsWithLatestAvroPayload",
+                    "AWSDmsAvroPayload",
+                    "ExpressionPayload",
+                ),
+            ),
+            (_MODEL + "debezium.", ("PostgresDebeziumAvroPayload", "MySqlDebeziumAvroPayload")),
+        )
+        for name in names_
+    },
+    since=_SINCE,
+)
+BASE_FILE_FORMAT = choice(
+    "hoodie.table.base.file.format",
+    "Form of base files.",
+    Scope.TABLE,
+    "PARQUET",
+    ("PARQUET",),
+    aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
+    not_built=dict.fromkeys(("ORC", "HFILE", "LANCE"), "only Parquet base files are written yet"),
+    since=_SINCE,
+)
+TIMEZONE = choice(
+    "hoodie.table.timeline.timezone",
+    "Time zone of a new table's instants: that of the writing process, or UTC.",
+    Scope.TABLE,
+    "LOCAL",
+    ("LOCAL", "UTC"),
+    since=_SINCE,
+)
+
+OPTIONS = (
+    TABLE_NAME,
+    DATABASE_NAME,
+    TABLE_TYPE,
+    TABLE_VERSION,
+    RECORD_KEY,
+    PARTITION_PATH,
+    ORDERING,
+    KEYGEN_CLASS,
+    KEYGEN_TYPE,
+    HIVE_STYLE,
+    URL_ENCODE,
+    COMPLEX_NEW_ENCODING,
+    COMPLEX_VALIDATION,
+    MERGE_MODE,
+    MERGE_STRATEGY_ID,
+    PAYLOAD_CLASS,
+    BASE_FILE_FORMAT,
+    TIMEZONE,
+)

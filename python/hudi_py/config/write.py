@@ -1,0 +1,400 @@
+"""Options of writes (`DataSourceWriteOptions`, `HoodieWriteConfig`, `HoodieIndexConfig`, `HoodieStorageConfig`, 1.2.0).
+
+Those of the table and of the lock are reached from here too: `write.RECORD_KEY`, `write.LOCK_PATH`.
+"""
+
+from __future__ import annotations
+
+from hudi_py.config.lock import (
+    CONCURRENCY_MODE,
+    HEARTBEAT_INTERVAL_MS,
+    HEARTBEAT_TOLERABLE_MISSES,
+    LOCK_EXPIRE_MINUTES,
+    LOCK_PATH,
+    LOCK_PROVIDER,
+    LOCK_RETRIES,
+    LOCK_RETRY_WAIT_MS,
+    LOCK_WAIT_MS,
+    MAX_CLOCK_SKEW_MS,
+)
+from hudi_py.config.option import Scope, choice, flag, integer, number, optional_choice, text
+from hudi_py.config.table import (
+    BASE_FILE_FORMAT,
+    COMPLEX_NEW_ENCODING,
+    COMPLEX_VALIDATION,
+    DATABASE_NAME,
+    HIVE_STYLE,
+    KEYGEN_CLASS,
+    KEYGEN_TYPE,
+    MERGE_MODE,
+    MERGE_STRATEGY_ID,
+    ORDERING,
+    PARTITION_PATH,
+    PAYLOAD_CLASS,
+    RECORD_KEY,
+    TABLE_NAME,
+    TABLE_TYPE,
+    TABLE_VERSION,
+    TIMEZONE,
+    URL_ENCODE,
+)
+
+_SINCE = "0.1.0"
+_MB = 1024 * 1024
+
+OPERATION = choice(
+    "hoodie.datasource.write.operation",
+    "What the rows do to the table. Mode `overwrite` replaces the whole table with any of the first three.",
+    Scope.WRITE,
+    "upsert",
+    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite_table"),
+    not_built={
+        "INSERT_OVERWRITE": "replacing single partitions is not built yet; mode overwrite replaces the whole table",
+        "DELETE_PARTITION": "dropping partitions is not built yet",
+        "BOOTSTRAP": "bootstrapping is not built",
+        "ALTER_SCHEMA": "changing the schema is not built yet",
+    },
+    since=_SINCE,
+)
+COMBINE_BEFORE_INSERT = flag(
+    "hoodie.combine.before.insert",
+    "Whether an insert first keeps one row of each key.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+COMBINE_BEFORE_UPSERT = flag(
+    "hoodie.combine.before.upsert",
+    "Whether an upsert first keeps one row of each key.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+COMBINE_BEFORE_DELETE = flag(
+    "hoodie.combine.before.delete", "Whether a delete first keeps one row of each key.", Scope.WRITE, True, since=_SINCE
+)
+ALLOW_DUPLICATES_ON_INSERT = flag(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    "Whether an insert that fills a small file keeps a key which the file holds already; otherwise it updates it.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+ALLOW_EMPTY_COMMIT = flag(
+    "hoodie.allow.empty.commit", "Whether a write without rows still makes a commit.", Scope.WRITE, True, since=_SINCE
+)
+COMMIT_METADATA_PREFIX = text(
+    "hoodie.datasource.write.commitmeta.key.prefix",
+    "Options whose key begins with this are stored in the commit's extra metadata.",
+    Scope.WRITE,
+    "_",
+    since=_SINCE,
+)
+INDEX_TYPE = choice(
+    "hoodie.index.type",
+    "How the file group of a key is found, within the row's partition.",
+    Scope.WRITE,
+    "SIMPLE",
+    ("SIMPLE", "BLOOM"),
+    not_built={
+        **dict.fromkeys(("GLOBAL_BLOOM", "GLOBAL_SIMPLE"), "indexes over all partitions are not built yet"),
+        "BUCKET": "the bucket index is not built yet",
+        **dict.fromkeys(
+            ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"), "the record index is not built yet"
+        ),
+        **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
+    },
+    since=_SINCE,
+)
+BLOOM_FPP = number(
+    "hoodie.index.bloom.fpp",
+    "False-positive rate of the bloom filter in a base file's footer.",
+    Scope.WRITE,
+    1e-9,
+    low=1e-15,
+    high=0.5,
+    since=_SINCE,
+)
+BLOOM_NUM_ENTRIES = integer(
+    "hoodie.index.bloom.num_entries",
+    "Keys for which the bloom filter of a base file is first sized.",
+    Scope.WRITE,
+    60000,
+    minimum=1,
+    unit="keys",
+    since=_SINCE,
+)
+BLOOM_MAX_ENTRIES = integer(
+    "hoodie.bloom.index.filter.dynamic.max.entries",
+    "Keys up to which a dynamic bloom filter grows.",
+    Scope.WRITE,
+    100000,
+    minimum=1,
+    unit="keys",
+    since=_SINCE,
+)
+BLOOM_TYPE = choice(
+    "hoodie.bloom.index.filter.type",
+    "Form of the bloom filter in a base file's footer.",
+    Scope.WRITE,
+    "DYNAMIC_V0",
+    ("DYNAMIC_V0", "SIMPLE"),
+    since=_SINCE,
+)
+BLOOM_ENABLED = flag(
+    "hoodie.parquet.bloom.filter.enabled",
+    "Whether base files carry a bloom filter over their keys; with the bloom index they always do.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+BLOOM_PRUNE_BY_RANGES = flag(
+    "hoodie.bloom.index.prune.by.ranges",
+    "Whether the bloom index looks only into files whose key range holds the key.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+SMALL_FILE_LIMIT = integer(
+    "hoodie.parquet.small.file.limit",
+    "Base files below this take the inserts of the next write; 0: never.",
+    Scope.WRITE,
+    100 * _MB,
+    unit="bytes",
+    since=_SINCE,
+)
+MAX_FILE_SIZE = integer(
+    "hoodie.parquet.max.file.size",
+    "Size at which a base file is full.",
+    Scope.WRITE,
+    120 * _MB,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+BLOCK_SIZE = integer(
+    "hoodie.parquet.block.size",
+    "Size of a base file's row groups.",
+    Scope.WRITE,
+    120 * _MB,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+PAGE_SIZE = integer(
+    "hoodie.parquet.page.size", "Size of a base file's pages.", Scope.WRITE, _MB, minimum=1, unit="bytes", since=_SINCE
+)
+COMPRESSION_CODEC = choice(
+    "hoodie.parquet.compression.codec",
+    "Compression of base files.",
+    Scope.WRITE,
+    "gzip",
+    ("gzip", "snappy", "zstd", "brotli", "lz4_raw", "uncompressed"),
+    not_built=dict.fromkeys(("LZO", "LZ4"), "Arrow writes no such files; lz4_raw is the form that replaced lz4"),
+    since=_SINCE,
+)
+COMPRESSION_RATIO = number(
+    "hoodie.parquet.compression.ratio",
+    "Size of a base file relative to its rows in memory, before a real file was seen.",
+    Scope.WRITE,
+    0.1,
+    low=1e-6,
+    high=10.0,
+    since=_SINCE,
+)
+DICTIONARY_ENABLED = flag(
+    "hoodie.parquet.dictionary.enabled", "Whether base files use dictionaries.", Scope.WRITE, True, since=_SINCE
+)
+LOG_FILE_MAX_SIZE = integer(
+    "hoodie.logfile.max.size",
+    "Size at which a log file is full.",
+    Scope.WRITE,
+    1024 * _MB,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+LOG_BLOCK_MAX_SIZE = integer(
+    "hoodie.logfile.data.block.max.size",
+    "Size at which a log block is full.",
+    Scope.WRITE,
+    256 * _MB,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+LOG_BLOCK_FORMAT = optional_choice(
+    "hoodie.logfile.data.block.format",
+    "Form of the data blocks in log files; Avro when not given.",
+    Scope.WRITE,
+    ("avro",),
+    not_built=dict.fromkeys(("PARQUET", "HFILE"), "only Avro blocks are written yet"),
+    since=_SINCE,
+)
+RECORD_SIZE_ESTIMATE = integer(
+    "hoodie.copyonwrite.record.size.estimate",
+    "Size of a row in a base file, before a commit has shown it.",
+    Scope.WRITE,
+    1024,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+RECORD_SIZE_THRESHOLD = number(
+    "hoodie.record.size.estimation.threshold",
+    "A commit shows the size of a row when it wrote more than this part of the small-file limit.",
+    Scope.WRITE,
+    1.0,
+    low=0.0,
+    high=1000.0,
+    since=_SINCE,
+)
+INSERT_AUTO_SPLIT = flag(
+    "hoodie.copyonwrite.insert.auto.split",
+    "Whether new base files are sized by the observed size of a row instead of by `insert.split.size`.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+INSERT_SPLIT_SIZE = integer(
+    "hoodie.copyonwrite.insert.split.size",
+    "Rows of a new base file when they are not sized automatically.",
+    Scope.WRITE,
+    500000,
+    minimum=1,
+    unit="rows",
+    since=_SINCE,
+)
+SMALL_FILE_CANDIDATES = integer(
+    "hoodie.merge.small.file.group.candidates.limit",
+    "Merge-on-read: how many small file groups of a partition take inserts at most; 0: none.",
+    Scope.WRITE,
+    1,
+    unit="file groups",
+    since=_SINCE,
+)
+DROP_INDEXES = flag(
+    "hoodie.py.drop.indexes",
+    "Whether a write may drop a record, secondary or expression index, which hudi-py does not keep up to date. "
+    "Otherwise the write to a table with one is refused.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+STAGING_MAX_BYTES = integer(
+    "hoodie.py.staging.max.bytes",
+    "How many bytes the tasks of one Spark write may stage for its commit, which merges them in one process. More is "
+    "refused before anything is published.",
+    Scope.WRITE,
+    2048 * _MB,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+WRITE_THREADS = integer(
+    "hoodie.py.write.threads",
+    "Threads which write file groups side by side; 0: one for each core.",
+    Scope.WRITE,
+    0,
+    unit="threads",
+    since=_SINCE,
+)
+
+OPTIONS = (
+    OPERATION,
+    COMBINE_BEFORE_INSERT,
+    COMBINE_BEFORE_UPSERT,
+    COMBINE_BEFORE_DELETE,
+    ALLOW_DUPLICATES_ON_INSERT,
+    ALLOW_EMPTY_COMMIT,
+    COMMIT_METADATA_PREFIX,
+    INDEX_TYPE,
+    BLOOM_FPP,
+    BLOOM_NUM_ENTRIES,
+    BLOOM_MAX_ENTRIES,
+    BLOOM_TYPE,
+    BLOOM_ENABLED,
+    BLOOM_PRUNE_BY_RANGES,
+    SMALL_FILE_LIMIT,
+    MAX_FILE_SIZE,
+    BLOCK_SIZE,
+    PAGE_SIZE,
+    COMPRESSION_CODEC,
+    COMPRESSION_RATIO,
+    DICTIONARY_ENABLED,
+    LOG_FILE_MAX_SIZE,
+    LOG_BLOCK_MAX_SIZE,
+    LOG_BLOCK_FORMAT,
+    RECORD_SIZE_ESTIMATE,
+    RECORD_SIZE_THRESHOLD,
+    INSERT_AUTO_SPLIT,
+    INSERT_SPLIT_SIZE,
+    SMALL_FILE_CANDIDATES,
+    DROP_INDEXES,
+    STAGING_MAX_BYTES,
+    WRITE_THREADS,
+)
+
+__all__ = [
+    "ALLOW_DUPLICATES_ON_INSERT",
+    "ALLOW_EMPTY_COMMIT",
+    "BASE_FILE_FORMAT",
+    "BLOCK_SIZE",
+    "BLOOM_ENABLED",
+    "BLOOM_FPP",
+    "BLOOM_MAX_ENTRIES",
+    "BLOOM_NUM_ENTRIES",
+    "BLOOM_PRUNE_BY_RANGES",
+    "BLOOM_TYPE",
+    "COMBINE_BEFORE_DELETE",
+    "COMBINE_BEFORE_INSERT",
+    "COMBINE_BEFORE_UPSERT",
+    "COMMIT_METADATA_PREFIX",
+    "COMPLEX_NEW_ENCODING",
+    "COMPLEX_VALIDATION",
+    "COMPRESSION_CODEC",
+    "COMPRESSION_RATIO",
+    "CONCURRENCY_MODE",
+    "DATABASE_NAME",
+    "DICTIONARY_ENABLED",
+    "DROP_INDEXES",
+    "HEARTBEAT_INTERVAL_MS",
+    "HEARTBEAT_TOLERABLE_MISSES",
+    "HIVE_STYLE",
+    "INDEX_TYPE",
+    "INSERT_AUTO_SPLIT",
+    "INSERT_SPLIT_SIZE",
+    "KEYGEN_CLASS",
+    "KEYGEN_TYPE",
+    "LOCK_EXPIRE_MINUTES",
+    "LOCK_PATH",
+    "LOCK_PROVIDER",
+    "LOCK_RETRIES",
+    "LOCK_RETRY_WAIT_MS",
+    "LOCK_WAIT_MS",
+    "LOG_BLOCK_FORMAT",
+    "LOG_BLOCK_MAX_SIZE",
+    "LOG_FILE_MAX_SIZE",
+    "MAX_CLOCK_SKEW_MS",
+    "MAX_FILE_SIZE",
+    "MERGE_MODE",
+    "MERGE_STRATEGY_ID",
+    "OPERATION",
+    "OPTIONS",
+    "ORDERING",
+    "PAGE_SIZE",
+    "PARTITION_PATH",
+    "PAYLOAD_CLASS",
+    "RECORD_KEY",
+    "RECORD_SIZE_ESTIMATE",
+    "RECORD_SIZE_THRESHOLD",
+    "SMALL_FILE_CANDIDATES",
+    "SMALL_FILE_LIMIT",
+    "STAGING_MAX_BYTES",
+    "TABLE_NAME",
+    "TABLE_TYPE",
+    "TABLE_VERSION",
+    "TIMEZONE",
+    "URL_ENCODE",
+    "WRITE_THREADS",
+]

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import lock as lock_config
+from hudi_py.config import read as read_config
+from hudi_py.config import write as write_config
+from hudi_py.config.docs import options_page
+from hudi_py.config.options import ALL, HONOURED
+from hudi_py.errors import ConfigError
+
+
+def resolve(given: dict[str, object], scope: Scope = Scope.WRITE) -> Options:
+    return Options.resolve(given, scope, defaults={})
+
+
+def test_defaults_are_those_of_apache_hudi() -> None:
+    options = resolve({})
+    assert options.get(write_config.OPERATION) == "upsert"
+    assert options.get(write_config.TABLE_TYPE) == "COPY_ON_WRITE"
+    assert options.get(write_config.TABLE_VERSION) == 9
+    assert options.get(write_config.INDEX_TYPE) == "SIMPLE"
+    assert options.get(write_config.SMALL_FILE_LIMIT) == 104857600
+    assert options.get(write_config.MAX_FILE_SIZE) == 125829120
+    assert options.get(write_config.COMPRESSION_CODEC) == "gzip"
+    assert options.get(write_config.RECORD_KEY) == ()
+    assert options.get(lock_config.HEARTBEAT_INTERVAL_MS) == 60000
+    assert not options.given(write_config.OPERATION)
+
+
+def test_keys_are_taken_in_any_case_and_by_alias() -> None:
+    options = resolve(
+        {"HOODIE.datasource.WRITE.precombine.field": "ts", "hoodie.datasource.write.recordkey.field": "a, b"}
+    )
+    assert options.get(write_config.ORDERING) == ("ts",)
+    assert options.get(write_config.RECORD_KEY) == ("a", "b")
+    assert options.name_of(write_config.ORDERING) == "HOODIE.datasource.WRITE.precombine.field"
+
+
+def test_python_values_become_text_and_none_is_not_given() -> None:
+    options = resolve(
+        {
+            "hoodie.combine.before.insert": True,
+            "hoodie.parquet.small.file.limit": 0,
+            "hoodie.table.recordkey.fields": ["a", "b"],
+            "hoodie.table.name": None,
+        }
+    )
+    assert options.get(write_config.COMBINE_BEFORE_INSERT) is True
+    assert options.get(write_config.SMALL_FILE_LIMIT) == 0
+    assert options.get(write_config.RECORD_KEY) == ("a", "b")
+    assert not options.given(write_config.TABLE_NAME)
+    with pytest.raises(ConfigError, match=r"hoodie\.table\.name has a value of type dict"):
+        resolve({"hoodie.table.name": {}})
+
+
+def test_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean hoodie\.datasource\.write\.recordkey\.field\?"):
+        resolve({"hoodie.datasource.write.recordkey.fields": "id"})
+    with pytest.raises(ConfigError, match="did you mean columns"):
+        resolve({"column": "id"}, Scope.READ)
+    with pytest.raises(ConfigError, match="Unknown option mergeSchema"):
+        resolve({"mergeSchema": "true"}, Scope.READ)
+    with pytest.raises(ConfigError, match=r"given as storage\.<name>"):
+        resolve({"fs.s3a.access.key": "x"}, Scope.READ)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.datasource.hive_sync.enable", "true"),
+        ("hoodie.compact.inline", "true"),
+        ("hoodie.clustering.inline", "TRUE"),
+        ("hoodie.datasource.clustering.inline.enable", "true"),
+        ("hoodie.metadata.record.index.enable", "true"),
+        ("hoodie.index.type", "bucket"),
+        ("hoodie.index.type", "RECORD_INDEX"),
+        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
+        ("hoodie.datasource.write.payload.class", "com.example.Mine"),
+        ("hoodie.record.merge.mode", "CUSTOM"),
+        ("hoodie.datasource.write.operation", "delete_partition"),
+        ("hoodie.logfile.data.block.format", "parquet"),
+        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve({key: value})
+    first = str(caught.value).splitlines()[0]
+    assert key in first
+    assert value in first
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.datasource.hive_sync.enable", "false"),
+        ("hoodie.datasource.hive_sync.jdbcurl", "jdbc:hive2://h:1"),
+        ("hoodie.compact.inline", "false"),
+        ("hoodie.compact.inline.max.delta.commits", "3"),
+        ("hoodie.clean.automatic", "true"),
+        ("hoodie.cleaner.commits.retained", "2"),
+        ("hoodie.metadata.enable", "false"),
+        ("hoodie.upsert.shuffle.parallelism", "2"),
+        ("hoodie.metrics.pushgateway.host", "h"),
+    ],
+)
+def test_what_changes_nothing_is_accepted(key: str, value: str) -> None:
+    assert resolve({key: value}).values == {}
+
+
+def test_scope_decides_what_is_checked() -> None:
+    assert resolve({"hoodie.compact.inline": "true"}, Scope.READ).values == {}
+    with pytest.raises(ConfigError, match="incremental"):
+        resolve({"hoodie.datasource.query.type": "incremental"}, Scope.READ)
+    assert resolve({"hoodie.datasource.query.type": "incremental"}, Scope.WRITE).scope is Scope.WRITE
+    options = resolve({"hoodie.datasource.view.type": "READ_OPTIMIZED"}, Scope.READ)
+    assert options.get(read_config.QUERY_TYPE) == "read_optimized"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("hoodie.combine.before.insert", "yes", "true or false"),
+        ("hoodie.parquet.small.file.limit", "-1", "at least 0"),
+        ("hoodie.parquet.small.file.limit", "100MB", "whole number of bytes"),
+        ("hoodie.index.bloom.fpp", "2", "number from"),
+        ("hoodie.index.type", "SIMPEL", "one of SIMPLE, BLOOM"),
+        ("hoodie.write.table.version", "7", "one of 6, 8, 9"),
+    ],
+)
+def test_values_are_checked_by_type(key: str, value: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected) as caught:
+        resolve({key: value})
+    assert f"{key} = '{value}'" in str(caught.value)
+
+
+def test_one_option_under_two_keys_must_agree() -> None:
+    same = resolve({"hoodie.table.precombine.field": "ts", "hoodie.table.ordering.fields": "ts"})
+    assert same.get(write_config.ORDERING) == ("ts",)
+    with pytest.raises(ConfigError, match="name the same thing with different values"):
+        resolve({"hoodie.table.precombine.field": "ts", "hoodie.table.ordering.fields": "n"})
+
+
+def test_storage_options_are_split_off_and_never_shown() -> None:
+    options = resolve({"storage.aws_secret_access_key": "hunter2", "path": "/t"}, Scope.READ)
+    assert options.storage == {"aws_secret_access_key": "hunter2"}
+    assert "hunter2" not in repr(options)
+
+
+def test_commit_metadata_by_prefix() -> None:
+    assert resolve({"_job": "nightly"}).commit_metadata == {"_job": "nightly"}
+    options = resolve({"meta.Job": "nightly", "hoodie.datasource.write.commitmeta.key.prefix": "meta."})
+    assert options.commit_metadata == {"meta.Job": "nightly"}
+
+
+def test_options_pickle() -> None:
+    options = resolve({"hoodie.datasource.write.operation": "insert", "storage.k": "v"})
+    again = pickle.loads(pickle.dumps(options))
+    assert again == options
+    assert again.get(write_config.OPERATION) == "insert"
+
+
+def test_defaults_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "more.conf").write_text("hoodie.parquet.small.file.limit=7\n")
+    (tmp_path / "hudi-defaults.conf").write_text(
+        "# a comment\n\n"
+        "hoodie.datasource.write.operation   insert\n"
+        "hoodie.combine.before.insert = true\n"
+        "hoodie.table.name\tfrom_file\n"
+        "include=more.conf\n"
+        "spark.master local\n"
+    )
+    monkeypatch.setenv("HUDI_CONF_DIR", str(tmp_path))
+    options = Options.resolve({"hoodie.datasource.write.operation": "upsert"}, Scope.WRITE)
+    assert options.get(write_config.OPERATION) == "upsert"
+    assert options.get(write_config.COMBINE_BEFORE_INSERT) is True
+    assert options.get(write_config.TABLE_NAME) == "from_file"
+    assert options.get(write_config.SMALL_FILE_LIMIT) == 7
+    monkeypatch.setenv("HUDI_CONF_DIR", f"file://{tmp_path}")
+    assert Options.resolve({}).get(write_config.OPERATION) == "insert"
+
+
+def test_an_alias_in_the_call_overrides_the_key_in_the_file() -> None:
+    options = Options.resolve({"hoodie.table.precombine.field": "a"}, defaults={"hoodie.table.ordering.fields": "b"})
+    assert options.get(write_config.ORDERING) == ("a",)
+
+
+def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUDI_CONF_DIR", str(tmp_path))
+    with pytest.raises(ConfigError, match="HUDI_CONF_DIR"):
+        Options.resolve({})
+    file = tmp_path / "hudi-defaults.conf"
+    file.write_text("include=hudi-defaults.conf\n")
+    with pytest.raises(ConfigError, match="includes itself"):
+        Options.resolve({})
+    file.write_text("hoodie.parquet.smal.file.limit 7\n")
+    with pytest.raises(ConfigError, match=r"hoodie\.parquet\.small\.file\.limit.*hudi-defaults"):
+        Options.resolve({})
+
+
+def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
+    keys = [key.lower() for option in ALL for key in option.keys]
+    assert len(keys) == len(set(keys))
+    for option in ALL:
+        assert option.help or option.why, option.key
+        assert option.since, option.key
+    for option in HONOURED:
+        assert not option.choices or option.default is None or str(option.default) in option.choices, option.key
+
+
+def test_the_page_is_current() -> None:
+    page = Path(__file__).parents[3] / "docs" / "options.md"
+    assert page.read_text("utf-8") == options_page(), "run: python -m hudi_py.config.docs > docs/options.md"
