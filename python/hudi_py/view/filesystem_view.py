@@ -1,6 +1,6 @@
 """File groups and their slices at an instant (`AbstractTableFileSystemView`, `HoodieFileGroup`, 1.2.0).
 
-A slice is a base file and the log files to be merged over it, known by its base instant. Which logs belong to it depends
+A slice is a base file and the log files to be merged over it, known by its base instant. Which logs are its own depends
 on the table version: in version 6 a log file names the base instant of its slice; since version 8 it names the delta
 commit that wrote it, and belongs to the newest slice that began no later than this delta commit completed.
 """

@@ -1,0 +1,103 @@
+"""Choosing the times of instants (`HoodieInstantTimeGenerator`, `SkewAdjustingTimeGenerator`, 1.2.0)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import add_ms, epoch_ms, format_instant, table_zone
+
+_LONGEST_FOLD_MS = 3 * 3_600_000
+"""How far back a clock change is looked for; time zones move by two hours at most."""
+_AFTER_FOLD_MS = 60_000
+"""How long after a repeated hour times may still be ahead by what was counted on within it."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class InstantClock:
+    """Gives times greater than every one on a table's timeline, and than every one it gave before.
+
+    The zone of a LOCAL table is fixed when the clock is made: a writer that is spread over processes passes its zone on
+    as `local`. Two processes never get the same time when each calls `next_instant` under the table lock, for the
+    process waits out the expected clock skew before it returns.
+    """
+
+    def __init__(
+        self,
+        config: TableConfig,
+        *,
+        local: tzinfo | None = None,
+        skew_ms: int = 200,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`skew_ms` is `hoodie.time.generator.max_expected_clock_skew_ms`; `wall_ms` and `sleep` are there for tests."""
+        self.zone: tzinfo = table_zone(config, local)
+        self.skew_ms = skew_ms
+        self._wall_ms = wall_ms
+        self._sleep = sleep
+        self._last = ""
+        self._lock = threading.Lock()
+
+    def next_instant(self, timeline: Timeline) -> InstantTime:
+        """A requested time: now, or 1 ms after the newest time on the timeline. 17 digits.
+
+        Raises:
+            ConfigError: the timeline is ahead of this machine's clock by more than the skew. While an hour is repeated
+                at the end of daylight saving time, times count on by 1 ms instead.
+        """
+        instant = InstantTime(self._next(timeline, ""))
+        if self.skew_ms > 0:
+            self._sleep(self.skew_ms / 1000)
+        return instant
+
+    def next_completion(self, timeline: Timeline, after: InstantTime | None = None) -> CompletionTime:
+        """A completion time, greater than all times on the timeline and than `after`, the action's own requested time.
+
+        Call it under the table lock with a timeline loaded under it. Raises ConfigError as `next_instant` does.
+        """
+        return CompletionTime(self._next(timeline, after or ""))
+
+    def _next(self, timeline: Timeline, after: str) -> str:
+        newest = max((text for text in (*timeline.latest_times(), after) if text), default="")
+        with self._lock:
+            now_ms = self._wall_ms()
+            now = format_instant(now_ms, self.zone)
+            if newest >= now:
+                self._refuse_if_ahead(newest, now, now_ms)
+            floor = max(newest, self._last)
+            chosen = now if now > floor else add_ms(floor, 1)
+            self._last = chosen
+        return chosen
+
+    def _refuse_if_ahead(self, newest: str, now: str, now_ms: int) -> None:
+        readings = [epoch_ms(newest, self.zone, fold) for fold in (0, 1)]
+        if any(self._at(now_ms - before_ms).fold for before_ms in (0, _AFTER_FOLD_MS)):
+            # Times that count on through a repeated hour may run past its end: read them in the offset from before it
+            set_back = _offset(self._at(now_ms - _LONGEST_FOLD_MS)) - _offset(self._at(now_ms))
+            readings.append(epoch_ms(newest, self.zone) - set_back // timedelta(milliseconds=1))
+        ahead_ms = min(readings) - now_ms
+        if ahead_ms > self.skew_ms:
+            raise ConfigError(
+                f"Cannot choose the time of an instant: the newest time on the timeline is {newest}, "
+                f"{ahead_ms / 1000:.1f} s ahead of this machine's clock, {now} in the table's time zone ({self.zone}); "
+                f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); set the clock "
+                "or the time zone right (hoodie.table.timeline.timezone), or wait"
+            )
+
+    def _at(self, moment_ms: int) -> datetime:
+        return datetime.fromtimestamp(moment_ms // 1000, self.zone)
+
+
+def _offset(moment: datetime) -> timedelta:
+    return moment.utcoffset() or timedelta(0)
