@@ -1,7 +1,8 @@
 """The Avro codec against fastavro, over random schemas and values.
 
-A case has the schema as a table would have it and the same without logical types, by which fastavro writes plain numbers
-and bytes over their whole range. Expected Arrow values are plain too: numbers for dates and times, unscaled decimals.
+A case has the schema as a table would have it and the same without logical types, by which fastavro writes plain
+numbers and bytes over their whole range. Expected Arrow values are plain too: numbers for dates and times, unscaled
+decimals.
 """
 
 from __future__ import annotations
@@ -79,11 +80,13 @@ def decimals(draw: st.DrawFn) -> Kind:
         return Kind({"type": "bytes", **logical}, "bytes", numbers.map(_minimal), back, "bytes")
     size = len(_minimal(10**precision - 1)) + draw(st.sampled_from([0, 0, 1, 20]))
     plain = {"type": "fixed", "name": f"d{next(_names)}", "size": size}
-    return Kind({**plain, **logical}, plain, numbers.map(lambda v: v.to_bytes(size, "big", signed=True)), back, plain["name"])
+    raw = numbers.map(lambda v: v.to_bytes(size, "big", signed=True))
+    return Kind({**plain, **logical}, plain, raw, back, plain["name"])
 
 
 @st.composite
 def leaves(draw: st.DrawFn) -> Kind:
+    symbols = ["A", "B", "CC"]
     millis = st.integers(-(2**63) // 1000 + 1, 2**63 // 1000 - 1)
     kinds: list[Callable[[], Kind]] = [
         lambda: _same("int", INT),
@@ -105,7 +108,7 @@ def leaves(draw: st.DrawFn) -> Kind:
         lambda: _logical("string", "uuid", TEXT),
         lambda: _same({"type": "fixed", "name": f"x{next(_names)}", "size": 7}, st.binary(min_size=7, max_size=7)),
         lambda: _same({"type": "fixed", "name": f"x{next(_names)}", "size": 90}, st.binary(min_size=90, max_size=90)),
-        lambda: _same({"type": "enum", "name": f"e{next(_names)}", "symbols": ["A", "B", "CC"]}, st.sampled_from("A B CC".split())),
+        lambda: _same({"type": "enum", "name": f"e{next(_names)}", "symbols": symbols}, st.sampled_from(symbols)),
         lambda: draw(decimals()),
     ]
     return draw(st.sampled_from(kinds))()
@@ -168,7 +171,8 @@ def choices(draw: st.DrawFn) -> Kind:
 
     if len(kinds) < 3:
         kinds = members = [_same("string", TEXT), _same("long", LONG), _same("boolean", st.booleans())]
-    return Kind([k.schema for k in kinds], [k.plain for k in kinds], st.one_of([tagged(k) for k in kinds]), expected, "union")
+    values = st.one_of([tagged(k) for k in kinds])
+    return Kind([k.schema for k in kinds], [k.plain for k in kinds], values, expected, "union")
 
 
 @st.composite
@@ -284,10 +288,14 @@ def test_corrupt_bytes_are_an_error_or_rows(case: Case, data: st.DataObject) -> 
         del content[data.draw(st.integers(0, len(content) - 1)) :]
     names = [field["name"] for field in case.schema["fields"]]
     for columns in (None, set(names[:1])):
-        try:
-            batches = list(decode_log_batches([content], case.schema, columns, context="a.log"))
-        except CorruptFileError as error:
-            assert "a.log" in str(error)
-        else:
-            for batch in batches:
-                batch.validate(full=True)
+        for batch in _decoded_or_refused(content, case.schema, columns):
+            batch.validate(full=True)
+
+
+def _decoded_or_refused(content: bytes | bytearray, schema: Any, columns: set[str] | None) -> list[pa.RecordBatch]:
+    try:
+        return list(decode_log_batches([content], schema, columns, context="a.log"))
+    except CorruptFileError as error:
+        if "of a.log" not in str(error):
+            raise AssertionError("the error does not name the file") from error
+        return []

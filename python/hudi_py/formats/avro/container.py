@@ -23,7 +23,9 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
 
     where = f" {context}" if context else ""
     if not data.startswith(_MAGIC):
-        raise CorruptFileError(f"cannot read the Avro file{where}: it begins with {bytes(data[:4])!r} instead of {_MAGIC!r}")
+        raise CorruptFileError(
+            f"cannot read the Avro file{where}: it begins with {bytes(data[:4])!r} instead of {_MAGIC!r}"
+        )
     try:
         reader = fastavro.reader(io.BytesIO(data))
         records = list(reader)

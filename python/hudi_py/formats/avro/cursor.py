@@ -32,7 +32,7 @@ ZERO_WIDTH_ITEMS = 1 << 22
 """Most list items without bytes (nulls, empty records) in one buffer: their count is bounded by nothing else."""
 
 
-class Corrupt(Exception):
+class CorruptBytesError(Exception):
     """Bytes that contradict the schema; never leaves the package."""
 
 
@@ -41,8 +41,8 @@ def reading(context: str, what: str) -> Iterator[None]:
     """Turns every way in which corrupt bytes show into CorruptFileError."""
     try:
         yield
-    except (Corrupt, IndexError, pa.ArrowInvalid, RecursionError) as error:
-        if isinstance(error, Corrupt):
+    except (CorruptBytesError, IndexError, pa.ArrowInvalid, RecursionError) as error:
+        if isinstance(error, CorruptBytesError):
             why = str(error)
         elif isinstance(error, IndexError):
             why = "a value runs past the end"
@@ -71,7 +71,7 @@ class ByteBlock:
             self.starts.append(at)
             self.bytes[at : at + len(part)] = np.frombuffer(part, np.uint8)
             at += len(part)
-        self.view = memoryview(self.bytes)
+        self.view = self.bytes.data
         self.arrow = pa.py_buffer(self.bytes)
         self.zero_width_items = 0
         self._windows: dict[str, npt.NDArray[Any]] = {}
@@ -88,7 +88,7 @@ class ByteBlock:
         """Accounts for list items that have no bytes."""
         self.zero_width_items += count
         if self.zero_width_items > ZERO_WIDTH_ITEMS:
-            raise Corrupt(f"lists claim more than {ZERO_WIDTH_ITEMS} items without bytes")
+            raise CorruptBytesError(f"lists claim more than {ZERO_WIDTH_ITEMS} items without bytes")
 
 
 def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
@@ -99,7 +99,7 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
     if first.max(initial=0) < 128:
         pos += 1 if act is None else act
         small = first.view(np.int8)
-        return ((small >> 1) ^ -(small & 1)).astype(np.int64)
+        return np.asarray((small >> 1) ^ -(small & 1), np.int64)
     word = block.window("<u8", 8)[pos]
     if act is not None:
         word *= act
@@ -119,25 +119,26 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
         more = ninth >> _U64(7)
         tenth = block.bytes[pos[long] + 9].astype(_U64) * more
         if (tenth > 1).any():
-            raise Corrupt("a number is longer than 64 bits")
+            raise CorruptBytesError("a number is longer than 64 bits")
         word[long] |= ((ninth & _U64(127)) << _U64(56)) | (tenth << _U64(63))
         length[long] += 1 + more.astype(np.uint8)
     if act is not None:
         length *= act
     pos += length
-    return ((word >> _ONE) ^ (~(word & _ONE) + _ONE)).view(np.int64)
+    values: npt.NDArray[np.int64] = ((word >> _ONE) ^ (~(word & _ONE) + _ONE)).view(np.int64)
+    return values
 
 
 def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
     """The length in front of every string or byte string; none is negative or longer than the block."""
     found = varints(block, pos, act)
     if len(found) and int(found.view(_U64).max()) > block.end:
-        raise Corrupt("a length is negative or runs past the end")
+        raise CorruptBytesError("a length is negative or runs past the end")
     return found
 
 
 def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArray[np.int64]:
-    """The count at the head of a list block at every cursor; a negative one is followed by the block's size in bytes."""
+    """The count at the head of a list block at every cursor; behind a negative one stands the block's size in bytes."""
     counts = varints(block, pos, None)
     negative = np.flatnonzero(counts < 0)
     if len(negative):
@@ -146,12 +147,12 @@ def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArr
         pos[negative] = at
         counts[negative] = -counts[negative]
         if int(sizes.min()) < 0 or int(counts[negative].min()) < 0:
-            raise Corrupt("a list block has a negative size")
+            raise CorruptBytesError("a list block has a negative size")
     most = int(counts.max(initial=0))
     if most and (most > block.end if smallest_item else most > ZERO_WIDTH_ITEMS):
-        raise Corrupt(f"a list claims {most} items, more than its bytes can hold")
+        raise CorruptBytesError(f"a list claims {most} items, more than its bytes can hold")
     if smallest_item and len(counts) and bool((counts * smallest_item > block.end - pos).any()):
-        raise Corrupt("a list claims more items than its bytes can hold")
+        raise CorruptBytesError("a list claims more items than its bytes can hold")
     return counts
 
 
@@ -172,7 +173,7 @@ def byte_strings(block: ByteBlock, arrow: pa.DataType, start: Cursors, end: Curs
     # 32-bit offsets count from the first value, so only the span of one chunk of records has to stay below 2 GiB
     base, last = int(start[0]), int(end[-1])
     if last > block.end or last - base >= 1 << 31 or bool((end[:-1] > start[1:]).any()):
-        raise Corrupt("the values of a column overlap or run past the end")
+        raise CorruptBytesError("the values of a column overlap or run past the end")
     offsets = np.empty(2 * n + 1, np.int32)
     np.subtract(start, base, out=offsets[0:-1:2], casting="unsafe")
     np.subtract(end, base, out=offsets[1::2], casting="unsafe")

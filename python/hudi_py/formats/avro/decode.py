@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.avro.cursor import ByteBlock, Corrupt, Cursors, reading
+from hudi_py.formats.avro.cursor import ByteBlock, CorruptBytesError, Cursors, reading
 from hudi_py.formats.avro.decoders import RecordDecoder, compile_columns, widest_value
 from hudi_py.formats.avro.schema import AvroSchema, resolve_record
 
@@ -34,7 +34,7 @@ def decode_log_batches(
     *,
     context: str = "",
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `decode_log_content` in batches of at most 16384 rows, without gathering them; empty for no rows."""
+    """The records of `decode_log_content` in batches of at most 16384 rows, not gathered; nothing for no rows."""
     decoder = compile_columns(resolve_record(schema), columns)
     for parts in _groups([memoryview(content).cast("B") for content in contents]):
         with reading(context, _WHAT):
@@ -60,8 +60,8 @@ def decode_log_content(
     are left out. `context` names the file in errors.
 
     Raises CorruptFileError when the bytes are not what the schema says (lengths, union branches, UTF-8, decimal digits,
-    record ends), UnsupportedTableError for types that `arrow_type` refuses, and when a column of all the blocks together
-    holds more than 2 GiB of bytes or items.
+    record ends), UnsupportedTableError for types that `arrow_type` refuses, and when a column of all the blocks
+    together holds more than 2 GiB of bytes or items.
     """
     batches = list(decode_log_batches(contents, schema, columns, context=context))
     if len(batches) == 1:
@@ -107,12 +107,12 @@ def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursor
 
 def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
     if len(part) < _HEADER.size:
-        raise Corrupt(f"it has {len(part)} bytes, and its head alone takes {_HEADER.size}")
+        raise CorruptBytesError(f"it has {len(part)} bytes, and its head alone takes {_HEADER.size}")
     version, count = _HEADER.unpack_from(part)
     if version not in _VERSIONS:
-        raise Corrupt(f"it has version {version}, and the supported ones are 1 to 3")
+        raise CorruptBytesError(f"it has version {version}, and the supported ones are 1 to 3")
     if not 0 <= count <= (len(part) - _HEADER.size) // _LENGTH.size:
-        raise Corrupt(f"it claims {count} records in {len(part)} bytes")
+        raise CorruptBytesError(f"it claims {count} records in {len(part)} bytes")
     found = [0] * count
     at = _HEADER.size
     unpack = _LENGTH.unpack_from
@@ -122,11 +122,11 @@ def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
             found[i] = at
             at += unpack(part, at)[0] + 4
     except struct.error as error:
-        raise Corrupt("a record runs past the end") from error
+        raise CorruptBytesError("a record runs past the end") from error
     first = np.array(found, np.int64) + 4
     last = np.append(first[1:] - 4, at) if count else first
     if at != len(part) or bool((last < first).any()):
-        raise Corrupt("its records do not end where it ends")
+        raise CorruptBytesError("its records do not end where it ends")
     return first, last
 
 
@@ -144,7 +144,7 @@ def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Curs
     pos = first.copy()
     columns = decoder.columns(block, pos, None)
     if not np.array_equal(pos, last):
-        raise Corrupt("a record does not end where its length says")
+        raise CorruptBytesError("a record does not end where its length says")
     batch = _batch(pa.schema(list(decoder.arrow)), columns, len(pos))
     batch.validate(full=True)
     return batch

@@ -1,15 +1,8 @@
-"""Decoders of Avro types, a column at a time.
-
-A decoder is compiled from each node of a resolved schema. `decode` reads its value at every cursor into an Arrow array,
-`skip` only moves the cursors, and `hop` moves a single one, for the end of long lists where NumPy's cost per call is more
-than the work. `act` says at which cursors there is a value (cursor.py); `valid` is the same array where the decoder must
-record nulls, and None where its own type has none: below a null struct lie values that mean nothing.
-"""
+"""Decoders of Avro types made of others (nullable, unions, records, lists), and how a schema's are compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,34 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.avro import schema as avro
-from hudi_py.formats.avro.cursor import (
-    ByteBlock,
-    Corrupt,
-    Cursors,
-    Flags,
-    bitmap,
-    byte_strings,
-    item_counts,
-    lengths,
-    varints,
+from hudi_py.formats.avro.cursor import ByteBlock, CorruptBytesError, Cursors, Flags, bitmap, item_counts, varints
+from hudi_py.formats.avro.leaf_decoders import (
+    BooleanDecoder,
+    BytesDecoder,
+    DecimalDecoder,
+    Decoder,
+    EnumDecoder,
+    FixedWidthDecoder,
+    IntegerDecoder,
+    NullDecoder,
+    hop_long,
 )
 
 FEW_CURSORS = 48
 """Lists are read in rounds, the k-th item of all of them at once, until fewer than this many have items left."""
-
-
-class Decoder(Protocol):
-    """What a column is decoded with."""
-
-    arrow: pa.DataType
-    size: int | None
-    """Bytes of every value, None when they differ."""
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array: ...
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None: ...
-
-    def hop(self, view: memoryview, at: int) -> int: ...
 
 
 def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *, wanted: bool = True) -> Decoder:
@@ -56,7 +36,9 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
         record = RecordDecoder(pa.null() if not wanted else avro.arrow_of(node))
         if not wanted:
             known[id(node)] = record
-        record.fill([name for name, _ in node.fields], [compile_decoder(f, known, wanted=wanted) for _, f in node.fields])
+        record.fill(
+            [name for name, _ in node.fields], [compile_decoder(f, known, wanted=wanted) for _, f in node.fields]
+        )
         return record
     if isinstance(node, avro.Nullable):
         return NullableDecoder(compile_decoder(node.value, known, wanted=wanted), node.value_index)
@@ -65,7 +47,9 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
         arrow = avro.arrow_of(node) if wanted else pa.null()
         return ChoiceDecoder(arrow, branches, node.null_index, is_number=node.number is not None)
     if isinstance(node, avro.Array):
-        return ListDecoder(compile_decoder(node.item, known, wanted=wanted), avro.arrow_of(node) if wanted else pa.null())
+        return ListDecoder(
+            compile_decoder(node.item, known, wanted=wanted), avro.arrow_of(node) if wanted else pa.null()
+        )
     if isinstance(node, avro.Map):
         arrow = avro.arrow_of(node) if wanted else pa.null()
         entry = RecordDecoder(pa.struct([arrow.key_field, arrow.item_field]) if wanted else pa.null())
@@ -120,224 +104,6 @@ def _widest(decoder: Decoder, seen: set[int]) -> int:
     return decoder.size or 10
 
 
-def _hop_long(view: memoryview, at: int) -> tuple[int, int]:
-    """A varint's value and the place after it."""
-    byte = view[at]
-    value, shift = byte & 127, 7
-    while byte > 127:
-        if shift > 63:
-            raise Corrupt("a number is longer than 64 bits")
-        at += 1
-        byte = view[at]
-        value |= (byte & 127) << shift
-        shift += 7
-    return (value >> 1) ^ -(value & 1), at + 1
-
-
-class NullDecoder:
-    """No bytes, always null."""
-
-    arrow = pa.null()
-    size: int | None = 0
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        return pa.nulls(len(pos))
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        pass
-
-    def hop(self, view: memoryview, at: int) -> int:
-        return at
-
-
-class BooleanDecoder:
-    """One byte."""
-
-    arrow = pa.bool_()
-    size: int | None = 1
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        value = block.bytes[pos]
-        if act is not None:
-            value *= act
-        if value.max(initial=0) > 1:
-            raise Corrupt("a boolean is neither 0 nor 1")
-        self.skip(block, pos, act)
-        return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), bitmap(value)])
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        pos += 1 if act is None else act
-
-    def hop(self, view: memoryview, at: int) -> int:
-        return at + 1
-
-
-class IntegerDecoder:
-    """Zigzag varints: int, long, dates and times."""
-
-    size: int | None = None
-
-    def __init__(self, node: avro.Integer) -> None:
-        self.arrow = node.arrow
-        self.factor = node.factor
-        self.narrow = node.bits == 32
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        value = varints(block, pos, act)
-        if self.narrow:
-            small = value.astype(np.int32)
-            if (small != value).any():
-                raise Corrupt("an int has more than 32 bits")
-            return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(small)])
-        if self.factor != 1 and len(value):
-            limit = ((1 << 63) - 1) // self.factor
-            if int(value.max()) > limit or int(value.min()) < -limit:
-                raise Corrupt("a timestamp in milliseconds has no value in microseconds")
-            value *= self.factor
-        return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(value)])
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        while view[at] > 127:
-            at += 1
-        return at + 1
-
-
-class FixedWidthDecoder:
-    """float, double, fixed: the bytes are the Arrow value."""
-
-    def __init__(self, arrow: pa.DataType, size: int) -> None:
-        self.arrow = arrow
-        self.size: int | None = size
-        self._dtype = f"<u{size}" if size in (4, 8) else f"V{size}"
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        assert self.size is not None
-        n = len(pos)
-        if self.size == 0:
-            return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(b"")])
-        value = block.window(self._dtype, self.size)[pos]
-        self.skip(block, pos, act)
-        return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(value)])
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        pos += self.size if act is None else act * np.int64(self.size or 0)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        assert self.size is not None
-        return at + self.size
-
-
-class BytesDecoder:
-    """bytes and string."""
-
-    size: int | None = None
-
-    def __init__(self, arrow: pa.DataType) -> None:
-        self.arrow = arrow
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        length = lengths(block, pos, act)
-        start = pos.copy()
-        pos += length
-        return byte_strings(block, self.arrow, start, pos, valid)
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        pos += lengths(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        length, at = _hop_long(view, at)
-        if length < 0:
-            raise Corrupt("a length is negative or runs past the end")
-        return at + length
-
-
-class DecimalDecoder:
-    """Big-endian two's complement, on fixed or on bytes."""
-
-    def __init__(self, arrow: pa.DataType, size: int | None) -> None:
-        self.arrow = arrow
-        self.size = size
-        self.width = arrow.bit_width // 8
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        n, width = len(pos), self.width
-        length: npt.NDArray[np.int64] | None = None
-        if self.size is None:
-            length = lengths(block, pos, act)
-            pos += length
-        else:
-            self.skip(block, pos, act)
-        if n and int(pos.max()) > block.end:
-            raise Corrupt("a decimal runs past the end")
-        # the bytes that end where the value ends, turned round to little-endian: the value's own come first
-        tail = block.window(f"V{width}", width)[pos - width].view(np.uint8).reshape(n, width)[:, ::-1]
-        if length is None:
-            assert self.size is not None
-            kept = min(self.size, width)
-            out = np.empty((n, width), np.uint8)
-            out[:, :kept] = tail[:, :kept]
-            out[:, kept:] = ((tail[:, kept - 1] >> 7) * np.uint8(255))[:, None]
-            if self.size > width:
-                extra = self.size - width
-                first = np.maximum(pos - self.size, 0)
-                above = block.window(f"V{extra}", extra)[first].view(np.uint8).reshape(n, extra)
-                fits = (above == ((tail[:, -1] >> 7) * np.uint8(255))[:, None]).all(1)
-                if not (fits if act is None else fits | (act == 0)).all():
-                    raise Corrupt(f"a decimal does not fit {self.arrow}")
-        else:
-            last = np.clip(length - 1, 0, width - 1)
-            sign = (tail[np.arange(n), last] >> 7) * np.uint8(255) * (length > 0)
-            out = np.where(np.arange(width) < length[:, None], tail, sign[:, None].astype(np.uint8))
-            for i in np.flatnonzero(length > width):  # no writer pads a number like this: a few at most
-                above_one = block.bytes[pos[i] - length[i] : pos[i] - width]
-                if (above_one != (tail[i, -1] >> 7) * np.uint8(255)).any():
-                    raise Corrupt(f"a decimal does not fit {self.arrow}")
-        if act is not None:
-            out *= act[:, None]
-        return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(np.ascontiguousarray(out))])
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        if self.size is None:
-            pos += lengths(block, pos, act)
-        else:
-            pos += self.size if act is None else act * np.int64(self.size)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        if self.size is not None:
-            return at + self.size
-        length, at = _hop_long(view, at)
-        if length < 0:
-            raise Corrupt("a length is negative or runs past the end")
-        return at + length
-
-
-class EnumDecoder:
-    """The index of a symbol, read as the symbol."""
-
-    arrow = pa.string()
-    size: int | None = None
-
-    def __init__(self, symbols: tuple[str, ...]) -> None:
-        self.symbols = pa.array(symbols, pa.string())
-
-    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
-        index = varints(block, pos, act)
-        if len(index) and (int(index.min()) < 0 or int(index.max()) >= max(len(self.symbols), 1)):
-            raise Corrupt(f"an enum of {len(self.symbols)} symbols has another index")
-        if not len(self.symbols):
-            return pa.nulls(len(index), self.arrow)
-        return self.symbols.take(pa.array(index, mask=None if valid is None else valid == 0))
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        return _hop_long(view, at)[1]
-
-
 class NullableDecoder:
     """A branch byte, then perhaps the value."""
 
@@ -353,7 +119,7 @@ class NullableDecoder:
         if act is not None:
             branch *= act
         if (branch & 0xFD).any():
-            raise Corrupt("a union of two branches has another index")
+            raise CorruptBytesError("a union of two branches has another index")
         branch >>= 1
         if self.value_index == 0:
             branch ^= 1
@@ -383,7 +149,7 @@ class NullableDecoder:
     def hop(self, view: memoryview, at: int) -> int:
         branch = view[at]
         if branch & 0xFD:
-            raise Corrupt("a union of two branches has another index")
+            raise CorruptBytesError("a union of two branches has another index")
         return self.value.hop(view, at + 1) if branch >> 1 == self.value_index else at + 1
 
 
@@ -402,7 +168,7 @@ class ChoiceDecoder:
         """The branch at every cursor, -1 where there is none."""
         index = varints(block, pos, act)
         if len(index) and (int(index.min()) < 0 or int(index.max()) >= len(self.branches)):
-            raise Corrupt(f"a union of {len(self.branches)} branches has another index")
+            raise CorruptBytesError(f"a union of {len(self.branches)} branches has another index")
         if act is not None:
             index[act == 0] = -1
         return index
@@ -429,9 +195,9 @@ class ChoiceDecoder:
                 branch.skip(block, pos, here)
 
     def hop(self, view: memoryview, at: int) -> int:
-        index, at = _hop_long(view, at)
+        index, at = hop_long(view, at)
         if not 0 <= index < len(self.branches):
-            raise Corrupt(f"a union of {len(self.branches)} branches has another index")
+            raise CorruptBytesError(f"a union of {len(self.branches)} branches has another index")
         return self.branches[index].hop(view, at)
 
 
@@ -462,10 +228,10 @@ class RecordDecoder:
                     found.append(child.decode(block, pos, act, None))
                 else:
                     child.skip(block, pos, act)
-            except Corrupt as error:
-                raise Corrupt(_below(name, str(error))) from error
+            except CorruptBytesError as error:
+                raise CorruptBytesError(_below(name, str(error))) from error
             except IndexError as error:
-                raise Corrupt(_below(name, "a value runs past the end")) from error
+                raise CorruptBytesError(_below(name, "a value runs past the end")) from error
         return found
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
@@ -499,7 +265,7 @@ class ListDecoder:
         np.cumsum(counts, out=offsets[1:])
         total = int(offsets[-1])
         if total >= 1 << 31:
-            raise Corrupt("lists claim more items than their bytes can hold")
+            raise CorruptBytesError("lists claim more items than their bytes can hold")
         items = np.empty(total, np.int64)
         items[offsets[owner] + rank] = at
         child = self.item.decode(block, items, None, None)
@@ -511,10 +277,10 @@ class ListDecoder:
 
     def hop(self, view: memoryview, at: int) -> int:
         while True:
-            count, at = _hop_long(view, at)
+            count, at = hop_long(view, at)
             if count < 0:
                 count = -count
-                at = _hop_long(view, at)[1]
+                at = hop_long(view, at)[1]
             if not count:
                 return at
             if self.item.size is not None:
@@ -523,7 +289,7 @@ class ListDecoder:
                 for _ in range(count):
                     at = self.item.hop(view, at)
             if at > len(view):
-                raise Corrupt("a list runs past the end")
+                raise CorruptBytesError("a list runs past the end")
 
     def _find(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> tuple[Cursors, Cursors, Cursors]:
         """Where every item starts: its list, its index there, its place. The cursors move to the ends of the lists."""
@@ -583,7 +349,7 @@ class ListDecoder:
                 places.append(place)
                 place = hop(view, place)
                 if place > end:
-                    raise Corrupt("a list runs past the end")
+                    raise CorruptBytesError("a list runs past the end")
             at[j] = place
             rank = np.arange(left) + (k + int(done[lists[j]]))
             found.append((np.full(left, lists[j]), rank, np.array(places, np.int64)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro.encoders import CHUNK_ROWS, append
-from hudi_py.formats.avro.rows import Rows, TooLarge
+from hudi_py.formats.avro.rows import Rows, TooLargeError
 from hudi_py.formats.avro.schema import AvroSchema, Record, admits_null, resolve_record
 
 _VERSION = 3
@@ -18,10 +19,10 @@ _VERSION = 3
 def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> bytes:
     """The content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3).
 
-    `schema` is the writer schema, a record; columns are matched to its fields by name, nested ones too. A nullable field
-    that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that casts
-    without loss: narrower integers and floats, other timestamp units and zones, other decimal digits. timestamp-millis
-    rounds down to the millisecond, as Spark does.
+    `schema` is the writer schema, a record; columns are matched to its fields by name, nested ones too. A nullable
+    field that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that
+    casts without loss: narrower integers and floats, other timestamp units and zones, other decimal digits.
+    timestamp-millis rounds down to the millisecond, as Spark does.
 
     Raises SchemaMismatchError naming the column: nulls where the schema admits none, types or values that do not fit,
     columns the schema does not have, required fields the batch lacks.
@@ -32,17 +33,19 @@ def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> 
     for name in given:
         if name not in names:
             raise SchemaMismatchError(
-                f"cannot write column {name!r}: the Avro schema {record.name!r} has no such field; drop the column or add the field"
+                f"cannot write column {name!r}: the Avro schema {record.name!r} has no such field; leave it out"
             )
         if given.count(name) > 1:
             raise SchemaMismatchError(f"cannot write column {name!r}: the name occurs twice")
     for name, node in record.fields:
         if name not in given and not admits_null(node):
-            raise SchemaMismatchError(f"cannot write rows without column {name!r}: its type in the table does not admit null")
+            raise SchemaMismatchError(
+                f"cannot write rows without column {name!r}: its type in the table does not admit null"
+            )
     parts: list[bytes | pa.Buffer] = [struct.pack(">ii", _VERSION, batch.num_rows)]
     for each in _chunks(batch):
         parts.extend(_encode(record, each))
-    return b"".join(parts)  # type: ignore[arg-type]  # an Arrow buffer is bytes-like
+    return b"".join(parts)
 
 
 def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
@@ -51,10 +54,8 @@ def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
             yield batch.slice(at, CHUNK_ROWS)
         return
     if any(column.num_chunks > 1 for column in batch.columns):
-        try:
+        with contextlib.suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # else in the pieces they came in
             batch = batch.combine_chunks()
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            pass  # such types stay in the pieces they came in
     yield from (each for each in batch.to_batches(max_chunksize=CHUNK_ROWS) if each.num_rows)
 
 
@@ -67,8 +68,10 @@ def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
             column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
             append(rows, node, column, None, name)
         return [rows.finish(framed=True)[1]]
-    except TooLarge as error:
+    except TooLargeError as error:
         half = batch.num_rows // 2
         if not half:
-            raise SchemaMismatchError("cannot write a row of more than 2 GiB: a log block holds smaller ones") from error
+            raise SchemaMismatchError(
+                "cannot write a row of more than 2 GiB: a log block holds smaller ones"
+            ) from error
         return _encode(record, batch.slice(0, half)) + _encode(record, batch.slice(half))

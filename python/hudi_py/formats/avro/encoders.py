@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import schema as avro
-from hudi_py.formats.avro.rows import Flags, Lengths, Rows, TooLarge
+from hudi_py.formats.avro.rows import Flags, Lengths, Rows, TooLargeError
 
 CHUNK_ROWS = 16384
 _LIMIT = (1 << 31) - 1
@@ -34,7 +34,7 @@ def encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths, 
         base += int(inner[-1])
         pieces.append(data)
     if base > _LIMIT:
-        raise TooLarge
+        raise TooLargeError
     return np.concatenate(offsets), b"".join(pieces)
 
 
@@ -45,7 +45,7 @@ def _encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths,
 
 
 def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path: str) -> None:
-    """Appends a column. Raises SchemaMismatchError naming `path`, TooLarge."""
+    """Appends a column. Raises SchemaMismatchError naming `path`, TooLargeError."""
     array = _plain(array)
     if isinstance(node, avro.Nullable):
         _append_nullable(rows, node, array, act, path)
@@ -185,7 +185,9 @@ def _append_decimal(rows: Rows, node: avro.Decimal, array: pa.Array, act: Flags 
         if size < width:
             surplus = (little[:, size:] != sign).any(1)
             if (surplus if act is None else surplus & (act == 1)).any():
-                raise SchemaMismatchError(f"cannot write column {path!r}: a value has more digits than its type {array.type}")
+                raise SchemaMismatchError(
+                    f"cannot write column {path!r}: a value has more digits than its type {array.type}"
+                )
         big = np.empty((n, size), np.uint8)
         kept = min(size, width)
         big[:, size - kept :] = little[:, :kept][:, ::-1]
@@ -232,9 +234,7 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
     rows.put(np.zeros(rows.n, np.uint8), (counts > 0).view(np.uint8))
 
 
-def _members(
-    array: pa.Array, fields: list[tuple[str, avro.Node]], path: str
-) -> list[tuple[str, avro.Node, pa.Array]]:
+def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) -> list[tuple[str, avro.Node, pa.Array]]:
     """Children of a struct by name; what the struct lacks is null."""
     if not _is.is_struct(array.type):
         raise _mismatch(path, array.type, "record")
@@ -268,7 +268,7 @@ def _as_list(array: pa.Array, path: str) -> pa.ListArray:
         try:
             return array.cast(pa.list_(kind.value_field))
         except pa.ArrowInvalid as error:
-            raise TooLarge from error
+            raise TooLargeError from error
     raise _mismatch(path, kind, "array")
 
 
@@ -279,7 +279,7 @@ def _as_bytes(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if allowed and array.type.id in (pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY) and len(array):
         offsets = _numbers_of(array.buffers()[1], np.int64, array.offset, len(array) + 1)
         if int(offsets[-1] - offsets[0]) > _LIMIT:
-            raise TooLarge
+            raise TooLargeError
     return _cast(array, target, allowed, path)
 
 
@@ -300,10 +300,10 @@ def _same_kind_of_number(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast keeps the meaning, for the types that are integers in Avro."""
     if _is.is_timestamp(target):
         # a local time is no instant: which zone it is in is not ours to guess
-        return _is.is_timestamp(source) and (source.tz is None) == (target.tz is None)
+        return bool(_is.is_timestamp(source)) and (source.tz is None) == (target.tz is None)
     if _is.is_date(target):
-        return _is.is_date(source)
-    return _is.is_integer(source) or (_is.is_time(source) and source in (pa.time32("ms"), pa.time64("us")))
+        return bool(_is.is_date(source))
+    return bool(_is.is_integer(source)) or source in (pa.time32("ms"), pa.time64("us"))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -344,4 +344,6 @@ def _numbers_of(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) 
 
 
 def _mismatch(path: str, given: pa.DataType, wanted: str) -> SchemaMismatchError:
-    return SchemaMismatchError(f"cannot write column {path!r} of type {given}: its type in the table is {wanted}; cast it")
+    return SchemaMismatchError(
+        f"cannot write column {path!r} of type {given}: its type in the table is {wanted}; cast it"
+    )

@@ -1,7 +1,8 @@
 """Rows of bytes, assembled from columns.
 
 Numbers are stored into rows of fixed stride, each as one whole word: the next field of the row overwrites the surplus.
-Strings stay in their Arrow buffers. At the end one `take` over all the pieces, in the order of the rows, makes the output.
+Strings stay in their Arrow buffers. At the end one `take` over all the pieces, in the order of the rows, makes the
+output.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SLACK = 16
 _CONTINUE = np.array([sum(0x80 << (8 * j) for j in range(max(k - 1, 0))) & (2**64 - 1) for k in range(11)], np.uint64)
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """The rows take more than 2 GiB, Arrow's 32-bit offsets: encode fewer of them at once."""
 
 
@@ -75,7 +76,7 @@ class Rows:
         """`length` bytes of the buffer `data` from `start` (ascending)."""
         self._flush()
         if len(start) and int(start[-1]) + int(length[-1]) > _LIMIT:
-            raise TooLarge
+            raise TooLargeError
         offsets = np.empty(2 * self.n + 1, np.int32)
         offsets[0:-1:2] = start
         np.add(start, length, out=offsets[1::2], casting="unsafe")
@@ -92,7 +93,7 @@ class Rows:
         self.put(np.zeros(self.n, ">i4"), 4)
 
     def finish(self, *, framed: bool = False) -> tuple[Lengths, pa.Buffer]:
-        """Offsets of the rows (n + 1) and their bytes. Raises TooLarge."""
+        """Offsets of the rows (n + 1) and their bytes. Raises TooLargeError."""
         self._flush()
         offsets = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.total, out=offsets[1:])
@@ -100,7 +101,7 @@ class Rows:
         if not self._pieces or not self.n:
             return offsets, pa.py_buffer(b"")
         if int(offsets[-1]) > _LIMIT or spans > _LIMIT:
-            raise TooLarge
+            raise TooLargeError
         if framed:
             _, first, off = self._pieces[0]
             window: npt.NDArray[Any] = np.ndarray((len(first) - 3,), dtype=">i4", buffer=first, strides=(1,))
@@ -124,12 +125,12 @@ class Rows:
     def _flush(self) -> None:
         """Lays the numbers put since the last strings out in rows."""
         run, self._run = self._run, []
-        if not run:
+        if not run or not self.n:
             return
         n = self.n
         stride = sum(width for _, _, _, width in run) + _SLACK
         if n * stride > _LIMIT:
-            raise TooLarge
+            raise TooLargeError
         out = np.empty(n * stride + _SLACK, np.uint8)
         base = np.arange(n, dtype=np.int64) * stride
         pos = base.copy()
@@ -150,5 +151,5 @@ class Rows:
         offsets = np.empty(2 * n + 1, np.int32)
         offsets[0:-1:2] = base
         offsets[1::2] = pos
-        offsets[-1] = offsets[-2] if n else 0
+        offsets[-1] = offsets[-2]
         self._append(2, out, offsets, pos - base)

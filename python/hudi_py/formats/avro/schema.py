@@ -3,22 +3,22 @@
 `resolve` turns parsed JSON into a graph of the classes below, which the decoder and the encoder compile from. A
 recursive schema makes a cyclic graph; it can be skipped over, but has no Arrow type.
 
-Rules of logical types are those of Avro's Java library (`LogicalTypes`, 1.11): one that does not fit its type (a decimal
-whose digits exceed the fixed, a scale above the precision, a timestamp on a string) is ignored and the plain type
-counts. What Spark reads each type as is in `HoodieSparkSchemaConverters.toSqlType` (Apache Hudi 1.2.0).
+Rules of logical types are those of Avro's Java library (`LogicalTypes`, 1.11): one that does not fit its type (a
+decimal whose digits exceed the fixed, a scale above the precision, a timestamp on a string) is ignored and the plain
+type counts. What Spark reads each type as is in `HoodieSparkSchemaConverters.toSqlType` (Apache Hudi 1.2.0).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 
-AvroSchema: TypeAlias = Union[dict[str, Any], list[Any], str]
+AvroSchema: TypeAlias = dict[str, Any] | list[Any] | str
 """Parsed JSON of an Avro schema."""
 
 MAX_DECIMAL_DIGITS = 76
@@ -40,8 +40,8 @@ class Boolean:
 class Integer:
     """`int` or `long` as a zigzag varint, with or without a logical type.
 
-    `factor` is what a stored number is multiplied by to give the Arrow value: 1000 for the millisecond timestamps, which
-    become microseconds as in Spark.
+    `factor` is what a stored number is multiplied by to give the Arrow value: 1000 for the millisecond timestamps,
+    which become microseconds as in Spark.
     """
 
     arrow: pa.DataType
@@ -91,7 +91,7 @@ class Nullable:
 class Choice:
     """Any other union. `branches` in order of the schema, the null branch included.
 
-    In Arrow it is a struct with a nullable member `member0`, `member1`, ... for each branch that is not null, as in Spark.
+    In Arrow it is a struct with a nullable member `member0`, `member1`, ... for each branch but null, as in Spark.
     `number` is set instead for unions of int and long, or of float and double, which Spark reads as the wider one.
     """
 
@@ -126,7 +126,9 @@ class Record:
     fields: list[tuple[str, Node]] = field(default_factory=list)
 
 
-Node: TypeAlias = Union[Null, Boolean, Integer, FixedWidth, Bytes, Enum, Decimal, Nullable, Choice, Array, Map, Record]
+Node: TypeAlias = (
+    Null | Boolean | Integer | FixedWidth | Bytes | Enum | Decimal | Nullable | Choice | Array | Map | Record
+)
 
 
 def resolve(schema: AvroSchema) -> Node:
@@ -237,7 +239,7 @@ class _Resolver:
         logical = schema.get("logicalType")
         if (kind, logical) in _UNSUPPORTED_LOGICAL:
             raise UnsupportedTableError(
-                f"cannot read the {logical} type of the Avro schema {_brief(schema)}: columns of this type are not supported"
+                f"cannot read the {logical} type of the Avro schema {_brief(schema)}: such columns are not supported"
             )
         if kind in ("record", "error"):
             return self._record(schema, namespace, depth)
@@ -249,7 +251,9 @@ class _Resolver:
         if kind == "fixed":
             size = schema.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
-                raise SchemaMismatchError(f"cannot read the Avro fixed {_brief(schema)}: its size is not a number of bytes")
+                raise SchemaMismatchError(
+                    f"cannot read the Avro fixed {_brief(schema)}: its size is no number of bytes"
+                )
             decimal = _decimal(schema, size) if logical == "decimal" else None
             return self._define(schema, namespace, decimal or FixedWidth(pa.binary(size), size))
         if kind == "array":
@@ -271,7 +275,7 @@ class _Resolver:
         if found is None:
             found = self.named.get(name)
         if found is None:
-            raise SchemaMismatchError(f"cannot read an Avro schema: the type {name!r} is neither built in nor defined in it")
+            raise SchemaMismatchError(f"cannot read an Avro schema: the type {name!r} is not defined in it")
         return found
 
     def _define(self, schema: dict[str, Any], namespace: str, node: Node) -> Node:
@@ -289,7 +293,7 @@ class _Resolver:
         seen: set[str] = set()
         for each in fields:
             if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
-                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: a field lacks a name or a type")
+                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: a field lacks name or type")
             if each["name"] in seen:
                 raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: two fields {each['name']!r}")
             seen.add(each["name"])

@@ -17,9 +17,9 @@ def arrow_type(avro: AvroSchema) -> pa.DataType:
     """The Arrow type of an Avro type.
 
     date is date32; timestamp-millis and -micros are `timestamp[us, UTC]`, -nanos `timestamp[ns, UTC]`, the local ones
-    the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits, else
-    decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. Lists name
-    their item `element`. Other unions are structs of `member0`, `member1`, ... with one of them set
+    the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits,
+    else decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. Lists
+    name their item `element`. Other unions are structs of `member0`, `member1`, ... with one of them set
     (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0).
 
     Raises SchemaMismatchError for what is no Avro schema, UnsupportedTableError for recursive, vector and variant types
@@ -36,10 +36,10 @@ def arrow_schema(avro_record: AvroSchema) -> pa.Schema:
 def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
     """The Avro record that Apache Hudi on Spark would make of the columns (`HoodieSparkSchemaConverters`, 1.2.0).
 
-    Nullable columns are `["null", T]` with default null. A nested record takes its field's name, in the namespace of the
-    enclosing record's full name. A decimal is a fixed named `fixed` in the namespace of the field's full name, of the
-    fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable and
-    named `member<n>` is a union. A field's metadata entry `comment` is its doc.
+    Nullable columns are `["null", T]` with default null. A nested record takes its field's name, in the namespace of
+    the enclosing record's full name. A decimal is a fixed named `fixed` in the namespace of the field's full name, of
+    the fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable
+    and named `member<n>` is a union. A field's metadata entry `comment` is its doc.
 
     Raises SchemaMismatchError naming the column for types Avro or Spark cannot hold (times of day, durations, unsigned
     64-bit integers, maps with keys that are not strings) and for names that Avro does not admit.
@@ -71,7 +71,7 @@ def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> Avr
         where = f"{path}.{each.name}" if path else each.name
         if not _is_avro_name(each.name):
             raise SchemaMismatchError(
-                f"cannot write column {where!r}: Avro names are letters, digits and _, and do not start with a digit; rename it"
+                f"cannot write column {where!r}: Avro names are letters, _ and digits, no digit first; rename it"
             )
         if each.name in seen:
             raise SchemaMismatchError(f"cannot write column {where!r}: the name occurs twice; rename one")
@@ -128,7 +128,7 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str) -> AvroSche
     if is_.is_decimal(arrow):
         if not 0 <= arrow.scale <= arrow.precision:
             raise SchemaMismatchError(
-                f"cannot write column {where!r} of type {arrow}: Avro decimals have a scale of 0 up to the precision; cast it"
+                f"cannot write column {where!r} of type {arrow}: the scale must be 0 up to the precision; cast it"
             )
         return {
             "type": "fixed",

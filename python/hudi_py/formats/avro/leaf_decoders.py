@@ -1,0 +1,260 @@
+"""Decoders of Avro types, a column at a time: what a decoder does, and those of the types without parts.
+
+A decoder is compiled from each node of a resolved schema. `decode` reads its value at every cursor into an Arrow
+array, `skip` only moves the cursors, and `hop` moves a single one, for the end of long lists where a call of NumPy
+costs more than the work. `act` says at which cursors there is a value (cursor.py); `valid` is the same array where the
+decoder must record nulls, and None where its own type has none: below a null struct lie values that mean nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.formats.avro import schema as avro
+from hudi_py.formats.avro.cursor import (
+    ByteBlock,
+    CorruptBytesError,
+    Cursors,
+    Flags,
+    bitmap,
+    byte_strings,
+    lengths,
+    varints,
+)
+
+
+class Decoder(Protocol):
+    """What a column is decoded with."""
+
+    arrow: pa.DataType
+    size: int | None
+    """Bytes of every value, None when they differ."""
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array: ...
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None: ...
+
+    def hop(self, view: memoryview, at: int) -> int: ...
+
+
+def hop_long(view: memoryview, at: int) -> tuple[int, int]:
+    """A varint's value and the place after it."""
+    byte = view[at]
+    value, shift = byte & 127, 7
+    while byte > 127:
+        if shift > 63:
+            raise CorruptBytesError("a number is longer than 64 bits")
+        at += 1
+        byte = view[at]
+        value |= (byte & 127) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), at + 1
+
+
+class NullDecoder:
+    """No bytes, always null."""
+
+    arrow = pa.null()
+    size: int | None = 0
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        return pa.nulls(len(pos))
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        pass
+
+    def hop(self, view: memoryview, at: int) -> int:
+        return at
+
+
+class BooleanDecoder:
+    """One byte."""
+
+    arrow = pa.bool_()
+    size: int | None = 1
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        value = block.bytes[pos]
+        if act is not None:
+            value *= act
+        if value.max(initial=0) > 1:
+            raise CorruptBytesError("a boolean is neither 0 nor 1")
+        self.skip(block, pos, act)
+        return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), bitmap(value)])
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        pos += 1 if act is None else act
+
+    def hop(self, view: memoryview, at: int) -> int:
+        return at + 1
+
+
+class IntegerDecoder:
+    """Zigzag varints: int, long, dates and times."""
+
+    size: int | None = None
+
+    def __init__(self, node: avro.Integer) -> None:
+        self.arrow = node.arrow
+        self.factor = node.factor
+        self.narrow = node.bits == 32
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        value = varints(block, pos, act)
+        if self.narrow:
+            small = value.astype(np.int32)
+            if (small != value).any():
+                raise CorruptBytesError("an int has more than 32 bits")
+            return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(small)])
+        if self.factor != 1 and len(value):
+            limit = ((1 << 63) - 1) // self.factor
+            if int(value.max()) > limit or int(value.min()) < -limit:
+                raise CorruptBytesError("a timestamp in milliseconds has no value in microseconds")
+            value *= self.factor
+        return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(value)])
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        varints(block, pos, act)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        while view[at] > 127:
+            at += 1
+        return at + 1
+
+
+class FixedWidthDecoder:
+    """float, double, fixed: the bytes are the Arrow value."""
+
+    def __init__(self, arrow: pa.DataType, size: int) -> None:
+        self.arrow = arrow
+        self.size: int | None = size
+        self._dtype = f"<u{size}" if size in (4, 8) else f"V{size}"
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        assert self.size is not None
+        n = len(pos)
+        if self.size == 0:
+            return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(b"")])
+        value = block.window(self._dtype, self.size)[pos]
+        self.skip(block, pos, act)
+        return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(value)])
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        size = np.int64(self.size or 0)
+        pos += size if act is None else act * size
+
+    def hop(self, view: memoryview, at: int) -> int:
+        assert self.size is not None
+        return at + self.size
+
+
+class BytesDecoder:
+    """bytes and string."""
+
+    size: int | None = None
+
+    def __init__(self, arrow: pa.DataType) -> None:
+        self.arrow = arrow
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        length = lengths(block, pos, act)
+        start = pos.copy()
+        pos += length
+        return byte_strings(block, self.arrow, start, pos, valid)
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        pos += lengths(block, pos, act)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        length, at = hop_long(view, at)
+        if length < 0:
+            raise CorruptBytesError("a length is negative or runs past the end")
+        return at + length
+
+
+class DecimalDecoder:
+    """Big-endian two's complement, on fixed or on bytes."""
+
+    def __init__(self, arrow: pa.DataType, size: int | None) -> None:
+        self.arrow = arrow
+        self.size = size
+        self.width = arrow.bit_width // 8
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        n, width = len(pos), self.width
+        length: npt.NDArray[np.int64] | None = None
+        if self.size is None:
+            length = lengths(block, pos, act)
+            pos += length
+        else:
+            self.skip(block, pos, act)
+        if n and int(pos.max()) > block.end:
+            raise CorruptBytesError("a decimal runs past the end")
+        # the bytes that end where the value ends, turned round to little-endian: the value's own come first
+        tail = block.window(f"V{width}", width)[pos - width].view(np.uint8).reshape(n, width)[:, ::-1]
+        if length is None:
+            assert self.size is not None
+            kept = min(self.size, width)
+            out = np.empty((n, width), np.uint8)
+            out[:, :kept] = tail[:, :kept]
+            out[:, kept:] = ((tail[:, kept - 1] >> 7) * np.uint8(255))[:, None]
+            if self.size > width:
+                extra = self.size - width
+                first = np.maximum(pos - self.size, 0)
+                above = block.window(f"V{extra}", extra)[first].view(np.uint8).reshape(n, extra)
+                fits = (above == ((tail[:, -1] >> 7) * np.uint8(255))[:, None]).all(1)
+                if not (fits if act is None else fits | (act == 0)).all():
+                    raise CorruptBytesError(f"a decimal does not fit {self.arrow}")
+        else:
+            last = np.clip(length - 1, 0, width - 1)
+            sign = (tail[np.arange(n), last] >> 7) * np.uint8(255) * (length > 0)
+            out = np.where(np.arange(width) < length[:, None], tail, sign[:, None].astype(np.uint8))
+            for i in np.flatnonzero(length > width):  # no writer pads a number like this: a few at most
+                above_one = block.bytes[pos[i] - length[i] : pos[i] - width]
+                if (above_one != (tail[i, -1] >> 7) * np.uint8(255)).any():
+                    raise CorruptBytesError(f"a decimal does not fit {self.arrow}")
+        if act is not None:
+            out *= act[:, None]
+        return pa.Array.from_buffers(self.arrow, n, [bitmap(valid), pa.py_buffer(np.ascontiguousarray(out))])
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        if self.size is None:
+            pos += lengths(block, pos, act)
+        else:
+            pos += self.size if act is None else act * np.int64(self.size)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        if self.size is not None:
+            return at + self.size
+        length, at = hop_long(view, at)
+        if length < 0:
+            raise CorruptBytesError("a length is negative or runs past the end")
+        return at + length
+
+
+class EnumDecoder:
+    """The index of a symbol, read as the symbol."""
+
+    arrow = pa.string()
+    size: int | None = None
+
+    def __init__(self, symbols: tuple[str, ...]) -> None:
+        self.symbols = pa.array(symbols, pa.string())
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        index = varints(block, pos, act)
+        if len(index) and (int(index.min()) < 0 or int(index.max()) >= max(len(self.symbols), 1)):
+            raise CorruptBytesError(f"an enum of {len(self.symbols)} symbols has another index")
+        if not len(self.symbols):
+            return pa.nulls(len(index), self.arrow)
+        return self.symbols.take(pa.array(index, mask=None if valid is None else valid == 0))
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        varints(block, pos, act)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        return hop_long(view, at)[1]
