@@ -41,7 +41,7 @@ class InstantClock:
         wall_ms: Callable[[], int] = wall_clock_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`skew_ms` is `hoodie.time.generator.max_expected_clock_skew_ms`; `wall_ms` and `sleep` are there for tests."""
+        """`skew_ms` is `hoodie.time.generator.max_expected_clock_skew_ms`; `wall_ms` and `sleep` serve tests."""
         self.zone: tzinfo = table_zone(config, local)
         self.skew_ms = skew_ms
         self._wall_ms = wall_ms
@@ -91,8 +91,8 @@ class InstantClock:
             raise ConfigError(
                 f"Cannot choose the time of an instant: the newest time on the timeline is {newest}, "
                 f"{ahead_ms / 1000:.1f} s ahead of this machine's clock, {now} in the table's time zone ({self.zone}); "
-                f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); set the clock "
-                "or the time zone right (hoodie.table.timeline.timezone), or wait"
+                f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); set the "
+                "clock or the time zone right (hoodie.table.timeline.timezone), or wait"
             )
 
     def _at(self, moment_ms: int) -> datetime:

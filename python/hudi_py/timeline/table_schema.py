@@ -1,0 +1,146 @@
+"""The schema of a table's rows at a moment of its timeline (`TableSchemaResolver`, 1.2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
+from hudi_py.formats.log import HeaderKey, read_blocks
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import META_FIELDS, with_meta, without_meta
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+
+SCHEMA_KEY = "schema"
+"""Of `extraMetadata`: the table schema as Avro JSON."""
+LATEST_SCHEMA_KEY = "latest_schema"
+"""Of `extraMetadata`: the internal schema, in tables whose schema evolves on read."""
+CREATE_SCHEMA = "hoodie.table.create.schema"
+FOOTER_SCHEMA = "parquet.avro.schema"
+
+# `WriteOperationType.canUpdateSchema`: what these write has the schema of their plan, which may be older
+_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table's schema, as Avro and as Arrow."""
+
+    avro: dict[str, Any]
+    """The record, without the five meta columns; with `_hoodie_operation` where the table has it."""
+    arrow: pa.Schema
+    """All columns of a row, the meta columns first in tables which populate them."""
+
+
+def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> TableSchema | None:
+    """The schema which the newest completed write recorded, else that of the table's creation, else a data file's.
+
+    None for an empty table that was created without a schema.
+
+    Raises:
+        UnsupportedTableError: the table's schema evolves on read (`latest_schema` in a commit).
+        CorruptFileError: a schema or a commit cannot be read.
+    """
+    record = _recorded(storage, timeline)
+    if record is None and config.properties.get(CREATE_SCHEMA):
+        text = config.properties[CREATE_SCHEMA]
+        record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
+    if record is None:
+        record = _of_data_files(storage, config, timeline)
+    return None if record is None else table_schema_of(record, config)
+
+
+def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
+    """The table schema which an Avro record stands for: meta columns are cut off, dropped partition columns added."""
+    fields = [field for field in record["fields"] if field.get("name") not in META_FIELDS]
+    if config.drops_partition_columns:
+        names = {field.get("name") for field in fields}
+        missing = [name for name in config.partition_fields if name not in names]
+        fields += [{"name": name, "type": ["null", "string"], "default": None} for name in missing]
+    own = {**record, "fields": fields}
+    arrow = arrow_schema(own)
+    return TableSchema(own, with_meta(arrow) if config.populates_meta_fields else arrow)
+
+
+def _recorded(storage: Storage, timeline: Timeline) -> dict[str, Any] | None:
+    service: dict[str, Any] | None = None
+    for metadata in _newest_first(storage, timeline):
+        if metadata.extra.get(LATEST_SCHEMA_KEY):
+            raise UnsupportedTableError(
+                f"Cannot use the table at {storage.uri}: its schema evolves on read ({LATEST_SCHEMA_KEY} is in its "
+                "newest commits, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; "
+                "use Apache Hudi for this table"
+            )
+        text = metadata.extra.get(SCHEMA_KEY)
+        if not text:
+            continue
+        record = _parse(text, f"the schema in a commit of the table at {storage.uri}")
+        if metadata.operation not in _SERVICES:
+            return record
+        service = service or record
+    return service
+
+
+def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetadata]:
+    for instant in reversed(timeline.write_completed):
+        try:
+            yield read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:  # archived since it was listed
+            continue
+
+
+def _of_data_files(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[str, Any] | None:
+    for metadata in _newest_first(storage, timeline):
+        for stat in metadata.stats:
+            try:
+                record = _of_data_file(storage, config, stat.path)
+            except FileNotFoundError:  # cleaned
+                continue
+            if record is not None:
+                return record
+    return None
+
+
+def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str, Any] | None:
+    name = path.rpartition("/")[2]
+    base_name = parse_base_file_name(name)
+    if base_name is not None and base_name.extension == "parquet":
+        try:
+            with storage.open_input(path) as file:
+                schema: pa.Schema = pq.read_schema(file)
+        except pa.ArrowInvalid as error:
+            raise CorruptFileError(f"Cannot read the schema of {storage.uri}/{path}: {error}") from error
+        text = (schema.metadata or {}).get(FOOTER_SCHEMA.encode())
+        if text is not None:
+            return _parse(text.decode("utf-8", "replace"), f"the schema in the footer of {storage.uri}/{path}")
+        # Files by Spark's row writer have no Avro schema
+        return avro_schema(without_meta(schema.remove_metadata()), *record_name(config.name))
+    log_name = parse_log_file_name(name)
+    info = storage.stat(path) if log_name is not None and not log_name.cdc else None
+    if info is not None:
+        for block in read_blocks(storage, path, info.size):
+            if HeaderKey.SCHEMA in block.header:
+                return _parse(block.header[HeaderKey.SCHEMA], f"the schema in {storage.uri}/{path}")
+    return None
+
+
+def _parse(text: str, context: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read {context}: it is not JSON; {error}") from None
+    if not isinstance(record, dict) or record.get("type") != "record" or not isinstance(record.get("fields"), list):
+        raise CorruptFileError(f"Cannot read {context}: it is not an Avro record")
+    if not all(isinstance(field, dict) for field in record["fields"]):
+        raise CorruptFileError(f"Cannot read {context}: a field of its Avro record is not an object")
+    return record
