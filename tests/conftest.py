@@ -1,0 +1,36 @@
+"""Fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.golden.tables import Extracted
+
+# The same examples in every run, and no deadline: the machine may be busy.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
+    """`golden(name)` is the path of a golden table. Tests only read it; see `golden_copy`."""
+    return Extracted(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture
+def golden_copy(golden: Extracted, tmp_path: Path) -> Callable[[str], Path]:
+    """`golden_copy(name)` is the path of a copy of a golden table that the test may write to."""
+
+    def copy(name: str) -> Path:
+        target = tmp_path / name
+        shutil.copytree(golden(name), target)  # copy2 underneath: modification times are kept
+        return target
+
+    return copy

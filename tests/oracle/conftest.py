@@ -1,0 +1,64 @@
+"""Fixtures that ask Apache Hudi. Where it cannot be set up, its tests are skipped, loudly; in CI they fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.oracle.client import Oracle, set_up
+
+NEWEST: Final = os.environ.get("HUDI_ORACLE_VERSION", "1.2.0")
+# The release that writes table version 6 as the releases before 1.0 did.
+OLDEST: Final = "0.15.0"
+FIXTURES: Final = {"oracle": NEWEST, "oracle_015": OLDEST}
+
+# Why a release is not there, by release; filled once the tests to run are known.
+unavailable: dict[str, str] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use an oracle, so that `-m "not oracle"` leaves them out."""
+    for item in items:
+        if not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.oracle)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Set up the releases that the selected tests ask for: here and not in a fixture, as no test's timeout runs yet."""
+    if session.config.option.collectonly:
+        return
+    names = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for version in sorted({FIXTURES[name] for name in names & FIXTURES.keys()}):
+        problem = set_up([version])
+        if problem is not None:
+            unavailable[version] = problem
+            bar = "!" * 100
+            print(
+                f"\n{bar}\n!! {problem}\n!! NOTHING IS CHECKED AGAINST APACHE HUDI {version}.\n{bar}", file=sys.stderr
+            )
+
+
+def started(version: str) -> Iterator[Oracle]:
+    if version in unavailable:
+        if os.environ.get("CI"):
+            pytest.fail(unavailable[version], pytrace=False)
+        pytest.skip(unavailable[version])
+    client = Oracle(version)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    """Apache Hudi 1.2.0 (or HUDI_ORACLE_VERSION): reads table versions 6, 8 and 9 and writes each of them."""
+    yield from started(NEWEST)
+
+
+@pytest.fixture(scope="session")
+def oracle_015() -> Iterator[Oracle]:
+    """Apache Hudi 0.15.0: reads and writes table version 6."""
+    yield from started(OLDEST)

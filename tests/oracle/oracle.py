@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+"""Apache Hudi (Java) as an oracle: reads, writes, services and checks tables. See README.md in this folder.
+
+Every command is a request: a dict with "op" and that op's arguments. The command line makes one request; `serve`
+takes many, one JSON object a line on stdin, and answers each with one JSON line on stdout.
+
+Runs in an environment of its own (PySpark 3.5, which the bundle is built for) under Python 3.9 or later, and imports
+nothing from hudi-py: what it says comes from Apache Hudi alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import glob
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import traceback
+
+VERSION = os.environ.get("HUDI_ORACLE_VERSION", "1.2.0")
+CACHE = os.environ.get("HUDI_ORACLE_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "hudi-py", "oracle"
+)
+ARTIFACT = "hudi-spark3.5-bundle_2.12"
+COORDINATES = f"org.apache.hudi:{ARTIFACT}:{VERSION}"
+WRITE = "hoodie.datasource.write."
+READ = "hoodie.datasource.read."
+QUERY = "hoodie.datasource.query."
+TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+
+def bundle():
+    """The bundle's file: the one named by HUDI_ORACLE_JAR, else the cached one; None where Spark is to resolve it."""
+    jar = os.environ.get("HUDI_ORACLE_JAR") or os.path.join(CACHE, f"{ARTIFACT}-{VERSION}.jar")
+    return jar if os.path.exists(jar) else None
+
+
+def start_spark(scratch):
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(os.environ.get("HUDI_ORACLE_MASTER", "local[2]")).appName("hudi-oracle")
+    jar = bundle()
+    builder = builder.config("spark.jars", jar) if jar else builder.config("spark.jars.packages", COORDINATES)
+    for key, value in {
+        "spark.jars.ivy": os.path.join(CACHE, "ivy"),
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        # The zone of the JVM decides the instants of a table whose hoodie.table.timeline.timezone is LOCAL.
+        "spark.driver.extraJavaOptions": "-Duser.timezone=" + os.environ.get("HUDI_ORACLE_TIMEZONE", "UTC"),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Arrays with null elements, and arrays of arrays.
+        "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+        # Apache Hudi 1.2.0 cannot read ORC base files otherwise.
+        "spark.sql.orc.enableVectorizedReader": "false",
+        "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+    }.items():
+        builder = builder.config(key, value)
+    for pair in filter(None, os.environ.get("HUDI_ORACLE_CONF", "").split(";")):
+        builder = builder.config(*pair.split("=", 1))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(os.environ.get("HUDI_ORACLE_LOG", "ERROR"))
+    return spark
+
+
+def table_properties(path):
+    properties = {}
+    with open(os.path.join(path, ".hoodie", "hoodie.properties"), encoding="utf-8") as lines:
+        for line in lines:
+            if "=" in line and not line.startswith("#"):
+                key, value = line.rstrip("\n").split("=", 1)
+                properties[key] = re.sub(r"\\([:=#! ])", r"\1", value)
+    return properties
+
+
+def split(text):
+    return [part for part in (text or "").split(",") if part]
+
+
+def first_line(error):
+    return str(error).strip().split("\n")[0][:400]
+
+
+class Oracle:
+    def __init__(self):
+        self.scratch = tempfile.mkdtemp(prefix="hudi-oracle-")
+        self._spark = None
+
+    @property
+    def spark(self):
+        if self._spark is None:
+            self._spark = start_spark(self.scratch)
+        return self._spark
+
+    def close(self):
+        if self._spark is not None:
+            self._spark.stop()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def handle(self, request):
+        request = dict(request)
+        op = request.pop("op").replace("-", "_")
+        method = getattr(self, "op_" + op, None)
+        if method is None:
+            raise ValueError("unknown op " + op)
+        return method(**request)
+
+    # ---- operations
+
+    def op_version(self):
+        java = self.spark._jvm.java.lang.System.getProperty("java.version")
+        return {"spark": self.spark.version, "hudi": VERSION, "java": java}
+
+    def op_read(
+        self,
+        path,
+        as_of=None,
+        begin=None,
+        end=None,
+        query_type="snapshot",
+        options=None,
+        where=None,
+        columns=None,
+        drop_meta=False,
+        out=None,
+        limit=None,
+    ):
+        """Reads a table; `begin`/`end` make the read incremental. Without `out` the rows are in the answer."""
+        options = dict(options or {})
+        if query_type == "cdc":
+            options[QUERY + "incremental.format"] = "cdc"
+            begin = begin or "000"
+        if begin is not None:
+            options[QUERY + "type"] = "incremental"
+            options[READ + "begin.instanttime"] = begin
+            if end is not None:
+                options[READ + "end.instanttime"] = end
+        elif query_type != "snapshot":
+            options[QUERY + "type"] = query_type
+        if as_of is not None:
+            options["as.of.instant"] = as_of
+        frame = self.spark.read.format("hudi").options(**options).load(path)
+        if where:
+            frame = frame.where(where)
+        if drop_meta:
+            meta = [name for name in frame.columns if name.startswith("_hoodie_") and name != "_hoodie_is_deleted"]
+            frame = frame.drop(*meta)
+        if columns:
+            frame = frame.select(*split(columns) if isinstance(columns, str) else columns)
+        return self._answer(frame, out, limit)
+
+    def op_sql(self, text, path=None, options=None, out=None):
+        """Runs statements separated by ';' at the end of a line. With `path`, {table} names that table."""
+        name = self._register(path) if path else None
+        with self._session_options(options):
+            frame = None
+            for part in re.split(r";\s*(?:\n|$)", text):
+                statement = re.sub(r"^\s*--.*$", "", part, flags=re.MULTILINE).strip()
+                if statement:
+                    frame = self.spark.sql(statement.replace("{table}", name) if name else statement)
+            return self._answer(frame, out) if frame is not None and frame.columns else {"rows": []}
+
+    def op_call(self, path, procedure, options=None):
+        """Runs a procedure, e.g. run_compaction(op => 'scheduleAndExecute', table => '{table}')."""
+        return self.op_sql("call " + procedure, path=path, options=options)
+
+    def op_write(
+        self,
+        path,
+        input,
+        operation="upsert",
+        name=None,
+        key=None,
+        ordering=None,
+        partition=None,
+        type=None,
+        table_version=None,
+        mode=None,
+        schema=None,
+        options=None,
+    ):
+        """Writes a parquet, JSON-lines, csv or orc file into a table. An existing table keeps its settings."""
+        form = os.path.splitext(input)[1].lstrip(".").replace("jsonl", "json")
+        reader = self.spark.read.schema(schema) if schema else self.spark.read
+        frame = reader.format(form).load(input)
+        exists = os.path.exists(os.path.join(path, ".hoodie", "hoodie.properties"))
+        kept = table_properties(path) if exists else {}
+        chosen = {
+            "hoodie.table.name": name or kept.get("hoodie.table.name") or os.path.basename(path.rstrip("/")),
+            WRITE + "operation": operation,
+            "hoodie.embed.timeline.server": "false",
+            WRITE + "recordkey.field": key or kept.get("hoodie.table.recordkey.fields"),
+            WRITE + "precombine.field": ordering
+            or kept.get("hoodie.table.ordering.fields")
+            or kept.get("hoodie.table.precombine.field"),
+            WRITE + "partitionpath.field": partition
+            if partition is not None
+            else kept.get("hoodie.table.partition.fields", ""),
+            WRITE + "table.type": TABLE_TYPES.get(type, type) or kept.get("hoodie.table.type"),
+        }
+        if not VERSION.startswith("0."):
+            chosen["hoodie.write.table.version"] = str(table_version or kept.get("hoodie.table.version", "")) or None
+            # Never change the version of an existing table unless the caller's options say so.
+            chosen["hoodie.write.auto.upgrade"] = "false"
+        chosen.update(options or {})
+        given = {key: value for key, value in chosen.items() if value is not None}
+        frame.write.format("hudi").options(**given).mode(mode or ("append" if exists else "overwrite")).save(path)
+        return {"written": frame.count(), "instants": self._instants(path)[-3:]}
+
+    def op_timeline(self, path):
+        return {"instants": self._instants(path)}
+
+    def op_check(self, path, keys=3):
+        """Opens a table in several ways which must agree. The answer's "problems" is empty when they do."""
+        properties = table_properties(path)
+        report = {
+            "table": properties.get("hoodie.table.name"),
+            "type": properties.get("hoodie.table.type"),
+            "version": properties.get("hoodie.table.version"),
+            "metadata_partitions": split(properties.get("hoodie.table.metadata.partitions")),
+        }
+        with_metadata = self._load(path, **{"hoodie.metadata.enable": "true"})
+        without = self._load(path, **{"hoodie.metadata.enable": "false"})
+        problems = []
+        rows, other = sorted(with_metadata.toJSON().collect()), sorted(without.toJSON().collect())
+        report["rows"] = len(rows)
+        if rows != other:
+            problems.append(
+                f"snapshot differs: {len(rows)} rows with the metadata table, {len(other)} without; "
+                f"{len(set(rows) ^ set(other))} rows are in one only"
+            )
+        if "_hoodie_record_key" in with_metadata.columns and properties.get("hoodie.populate.meta.fields") != "false":
+            groups = with_metadata.groupBy("_hoodie_partition_path", "_hoodie_record_key").count()
+            twice = groups.where("count > 1").count()
+            if twice:
+                problems.append(f"{twice} record keys occur more than once in a partition")
+        if properties.get("hoodie.table.type") == "MERGE_ON_READ":
+            report["read_optimized_rows"] = self._load(path, **{QUERY + "type": "read_optimized"}).count()
+        report["filters_compared"], differing = self._compare_filters(path, with_metadata, without, keys)
+        problems += differing
+        if "files" in report["metadata_partitions"]:
+            report["validate_metadata_table_files"], differing = self._compare_listing(path)
+            problems += differing
+        report["instants"] = self._instants(path)
+        report["problems"] = problems
+        return report
+
+    # ---- helpers
+
+    def _load(self, path, **options):
+        return self.spark.read.format("hudi").options(**options).load(path)
+
+    def _compare_filters(self, path, with_metadata, without, keys):
+        """A filter on a value that is there must find the same rows with and without data skipping."""
+        from pyspark.sql.functions import col, lit
+
+        types = ("integer", "long", "string", "double", "date", "timestamp", "boolean", "decimal")
+        simple = [
+            field.name
+            for field in with_metadata.schema.fields
+            if not field.name.startswith("_hoodie_") and field.dataType.typeName() in types
+        ]
+        probes, problems = 0, []
+        for row in with_metadata.select(*simple).limit(keys).collect() if simple else []:
+            for name in simple:
+                if row[name] is None:
+                    continue
+                same = col(f"`{name}`") == lit(row[name])
+                skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+                found, full = self._load(path, **skipping).where(same).count(), without.where(same).count()
+                probes += 1
+                if found != full:
+                    problems.append(f"filter {name} = {row[name]!r}: {found} rows with data skipping, {full} without")
+        return probes, problems
+
+    def _compare_listing(self, path):
+        try:
+            found = self.op_call(path, "validate_metadata_table_files(table => '{table}')")["rows"]
+        except Exception as error:  # the procedure is missing in some releases
+            return "not run: " + first_line(error), []
+        bad = [
+            row
+            for row in found
+            if row.get("is_present_in_fs") != row.get("is_present_in_metadata")
+            or row.get("fs_size") != row.get("metadata_size")
+        ]
+        return found, [f"metadata table and storage disagree: {json.dumps(row)}" for row in bad]
+
+    def _answer(self, frame, out=None, limit=None):
+        frame = frame.coalesce(1)
+        keys = [field.name for field in frame.schema.fields if "map" not in field.dataType.simpleString()]
+        first = [k for k in ("_hoodie_partition_path", "_hoodie_record_key", "_hoodie_commit_time") if k in keys]
+        order = first + [k for k in keys if k not in first]
+        if order:
+            frame = frame.sortWithinPartitions(*[f"`{k}`" for k in order])
+        if limit:
+            frame = frame.limit(limit)
+        schema = frame.schema.simpleString()
+        if out and out.endswith(".parquet"):
+            folder = tempfile.mkdtemp(dir=self.scratch)
+            frame.write.mode("overwrite").parquet(folder)
+            shutil.move(glob.glob(os.path.join(folder, "*.parquet"))[0], out)
+            shutil.rmtree(folder)
+            return {"out": out, "count": self.spark.read.parquet(out).count(), "schema": schema}
+        self.spark.conf.set("spark.sql.jsonGenerator.ignoreNullFields", "false")
+        lines = frame.toJSON().collect()
+        if out:
+            with open(out, "w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in lines)
+            return {"out": out, "count": len(lines), "schema": schema}
+        return {"count": len(lines), "schema": schema, "rows": [json.loads(line) for line in lines]}
+
+    def _register(self, path):
+        name = table_properties(path).get("hoodie.table.name") or "t"
+        # This forgets the table only: one with a location keeps its files.
+        self.spark.sql(f"drop table if exists `{name}`")
+        self.spark.sql(f"create table `{name}` using hudi location '{path}'")
+        return name
+
+    def _instants(self, path):
+        """The timeline, the archived part included, oldest first."""
+        jvm = self.spark._jvm
+        storage = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(self.spark._jsc.hadoopConfiguration())
+        client = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        client = client.setConf(storage).setBasePath(path).build()
+        old, found = VERSION.startswith("0."), {}
+        for archived, timeline in ((True, client.getArchivedTimeline()), (False, client.getActiveTimeline())):
+            for instant in list(timeline.getInstants()):
+                requested = instant.getTimestamp() if old else instant.requestedTime()
+                completed = instant.getStateTransitionTime() if old else instant.getCompletionTime()
+                found[(requested, instant.getAction())] = {
+                    "requested": requested,
+                    "completed": completed,
+                    "action": instant.getAction(),
+                    "state": instant.getState().toString(),
+                    "archived": archived,
+                }
+        return [found[key] for key in sorted(found)]
+
+    @contextlib.contextmanager
+    def _session_options(self, options):
+        settings = {"hoodie.write.auto.upgrade": "false", **(options or {})}
+        for key, value in settings.items():
+            self.spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in settings:
+                self.spark.conf.unset(key)
+
+
+def serve(oracle, answers):
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        ident = None
+        try:
+            request = json.loads(line)
+            ident = request.pop("id", None)
+            if request.get("op") == "stop":
+                break
+            answer = {"id": ident, "ok": True, **oracle.handle(request)}
+        except Exception as error:  # whatever went wrong is the answer to this request; the next one may do well
+            trace = traceback.format_exc()[-6000:]
+            answer = {"id": ident, "ok": False, "error": first_line(error), "trace": trace}
+        answers.write(json.dumps(answer, default=str, ensure_ascii=False) + "\n")
+        answers.flush()
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="op", required=True)
+
+    def command(name, *positional, **kw):
+        sub = commands.add_parser(name, **kw)
+        for arg in positional:
+            sub.add_argument(arg)
+        sub.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", dest="options")
+        return sub
+
+    read = command("read", "path", help="dump the rows a query returns")
+    read.add_argument("--as-of")
+    read.add_argument("--incremental", nargs="+", metavar=("BEGIN", "END"))
+    read.add_argument("--query-type", default="snapshot", choices=["snapshot", "read_optimized", "incremental", "cdc"])
+    read.add_argument("--where")
+    read.add_argument("--columns")
+    read.add_argument("--drop-meta", action="store_true")
+    read.add_argument("--limit", type=int)
+    read.add_argument("--out")
+    sql = command("sql", "file", help="run the statements of a file ('-' for stdin)")
+    sql.add_argument("--path", help="register the table at this path; {table} names it")
+    sql.add_argument("--out")
+    command("call", "path", "procedure", help="run a procedure on the table at PATH")
+    write = command("write", "path", "input", help="write a file's rows into a table")
+    write.add_argument("--operation", default="upsert")
+    for name in ("name", "key", "ordering", "partition", "mode", "schema"):
+        write.add_argument("--" + name)
+    write.add_argument("--type", choices=["cow", "mor"])
+    write.add_argument("--table-version", type=int)
+    command("timeline", "path", help="list the instants")
+    command("check", "path", help="compare the ways to read a table")
+    command("version", help="start Spark and show versions")
+    command("serve", help="answer requests, one JSON object a line")
+    args = {k: v for k, v in vars(parser.parse_args(argv)).items() if v is not None and v is not False}
+    options = dict(pair.split("=", 1) for pair in args.pop("options"))
+    if options:
+        args["options"] = options
+    if "incremental" in args:
+        args["begin"], *rest = args.pop("incremental")
+        if rest:
+            args["end"] = rest[0]
+    if args.get("query_type") == "incremental":
+        args.pop("query_type")
+        args.setdefault("begin", "000")
+    if args["op"] == "sql":
+        file = args.pop("file")
+        if file == "-":
+            args["text"] = sys.stdin.read()
+        else:
+            with open(file, encoding="utf-8") as statements:
+                args["text"] = statements.read()
+    for name in ("path", "input", "out"):
+        if name in args and "://" not in args[name]:
+            args[name] = os.path.abspath(args[name])
+    return args
+
+
+def main(argv):
+    request = parse(argv)
+    # stdout carries answers only: whatever Spark and Apache Hudi print goes to stderr.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    oracle = Oracle()
+    try:
+        if request["op"] == "serve":
+            serve(oracle, answers)
+            return 0
+        answer = oracle.handle(request)
+        answers.write(json.dumps(answer, indent=1, default=str, ensure_ascii=False) + "\n")
+        answers.flush()
+        return 1 if answer.get("problems") else 0
+    finally:
+        oracle.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""The oracle itself: what it answers, and what becomes of a request that fails or takes too long."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.golden.compare import assert_rows_equal
+from tests.oracle.client import Oracle, OracleError
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "name": pa.array(["a", None, "ü"]),
+        "price": pa.array([Decimal("1.50"), Decimal("-2.25"), None], pa.decimal128(10, 2)),
+        "at": pa.array([datetime(2024, 1, 2, 3, 4, 5, 678901, timezone.utc)] * 3, pa.timestamp("us", "UTC")),
+        "local": pa.array([datetime(2024, 1, 2, 3, 4, 5)] * 3, pa.timestamp("us")),
+        "tags": pa.array([["x", None], [], None], pa.list_(pa.string())),
+        "part": pa.array(["p", "p", "q"]),
+    }
+)
+
+
+def test_rows_come_back_as_written(oracle: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    instants = oracle.write(path, ROWS, "insert", key="id", ordering="at", partition="part", type="mor")
+    assert [(i["action"], i["state"]) for i in instants] == [("deltacommit", "COMPLETED")]
+    assert_rows_equal(oracle.read(path, drop_meta=True), ROWS)
+    assert oracle.read(path, columns=["id"], where="part = 'q'").to_pydict() == {"id": [3]}
+    assert oracle.timeline(path) == instants
+    assert oracle.sql("select count(*) n from {table}", path) == [{"n": 3}]
+    assert oracle.call(path, "show_commits(table => '{table}')")[0]["total_records_written"] == 3
+    assert oracle.check(path)["problems"] == []
+
+
+def test_an_error_is_raised_and_the_next_request_works(oracle: Oracle, tmp_path: Path) -> None:
+    with pytest.raises(OracleError, match="no_such_function"):
+        oracle.sql("select no_such_function(1)")
+    assert oracle.sql("select 1 as one") == [{"one": 1}]
+
+
+def test_a_request_that_takes_too_long_is_ended(oracle: Oracle) -> None:
+    oracle.request("version")  # the JVM runs
+    with pytest.raises(OracleError, match=r"did not answer within 0\.01 s"):
+        oracle.request("sql", text="select count(*) from range(100000000)", timeout=0.01)
+    assert oracle.sql("select 1 as one") == [{"one": 1}]
+
+
+def test_an_older_release_writes_version_6(oracle_015: Oracle, oracle: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    oracle_015.write(path, ROWS.drop(["local"]), "upsert", key="id", ordering="at", partition="part", type="cow")
+    properties = (path / ".hoodie" / "hoodie.properties").read_text()
+    assert "hoodie.table.version=6\n" in properties
+    assert_rows_equal(oracle.read(path, drop_meta=True), ROWS.drop(["local"]))
