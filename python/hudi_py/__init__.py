@@ -1,1 +1,46 @@
-"""Apache Hudi tables for Python: Arrow in, Arrow out, no JVM."""
+"""Apache Hudi tables in Python, without a JAR: Arrow in, Arrow out.
+
+```python
+import hudi_py
+
+table = hudi_py.open_table("/data/trips")
+rows = table.scan(columns=["id", "fare"], filter="city = 'Rome'").to_table()
+```
+"""
+
+from __future__ import annotations
+
+from hudi_py.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptFileError,
+    HistoryCleanedError,
+    HudiError,
+    LockError,
+    RolledBackError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
+from hudi_py.read import Scan, Split, read_split
+from hudi_py.table import Table, open_table
+
+__all__ = [
+    "ConfigError",
+    "ConflictError",
+    "CorruptFileError",
+    "HistoryCleanedError",
+    "HudiError",
+    "LockError",
+    "RolledBackError",
+    "Scan",
+    "SchemaMismatchError",
+    "Split",
+    "Table",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnsupportedTableError",
+    "open_table",
+    "read_split",
+]

@@ -1,0 +1,22 @@
+"""Reading: plan, prune, split, and one split to record batches."""
+
+from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.plan import check_columns
+from hudi_py.read.scan import Scan
+from hudi_py.read.slice import read_slice, read_split
+from hudi_py.read.snapshot import Snapshot, open_snapshot, table_schema
+from hudi_py.read.split import ReadSpec, Split
+
+__all__ = [
+    "Filter",
+    "ReadSpec",
+    "Scan",
+    "Snapshot",
+    "Split",
+    "check_columns",
+    "open_snapshot",
+    "parse_filter",
+    "read_slice",
+    "read_split",
+    "table_schema",
+]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
@@ -31,6 +30,8 @@ class Filter:
         if self.predicate is not None:
             result = self.predicate.evaluate(batch)
         else:
+            from pyarrow import acero  # loads pandas where that is installed
+
             assert self.expression is not None
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             plan = acero.Declaration.from_sequence(

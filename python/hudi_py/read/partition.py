@@ -1,0 +1,90 @@
+"""What a partition's path says about the values of its rows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import PARTITION_PATH
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for a null and for an empty text (`PartitionPathEncodeUtils`, 1.2.0)."""
+
+_PLAIN_KEYGENS = re.compile(r"(?:^|\.)(Simple|Complex)(Avro)?KeyGenerator$")
+_PLAIN_TYPES = frozenset({"SIMPLE", "COMPLEX", "SIMPLE_AVRO", "COMPLEX_AVRO"})
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def has_plain_paths(config: TableConfig) -> bool:
+    """Whether a path's parts are the partition columns' values as text: simple and complex key generators."""
+    if config.keygen_type:
+        return config.keygen_type in _PLAIN_TYPES
+    return bool(_PLAIN_KEYGENS.search(config.keygen_class))
+
+
+def partition_values(config: TableConfig, schema: pa.Schema, path: str) -> dict[str, pa.Scalar]:
+    """The columns whose value every row of a partition has, as far as its path tells with certainty.
+
+    `_hoodie_partition_path` is always among them where the table has it. A null partition, texts that could have been
+    written from several values and types whose text differs between releases are left out.
+    """
+    known: dict[str, pa.Scalar] = {}
+    if PARTITION_PATH in schema.names:
+        known[PARTITION_PATH] = pa.scalar(path, pa.string())
+    if not has_plain_paths(config):
+        return known
+    parts = path_parts(config, path)
+    if parts is None:
+        return known
+    for name, text in parts.items():
+        if name in schema.names and text != NULL_PARTITION:
+            value = parse_value(text, schema.field(name).type)
+            if value is not None:
+                known[name] = value
+    return known
+
+
+def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
+    """Partition column to its text in the path, decoded; None where the path does not have one part for each column."""
+    fields = config.partition_fields
+    parts = path.split("/") if path else []
+    if len(parts) != len(fields):
+        return None
+    texts: dict[str, str] = {}
+    for name, part in zip(fields, parts, strict=True):
+        if config.hive_style:
+            prefix, separator, part = part.partition("=")
+            if not separator or prefix != name:
+                return None
+        texts[name] = unquote(part) if config.url_encoded else part
+    return texts
+
+
+def parse_value(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    """A part of a path as a column's value; None where that is not certain."""
+    if pa.types.is_string(kind):
+        return pa.scalar(text, kind) if text else None
+    if pa.types.is_integer(kind) and _INTEGER.fullmatch(text):
+        try:
+            return pa.scalar(int(text), kind)
+        except (pa.ArrowInvalid, OverflowError):
+            return None
+    if pa.types.is_boolean(kind) and text in ("true", "false"):
+        return pa.scalar(text == "true")
+    if pa.types.is_date32(kind) and _DATE.fullmatch(text):
+        try:
+            return pa.scalar(datetime.date.fromisoformat(text), kind)
+        except ValueError:
+            return None
+    if pa.types.is_decimal(kind) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text):
+        try:
+            return pa.scalar(decimal.Decimal(text), kind)
+        except pa.ArrowInvalid:
+            return None
+    return None

@@ -1,0 +1,162 @@
+"""Planning a scan: which file slices of which partitions, and how they become splits."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.merge import merge_settings
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.read.filter import Filter
+from hudi_py.read.partition import partition_values
+from hudi_py.read.slice import cleaned
+from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.split import ReadSpec, Split, split_of
+from hudi_py.read.support import check_slices
+from hudi_py.storage import Storage
+from hudi_py.view import FileSystemView, load_view
+
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The file slices of a scan, and what was left out on the way."""
+
+    spec: ReadSpec
+    splits: tuple[Split, ...]
+    """One for each file slice, in order of partition and file group."""
+    partitions_before: int
+    partitions_after: int
+
+    @property
+    def size(self) -> int:
+        return sum(split.size for split in self.splits)
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str],
+    condition: Filter | None,
+    query_type: str,
+    partitions: Sequence[str] | None,
+    limit: int | None,
+    batch_rows: int,
+    options: Mapping[str, str] | None = None,
+) -> Plan:
+    """The file slices that hold the rows asked for.
+
+    Raises:
+        UnsupportedTableError: a slice cannot be read right by this release.
+    """
+    config, schema = snapshot.config, snapshot.schema
+    view = load_view(snapshot.storage, config, snapshot.timeline)
+    before = view.partitions()
+    chosen = before if partitions is None else [path for path in before if path in set(partitions)]
+    after = [path for path in chosen if _may_match(snapshot, condition, path)]
+    slices = _slices(view, after, snapshot, query_type)
+    check_slices(config, slices, snapshot.storage.uri)
+    settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
+    spec = ReadSpec(
+        uri=snapshot.storage.uri,
+        table_schema=schema,
+        columns=tuple(columns),
+        filter=condition,
+        merge=settings,
+        committed=snapshot.committed if settings else None,
+        as_of=snapshot.as_of,
+        batch_rows=batch_rows,
+        limit=limit,
+    )
+    splits = tuple(split_of(spec, piece, _path_values(snapshot, piece.partition)) for piece in slices)
+    return Plan(spec, splits, len(before), len(after))
+
+
+def check_columns(names: Iterable[str], schema: pa.Schema, uri: str) -> tuple[str, ...]:
+    """The names, each once a column of the schema.
+
+    Raises:
+        SchemaMismatchError: one is not; the message has the nearest name.
+    """
+    result: list[str] = []
+    for name in names:
+        if name not in schema.names:
+            folded = [own for own in schema.names if own.lower() == name.lower()]
+            if len(folded) != 1:
+                near = difflib.get_close_matches(name, schema.names, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(schema.names)}"
+                raise SchemaMismatchError(f"Table at {uri} has no column '{name}'; {hint}")
+            name = folded[0]
+        if name in result:
+            raise SchemaMismatchError(f"Column '{name}' is asked for twice; name each column once")
+        result.append(name)
+    return tuple(result)
+
+
+def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
+    """Splits larger than `target_bytes`, of slices without logs, divided at row groups; the others as they are."""
+    result: list[list[Split]] = [[split] for split in splits]
+    large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
+    with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
+        for at, pieces in zip(
+            large, pool.map(lambda at: _divide(storage, splits[at], target_bytes), large), strict=True
+        ):
+            result[at] = pieces
+    return [piece for pieces in result for piece in pieces]
+
+
+def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
+    assert split.base_file is not None
+    try:
+        with open_parquet(storage, split.base_file.path) as file:
+            sizes = [
+                sum(group.column(at).total_compressed_size for at in range(group.num_columns))
+                for group in (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+            ]
+    except FileNotFoundError as error:
+        raise cleaned(split, error) from error
+    pieces: list[Split] = []
+    start, held = 0, 0
+    for number, size in enumerate(sizes):
+        if number > start and held + size > target_bytes:
+            pieces.append(replace(split, row_groups=(start, number)))
+            start, held = number, 0
+        held += size
+    pieces.append(replace(split, row_groups=(start, len(sizes))))
+    return pieces if len(pieces) > 1 else [split]
+
+
+def _slices(
+    view: FileSystemView, partitions: Sequence[PartitionPath], snapshot: Snapshot, query_type: str
+) -> list[FileSlice]:
+    read = view.latest_base_slices if query_type == "read_optimized" else view.latest_slices
+
+    def list_one(partition: PartitionPath) -> list[FileSlice]:
+        return read(partition, snapshot.as_of)
+
+    if len(partitions) <= 1:
+        return [piece for partition in partitions for piece in list_one(partition)]
+    with ThreadPoolExecutor(_THREADS, "hudi-slices") as pool:
+        return [piece for pieces in pool.map(list_one, partitions) for piece in pieces]
+
+
+def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath) -> bool:
+    if condition is None:
+        return True
+    return condition.may_match(partition_values(snapshot.config, snapshot.schema, path))
+
+
+def _path_values(snapshot: Snapshot, path: PartitionPath) -> tuple[tuple[str, pa.Scalar], ...]:
+    """Values of partition columns which the writer left out of the files."""
+    if not snapshot.config.drops_partition_columns:
+        return ()
+    known = partition_values(snapshot.config, snapshot.schema, path)
+    return tuple((name, known[name]) for name in snapshot.config.partition_fields if name in known)

@@ -1,0 +1,140 @@
+"""Which row groups of a base file may hold rows that satisfy a filter, by their statistics.
+
+Only for slices without logs: a newer version of a row in a log must meet the row it replaces. Floating columns are left
+out because statistics do not count NaN, which is greater than any number in Spark.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.read.filter import Filter
+from hudi_py.read.predicate import Column, Comparison, IsNull, Literal, Logical, Membership, Node, Not
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Statistics of one column in one row group."""
+
+    low: Any
+    """Least value, None when not known."""
+    high: Any
+    nulls: int | None
+    rows: int
+
+
+def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) -> list[int]:
+    """The row groups of `given` which may hold rows that satisfy the filter."""
+    conjuncts = list(condition.conjuncts())
+    if not conjuncts:
+        return list(given)
+    schema, metadata = file.schema_arrow, file.metadata
+    leaves = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+
+    def bounds_of(group: int) -> Callable[[Column], Bounds | None]:
+        chunk = metadata.row_group(group)
+
+        def bounds(column: Column) -> Bounds | None:
+            name = column.path[0]
+            field = schema.get_field_index(name)
+            if len(column.path) > 1 or field < 0 or name not in leaves:
+                return None
+            if not schema.field(field).type.equals(column.kind) or not _has_order(column.kind):
+                return None
+            statistics = chunk.column(leaves[name]).statistics
+            if statistics is None:
+                return None
+            nulls = statistics.null_count if statistics.has_null_count else None
+            low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+            if not isinstance(low, _PYTHON) or not isinstance(high, _PYTHON):
+                low = high = None
+            return Bounds(low, high, nulls, chunk.num_rows)
+
+        return bounds
+
+    return [group for group in given if all(_may_be_true(node, bounds_of(group)) for node in conjuncts)]
+
+
+_PYTHON = (int, str, bytes, datetime.date, decimal.Decimal)
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_decimal128(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def _may_be_true(node: Node, bounds: Callable[[Column], Bounds | None]) -> bool:
+    if isinstance(node, Logical):
+        results = (_may_be_true(part, bounds) for part in node.parts)
+        return all(results) if node.operator == "AND" else any(results)
+    if isinstance(node, IsNull) and isinstance(node.operand, Column):
+        found = bounds(node.operand)
+        return found is None or found.nulls is None or found.nulls > 0
+    if isinstance(node, Not) and isinstance(node.operand, IsNull) and isinstance(node.operand.operand, Column):
+        found = bounds(node.operand.operand)
+        return found is None or found.nulls is None or found.nulls < found.rows
+    if isinstance(node, Comparison):
+        return _compare(node, bounds)
+    if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
+        found = bounds(node.operand)
+        if found is None or found.low is None:
+            return True
+        low, high = _value(found.low, node.kind), _value(found.high, node.kind)
+        return any(low <= _value(item, node.kind) <= high for item in node.items)
+    return True
+
+
+def _compare(node: Comparison, bounds: Callable[[Column], Bounds | None]) -> bool:
+    left, right, operator = node.left, node.right, node.operator
+    if isinstance(left, Literal) and isinstance(right, Column):
+        left, right = right, left
+        operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+    if not isinstance(left, Column) or not isinstance(right, Literal) or right.value is None:
+        return True
+    if operator in ("!=", "<=>") or not _same_order(left.kind, node.kind):
+        return True
+    found = bounds(left)
+    if found is None or found.low is None:
+        return True
+    low, high, value = _value(found.low, node.kind), _value(found.high, node.kind), _value(right.value, node.kind)
+    return bool(
+        {
+            "=": low <= value <= high,
+            "<": low < value,
+            "<=": low <= value,
+            ">": high > value,
+            ">=": high >= value,
+        }[operator]
+    )
+
+
+def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
+    """Whether values of a column keep their order when cast to the type of the comparison."""
+    if column.equals(compared):
+        return True
+    exact = pa.types.is_integer(compared) or pa.types.is_decimal(compared)
+    return bool((pa.types.is_integer(column) or pa.types.is_decimal(column)) and exact)
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A statistic or constant as something that compares: instants as counts, whatever zone they carry."""
+    if pa.types.is_timestamp(kind) and isinstance(value, datetime.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+        return (aware - _EPOCH) // datetime.timedelta(microseconds=1)
+    return value
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -1,0 +1,103 @@
+"""What a table consists of, as Arrow tables for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from hudi_py.model.files import FileSlice
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import load_view
+
+_INSTANTS = pa.schema([(name, pa.string()) for name in ("instant", "action", "state", "completion_time")])
+_HISTORY = pa.schema(
+    [(name, pa.string()) for name in ("instant", "completion_time", "action", "operation")]
+    + [(name, pa.int64()) for name in ("num_inserts", "num_updates", "num_deletes", "num_files", "num_bytes")]
+)
+_FILES = pa.schema(
+    [(name, pa.string()) for name in ("partition", "file_id", "base_instant", "base_file")]
+    + [("base_bytes", pa.int64()), ("log_files", pa.list_(pa.string())), ("log_bytes", pa.int64())]
+)
+_PARTITIONS = pa.schema(
+    [("partition", pa.string())] + [(name, pa.int64()) for name in ("num_slices", "num_files", "num_bytes")]
+)
+
+
+def instant_report(timeline: Timeline) -> pa.Table:
+    """Instants of the active timeline, oldest first."""
+    rows = [
+        {
+            "instant": instant.time,
+            "action": instant.action.value,
+            "state": instant.state.name,
+            "completion_time": instant.completion_time,
+        }
+        for instant in timeline.instants
+    ]
+    return pa.Table.from_pylist(rows, _INSTANTS)
+
+
+def history_report(storage: Storage, timeline: Timeline) -> pa.Table:
+    """Completed writes of the active timeline with what they wrote, oldest first."""
+    rows = []
+    for instant in timeline.write_completed:
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:  # archived since it was listed
+            continue
+        rows.append(
+            {
+                "instant": instant.time,
+                "completion_time": instant.completion_time,
+                "action": instant.action.value,
+                "operation": metadata.operation,
+                "num_inserts": sum(stat.num_inserts for stat in metadata.stats),
+                "num_updates": sum(stat.num_updates for stat in metadata.stats),
+                "num_deletes": sum(stat.num_deletes for stat in metadata.stats),
+                "num_files": len(metadata.stats),
+                "num_bytes": sum(stat.total_write_bytes for stat in metadata.stats),
+            }
+        )
+    return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def file_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
+    """The newest file slice of each file group."""
+    rows = [
+        {
+            "partition": piece.partition,
+            "file_id": piece.file_id,
+            "base_instant": piece.base_instant,
+            "base_file": str(piece.base_file.name) if piece.base_file else None,
+            "base_bytes": piece.base_file.size if piece.base_file else 0,
+            "log_files": [str(log.name) for log in piece.log_files],
+            "log_bytes": sum(log.size for log in piece.log_files),
+        }
+        for _, slices in _partitions(storage, config, timeline)
+        for piece in slices
+    ]
+    return pa.Table.from_pylist(rows, _FILES)
+
+
+def partition_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
+    """Partitions and the size of their newest file slices."""
+    rows = [
+        {
+            "partition": path,
+            "num_slices": len(slices),
+            "num_files": sum(len(piece.log_files) + (piece.base_file is not None) for piece in slices),
+            "num_bytes": sum(piece.size for piece in slices),
+        }
+        for path, slices in _partitions(storage, config, timeline)
+    ]
+    return pa.Table.from_pylist(rows, _PARTITIONS)
+
+
+def _partitions(storage: Storage, config: TableConfig, timeline: Timeline) -> Iterator[tuple[str, list[FileSlice]]]:
+    view = load_view(storage, config, timeline)
+    for path in view.partitions():
+        yield path, view.latest_slices(path)

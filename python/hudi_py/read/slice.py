@@ -1,0 +1,173 @@
+"""One split to record batches: the base file streamed, its logs merged over it, filter and projection last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from hudi_py.errors import HistoryCleanedError
+from hudi_py.formats.parquet import iter_base_batches, open_parquet
+from hudi_py.merge import MergeSettings, merge_with_base, reduce_log, scan_log
+from hudi_py.merge.log import CommittedInstants
+from hudi_py.model.files import BaseFile, LogFile
+from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.split import Split
+from hudi_py.schema import OPERATION, RECORD_KEY, conform
+from hudi_py.storage import Storage, open_storage
+
+MERGE_ROWS = 131_072
+"""Rows of a base batch in a merge; fewer would build the key look-up too often."""
+
+
+def read_split(
+    split: Split, *, skip_rows: int = 0, storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, always in the same order.
+
+    Args:
+        split: from `Scan.splits()`, maybe pickled and unpickled elsewhere.
+        skip_rows: output rows to leave out at the start, so that a reader can go on where it stopped.
+        storage_options: credentials and settings of the storage.
+
+    Yields:
+        Batches of `split.output_schema`, none of them empty.
+
+    Raises:
+        HistoryCleanedError: a file of the split was cleaned since it was planned.
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
+    """
+    return read_split_on(open_storage(split.spec.uri, storage_options), split, skip_rows=skip_rows)
+
+
+def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iterator[pa.RecordBatch]:
+    """As `read_split`, on a storage that is open already."""
+    spec = split.spec
+    output = spec.output_schema
+    left = None if spec.limit is None else spec.limit + skip_rows
+    try:
+        for batch in _rows(storage, split):
+            if spec.filter is not None:
+                batch = spec.filter.apply(batch)
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if skip_rows:
+                skipped = min(skip_rows, batch.num_rows)
+                batch, skip_rows = batch.slice(skipped), skip_rows - skipped
+            if batch.num_rows:
+                yield conform(batch, output)
+            if left == 0:
+                return
+    except FileNotFoundError as error:
+        raise cleaned(split, error) from error
+
+
+def cleaned(split: Split, error: FileNotFoundError) -> HistoryCleanedError:
+    """What to raise when a file of a split is missing."""
+    return HistoryCleanedError(
+        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} is gone, cleaned "
+        f"since this read was planned ({error}); re-create the DataFrame, or scan again"
+    )
+
+
+def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
+    spec = split.spec
+    if split.log_files:
+        assert spec.merge is not None
+        wanted = (*spec.columns, *(spec.filter.columns if spec.filter else ()))
+        yield from read_slice(
+            storage,
+            split.base_file,
+            split.log_files,
+            schema=spec.table_schema,
+            columns=wanted,
+            settings=spec.merge,
+            committed=spec.committed,
+            as_of=spec.as_of,
+            batch_rows=spec.batch_rows,
+        )
+        return
+    assert split.base_file is not None
+    schema = spec.read_schema()
+    groups = _row_groups(storage, split)
+    if groups == []:
+        return
+    for batch in read_base(storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups):
+        yield _with_values(batch, split.partition_values)
+
+
+def read_slice(
+    storage: Storage,
+    base_file: BaseFile | None,
+    log_files: Sequence[LogFile],
+    *,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    settings: MergeSettings,
+    committed: CommittedInstants | None,
+    as_of: str | None = None,
+    batch_rows: int = MERGE_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a file slice: base rows in their order, then log rows in the order of their keys.
+
+    Args:
+        schema: the table's schema, meta columns included.
+        columns: columns of the result; those the merge needs besides are read and left out.
+        settings: how versions merge.
+        committed, as_of: see `scan_log`.
+
+    Yields:
+        Batches with `columns` in the order of `schema`; none is empty.
+    """
+    needed = {*columns, RECORD_KEY, OPERATION, *settings.ordering_fields, *settings.marker_columns}
+    merge_schema = pa.schema([field for field in schema if field.name in needed])
+    output = pa.schema([field for field in schema if field.name in set(columns)])
+    blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
+    log = reduce_log(storage, blocks, merge_schema, settings)
+    if log is None:
+        if base_file is not None:
+            yield from read_base(storage, base_file, output, batch_rows=batch_rows)
+        return
+    base: Iterator[pa.RecordBatch] = iter(())
+    if base_file is not None:
+        base = read_base(storage, base_file, merge_schema, batch_rows=max(batch_rows, MERGE_ROWS))
+    for batch in merge_with_base(base, log, settings):
+        if batch.num_rows:
+            yield conform(batch, output)
+
+
+def read_base(
+    storage: Storage,
+    base_file: BaseFile,
+    schema: pa.Schema,
+    *,
+    batch_rows: int = MERGE_ROWS,
+    row_groups: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """A base file's rows with the columns of `schema`."""
+    path = base_file.path
+    for batch in iter_base_batches(storage, path, schema.names, batch_rows=batch_rows, row_groups=row_groups):
+        yield conform(batch, schema, context=path)
+
+
+def _row_groups(storage: Storage, split: Split) -> list[int] | None:
+    """Row groups to read; None: all of the file."""
+    assert split.base_file is not None
+    given = None if split.row_groups is None else range(*split.row_groups)
+    condition = split.spec.filter
+    if condition is None or not any(True for _ in condition.conjuncts()):
+        return None if given is None else list(given)
+    with open_parquet(storage, split.base_file.path) as file:
+        every = range(file.metadata.num_row_groups)
+        kept = row_groups_to_read(file, every if given is None else given, condition)
+    return None if given is None and len(kept) == len(every) else kept
+
+
+def _with_values(batch: pa.RecordBatch, values: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:
+    for name, value in values:
+        at = batch.schema.get_field_index(name)
+        if at >= 0:
+            column = pa.array([value.as_py()], value.type).take(pa.array([0] * batch.num_rows, pa.int32()))
+            batch = batch.set_column(at, batch.schema.field(at), column)
+    return batch

@@ -1,0 +1,110 @@
+"""One state of a table for reading: properties, pinned timeline, schema, checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import pyarrow as pa
+
+from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
+from hudi_py.merge import CommittedInstants
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.support import check_schema, check_schema_history, check_table, text_partition_columns
+from hudi_py.schema import with_meta
+from hudi_py.storage import Storage
+from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.timeline.times import parse_instant, table_zone
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a scan sees, fixed when the scan is made."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+    """Without what completed after the pin."""
+    schema: pa.Schema
+    """All columns as rows show them, meta columns first."""
+    pin: Pin
+    as_of: InstantTime | None = None
+
+    @property
+    def committed(self) -> CommittedInstants | None:
+        """Instants whose log blocks count; None since version 8, where log files are told by their names."""
+        if self.config.version >= 8:
+            return None
+        completed = frozenset(instant.time for instant in self.timeline.write_completed)
+        return CommittedInstants(self.timeline.start or "", completed)
+
+
+def open_snapshot(
+    storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | int | date | None = None
+) -> Snapshot:
+    """The state of a table, or its state as of an instant.
+
+    Raises:
+        UnsupportedTableError: the table has a feature that would be read wrong.
+        ConfigError: `as_of` is not a time.
+        HistoryCleanedError: file versions of that time have been cleaned.
+    """
+    check_table(config, storage.uri)
+    pin = timeline.pin()
+    instant = None if as_of is None else parse_instant(as_of, table_zone(config))
+    if instant is not None:
+        _check_not_cleaned(storage, timeline, instant)
+    schema = _schema(storage, config, timeline, instant)
+    return Snapshot(storage, config, timeline.at(pin), schema, pin, instant)
+
+
+def table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Schema:
+    """All columns of the newest state, as rows show them; see `open_snapshot`."""
+    return _schema(storage, config, timeline, None)
+
+
+def _schema(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | None) -> pa.Schema:
+    check_schema_history(any(not info.is_dir for info in storage.list(".hoodie/.schema")), storage.uri)
+    seen = timeline
+    if as_of is not None:
+        # the schema is that of the time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)
+        earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
+        then = Timeline(timeline.layout, earlier, timeline.start)
+        seen = then if then.write_completed else timeline
+    try:
+        resolved = resolve_table_schema(storage, config, seen)
+    except UnsupportedTableError as error:
+        # the Avro layer knows the type, not the table
+        raise UnsupportedTableError(f"Table at {storage.uri} is not supported: {error}") from error
+    if resolved is None:
+        return with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])
+    check_schema(resolved.avro, storage.uri)
+    schema: pa.Schema = resolved.arrow
+    for name in text_partition_columns(config, storage.uri):
+        at = schema.get_field_index(name)
+        if at >= 0 and pa.types.is_integer(schema.field(at).type):
+            schema = schema.set(at, schema.field(at).with_type(pa.string()))
+    return schema
+
+
+def _check_not_cleaned(storage: Storage, timeline: Timeline, as_of: str) -> None:
+    """As `TimelineUtils.validateTimestampAsOf`, 1.2.0."""
+    cleans = [instant for instant in timeline.completed if instant.action is Action.CLEAN]
+    if not cleans:
+        return
+    path = timeline.layout.path(cleans[-1].file_name)
+    try:
+        data = storage.read(path)
+    except FileNotFoundError:  # archived since it was listed; files that are missing will tell
+        return
+    if not data:
+        return
+    earliest = decode_record(data, f"{storage.uri}/{path}").get("earliestCommitToRetain")
+    if earliest and as_of < earliest:
+        raise HistoryCleanedError(
+            f"Table at {storage.uri} cannot be read as of {as_of}: versions before {earliest} have been cleaned; "
+            "choose a later time"
+        )

@@ -1,0 +1,84 @@
+"""Splits: what one task of a scan reads. Frozen, small, and independent of the process that planned them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hudi_py.merge import CommittedInstants, MergeSettings
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.names import PartitionPath
+from hudi_py.read.filter import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """What all splits of a scan have in common."""
+
+    uri: str
+    """The table's root, without credentials."""
+    table_schema: pa.Schema
+    """All columns of the table, meta columns included, as rows show them."""
+    columns: tuple[str, ...]
+    """Output columns, in order."""
+    filter: Filter | None
+    merge: MergeSettings | None
+    """None where no file slice has logs."""
+    committed: CommittedInstants | None
+    """Instants whose log blocks count; None where log files were chosen by their instants (table versions 8 and 9)."""
+    as_of: str | None
+    """Log blocks of later instants are left out."""
+    batch_rows: int
+    limit: int | None = None
+    """No split yields more rows than this."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        return pa.schema([self.table_schema.field(name) for name in self.columns])
+
+    def read_schema(self, extra: tuple[str, ...] = ()) -> pa.Schema:
+        """Output and filter columns, and those of `extra` which the table has, in the table's order."""
+        wanted = {*self.columns, *(self.filter.columns if self.filter else ()), *extra}
+        return pa.schema([field for field in self.table_schema if field.name in wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A file slice, or row groups of a slice without logs."""
+
+    spec: ReadSpec
+    partition: PartitionPath
+    file_id: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...]
+    row_groups: tuple[int, int] | None = None
+    """First row group and the one behind the last; None: all."""
+    partition_values: tuple[tuple[str, pa.Scalar], ...] = ()
+    """Columns which are not in the files because their value is that of the path."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether logs are merged over the base file."""
+        return bool(self.log_files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return (self.base_file.size if self.base_file else 0) + sum(file.size for file in self.log_files)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        return self.spec.output_schema
+
+
+def split_of(spec: ReadSpec, file_slice: FileSlice, values: tuple[tuple[str, pa.Scalar], ...] = ()) -> Split:
+    """The split which reads a whole file slice."""
+    return Split(
+        spec,
+        file_slice.partition,
+        file_slice.file_id,
+        file_slice.base_file,
+        file_slice.log_files,
+        partition_values=values,
+    )

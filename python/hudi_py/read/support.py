@@ -1,0 +1,116 @@
+"""What a table may ask of a reader that this release does not do: refused by name, never read wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.model.files import FileSlice
+from hudi_py.model.properties import TableConfig
+
+_KNOWN_LOGICAL_TYPES = frozenset(
+    {
+        "decimal",
+        "date",
+        "uuid",
+        "time-millis",
+        "time-micros",
+        "timestamp-millis",
+        "timestamp-micros",
+        "local-timestamp-millis",
+        "local-timestamp-micros",
+        "blob",
+    }
+)
+_TIME_KEYGENS = ("TimestampBasedKeyGenerator", "TimestampBasedAvroKeyGenerator")
+
+
+def check_table(config: TableConfig, uri: str) -> None:
+    """Raises UnsupportedTableError when the table's properties ask for what is not supported, whatever is read."""
+    properties = config.properties
+    if config.base_file_format != "PARQUET":
+        _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET base files")
+    if properties.get("hoodie.bootstrap.base.path", "").strip():
+        _refuse(uri, "hoodie.bootstrap.base.path", properties["hoodie.bootstrap.base.path"], "tables without bootstrap")
+    if properties.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
+        _refuse(uri, "hoodie.table.format", properties["hoodie.table.format"], "the native table format")
+    if config.table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
+        _refuse(uri, "hoodie.table.type", config.table_type, "COPY_ON_WRITE and MERGE_ON_READ")
+
+
+def check_schema(avro: Any, uri: str) -> None:
+    """Raises UnsupportedTableError when the table's Avro schema has a logical type which this release does not read."""
+    for path, logical in _logical_types(avro, ""):
+        if logical not in _KNOWN_LOGICAL_TYPES:
+            supported = ", ".join(sorted(_KNOWN_LOGICAL_TYPES))
+            raise UnsupportedTableError(
+                f"Table at {uri} has column '{path}' of logical type '{logical}'; supported types are {supported}"
+            )
+
+
+def check_schema_history(has_history: bool, uri: str) -> None:
+    """Raises UnsupportedTableError for a table whose columns are told apart by id (schema on read)."""
+    if has_history:
+        raise UnsupportedTableError(
+            f"Table at {uri} keeps a schema history in .hoodie/.schema (hoodie.schema.on.read.enable=true): its "
+            "columns may have been renamed; supported are tables whose schema evolves without it"
+        )
+
+
+def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> None:
+    """Raises UnsupportedTableError for file slices which cannot be read right."""
+    for file_slice in slices:
+        base = file_slice.base_file
+        if base is not None and base.name.extension != "parquet":
+            _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet base files")
+        if not file_slice.log_files:
+            continue
+        if not config.populates_meta_fields:
+            _refuse(uri, "hoodie.populate.meta.fields", "false", "tables with meta fields where logs are to be merged")
+        if config.drops_partition_columns:
+            key = "hoodie.datasource.write.drop.partition.columns"
+            _refuse(uri, key, "true", "tables that keep them where logs are to be merged")
+
+
+def text_partition_columns(config: TableConfig, uri: str) -> tuple[str, ...]:
+    """Partition columns which Spark shows as text although they are stored as numbers (timestamp key generators).
+
+    Source: `SparkHoodieTableFileIndex`, 1.2.0: the partition schema of a timestamp-based key generator is text.
+
+    Raises:
+        UnsupportedTableError: a custom key generator has a timestamp part.
+    """
+    by_class = config.keygen_class.rpartition(".")[2] in _TIME_KEYGENS
+    if by_class or config.keygen_type in ("TIMESTAMP", "TIMESTAMP_AVRO"):
+        return config.partition_fields
+    stored = config.properties.get("hoodie.table.partition.fields", "")
+    if ":TIMESTAMP" in stored.upper():
+        _refuse(uri, "hoodie.table.partition.fields", stored, "custom key generators with SIMPLE parts only")
+    return ()
+
+
+def _refuse(where: str, key: str, value: str, supported: str) -> None:
+    raise UnsupportedTableError(
+        f"Table at {where} has {key}={value}, which is not supported; supported are {supported}"
+    )
+
+
+def _logical_types(avro: Any, path: str) -> Iterable[tuple[str, str]]:
+    if isinstance(avro, list):
+        for branch in avro:
+            yield from _logical_types(branch, path)
+    elif isinstance(avro, dict):
+        kind = avro.get("type")
+        logical = avro.get("logicalType")
+        if isinstance(logical, str):
+            yield path, logical
+        if kind == "record":
+            for field in avro.get("fields", ()):
+                yield from _logical_types(field["type"], f"{path}.{field['name']}" if path else field["name"])
+        elif kind == "array":
+            yield from _logical_types(avro.get("items"), f"{path}.element")
+        elif kind == "map":
+            yield from _logical_types(avro.get("values"), f"{path}.value")
+        elif isinstance(kind, (dict, list)):
+            yield from _logical_types(kind, path)

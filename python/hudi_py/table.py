@@ -1,0 +1,184 @@
+"""The facade: a table opened by its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import read as read_config
+from hudi_py.errors import ConfigError
+from hudi_py.model.properties import TableConfig
+from hudi_py.read import Scan, check_columns, open_snapshot, parse_filter, table_schema
+from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+
+
+def open_table(
+    path: str, options: Mapping[str, Any] | None = None, *, storage_options: Mapping[str, str] | None = None
+) -> Table:
+    """Opens a Hudi table.
+
+    Args:
+        path: the table's base path: a local path or a URI (`file:`, `memory:`, `s3:`, `gs:`, `az:`).
+        options: options of reads, by the keys of Apache Hudi; they hold for every scan of this object.
+        storage_options: credentials and settings of the storage.
+
+    Raises:
+        TableNotFoundError: there is no table at the path.
+        UnsupportedTableError: its version, or a feature it uses, is not supported.
+        ConfigError: an option is unknown, refused or not valid.
+    """
+    resolved = Options.resolve(options, Scope.READ)
+    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    return Table(storage, load_table_config(storage), dict(options or {}))
+
+
+class Table:
+    """A Hudi table. Live: each scan and property sees the table as it is then; a `Scan` is fixed when it is made."""
+
+    def __init__(self, storage: Storage, config: TableConfig, options: Mapping[str, Any]) -> None:
+        self._storage = storage
+        self._config = config
+        self._options = options
+
+    @property
+    def uri(self) -> str:
+        """The table's base path, without credentials."""
+        return self._storage.uri
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Keys and values of `hoodie.properties`."""
+        return MappingProxyType(dict(self._reload().properties))
+
+    @property
+    def version(self) -> int:
+        """Table version: 6, 8 or 9."""
+        return self._reload().version
+
+    @property
+    def table_type(self) -> str:
+        """`COPY_ON_WRITE` or `MERGE_ON_READ`."""
+        return self._reload().table_type
+
+    @property
+    def timeline(self) -> Timeline:
+        """The active timeline."""
+        return load_timeline(self._storage, self._reload())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the newest rows, meta columns first."""
+        config = self._reload()
+        return table_schema(self._storage, config, load_timeline(self._storage, config))
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        *,
+        as_of: str | int | date | None = None,
+        query_type: str | None = None,
+        partitions: Sequence[str] | None = None,
+        limit: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Scan:
+        """Rows of the table as of now, or of an earlier time.
+
+        Args:
+            columns: columns to read, in the order of the result; None: all.
+            filter: condition in a subset of Spark SQL, or a pyarrow expression; rows for which it is true are returned.
+            as_of: time travel. A Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime; without a zone it is
+                in the table's time zone.
+            query_type: `snapshot` (default), or `read_optimized`: base files alone.
+            partitions: paths of the partitions to read, relative to the table; None: all.
+            limit: no more rows than this.
+            options: further options of reads, above those the table was opened with.
+
+        Raises:
+            ConfigError, SchemaMismatchError: an argument or option is not valid, or contradicts an option.
+            UnsupportedTableError: the table has a feature that would be read wrong.
+            HistoryCleanedError: file versions of `as_of` have been cleaned.
+        """
+        given = {**self._options, **(options or {})}
+        resolved = Options.resolve(given, Scope.READ)
+        kind = _one_of("query_type", query_type, resolved, read_config.QUERY_TYPE) or "snapshot"
+        kind = read_config.QUERY_TYPE.read(kind)
+        instant = _one_of("as_of", as_of, resolved, read_config.AS_OF_INSTANT)
+        condition = _one_of("filter", filter, resolved, read_config.FILTER)
+        names = columns if columns is not None else _column_list(resolved.get(read_config.COLUMNS))
+        config = self._reload()
+        snapshot = open_snapshot(self._storage, config, load_timeline(self._storage, config), instant)
+        if names is None:
+            names = snapshot.schema.names
+        return Scan(
+            snapshot,
+            columns=check_columns(names, snapshot.schema, self.uri),
+            condition=parse_filter(condition, snapshot.schema),
+            query_type=kind,
+            partitions=None if partitions is None else [path.strip("/") for path in partitions],
+            limit=limit,
+            batch_rows=resolved.get(read_config.BATCH_ROWS),
+            options={key: str(value) for key, value in given.items()},
+        )
+
+    def history(self) -> pa.Table:
+        """Completed writes, oldest first: instant, completion_time, action, operation (string), and what each wrote:
+        num_inserts, num_updates, num_deletes, num_files, num_bytes (int64)."""
+        return history_report(self._storage, self.timeline)
+
+    def instants(self) -> pa.Table:
+        """The active timeline, oldest first: instant, action, state, completion_time (string)."""
+        return instant_report(self.timeline)
+
+    def files(self) -> pa.Table:
+        """Newest file slices: partition, file_id, base_instant, base_file (string), base_bytes (int64), log_files
+        (list of string), log_bytes (int64)."""
+        config = self._reload()
+        return file_report(self._storage, config, load_timeline(self._storage, config))
+
+    def partitions(self) -> pa.Table:
+        """Partitions: partition (string), num_slices, num_files, num_bytes (int64) of the newest slices."""
+        config = self._reload()
+        return partition_report(self._storage, config, load_timeline(self._storage, config))
+
+    def __repr__(self) -> str:
+        return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type})"
+
+    def _reload(self) -> TableConfig:
+        self._config = load_table_config(self._storage)
+        return self._config
+
+
+def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
+    """An argument, or the option of the same meaning; both only when they agree."""
+    if value is None:
+        return options.get(option) if options.given(option) else None
+    if options.given(option) and options.get(option) != value:
+        key = options.name_of(option)
+        raise ConfigError(f"{name}={value!r} contradicts option {key}={options.get(option)!r}; give one of them")
+    return value
+
+
+def _column_list(text: str | None) -> list[str] | None:
+    """Names of a comma-separated list, those in backticks may hold commas."""
+    if text is None:
+        return None
+    names, name, quoted = [], "", False
+    for char in text + ",":
+        if char == "`":
+            quoted = not quoted
+        elif char == "," and not quoted:
+            names.append(name.strip())
+            name = ""
+        else:
+            name += char
+    return [name for name in names if name]
