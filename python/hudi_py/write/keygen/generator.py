@@ -109,7 +109,7 @@ class KeyGenerator:
         if len(batch):
             self._check_some_part(texts, len(batch))
         pieces: list[pa.Array | str] = []
-        for position, (field, text) in enumerate(zip(self.key_fields, texts)):
+        for position, (field, text) in enumerate(zip(self.key_fields, texts, strict=True)):
             part = pc.if_else(pc.equal(pc.binary_length(text), 0), EMPTY_KEY_PART, text).fill_null(NULL_KEY_PART)
             pieces += [f",{field}:" if position else f"{field}:", part]
         return pc.binary_join_element_wise(*pieces, "")
@@ -134,6 +134,22 @@ class KeyGenerator:
         """Raises `ConfigError` or `SchemaMismatchError` where the columns of `schema` cannot make keys."""
         self.record_keys(_empty(schema))
         self.partition_paths(_empty(schema))
+
+    @property
+    def single_key_form_varies(self) -> bool:
+        """Whether releases of Apache Hudi differ in the form of this table's keys."""
+        return self.type is KeyGeneratorType.COMPLEX and len(self.key_fields) == 1
+
+    def check_existing_key(self, key: str, path: str) -> None:
+        """Raises `ConfigError` where a key in the base file `path` has the other form of a single COMPLEX key field."""
+        named = key.startswith(f"{self.key_fields[0]}:")
+        if named != self.names_single_key:
+            expected = f"{self.key_fields[0]}:<value>" if self.names_single_key else "<value>"
+            raise ConfigError(
+                f"Base file {path} holds the record key {key!r}, but the table's keys have the form {expected}: its "
+                "files were written with two forms of the single key of a complex key generator (HUDI-7001), and keys "
+                "of one form are not found by the other; repair the table with Apache Hudi first"
+            )
 
     @property
     def _names_fields(self) -> bool:
@@ -190,7 +206,8 @@ def key_generator(
         )
     if kind is KeyGeneratorType.NON_PARTITION and partitions:
         raise ConfigError(
-            f"Key generator NON_PARTITION does not go with partition field {','.join(partitions)}; use SIMPLE or COMPLEX"
+            f"Key generator NON_PARTITION does not go with partition field {','.join(partitions)}; "
+            "use SIMPLE or COMPLEX"
         )
     return KeyGenerator(
         kind,

@@ -50,11 +50,9 @@ def _segment(value: str, field: str, url_encoded: bool) -> str:
         return DEFAULT_PARTITION
     text = escape(value) if url_encoded else value
     if "\x00" in text or any(not part or part.startswith(".") for part in text.split("/")):
-        hint = (
-            "" if url_encoded else "; create the table with hoodie.datasource.write.partitionpath.urlencode=true, or"
-        )
+        hint = "" if url_encoded else "; create the table with hoodie.datasource.write.partitionpath.urlencode=true, or"
         raise ConfigError(
-            f"Partition value {value!r} of column '{field}' cannot be a directory: path parts must not be empty and must "
-            f"not begin with a dot{hint} change the value"
+            f"Partition value {value!r} of column '{field}' cannot be a directory: path parts must not be empty and "
+            f"must not begin with a dot{hint} change the value"
         )
     return text

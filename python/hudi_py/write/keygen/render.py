@@ -50,8 +50,8 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
             micros = _floor_divide(micros, _MICROS_PER_MILLI)
         return micros.cast(pa.string())
     raise ConfigError(
-        f"Column '{column}' of type {kind} cannot be {purpose}: supported are string, integers, float, double, boolean, "
-        "decimal, date and timestamp; choose another column, or add one with the value as text"
+        f"Column '{column}' of type {kind} cannot be {purpose}: supported are string, integers, float, double, "
+        "boolean, decimal, date and timestamp; choose another column, or add one with the value as text"
     )
 
 
@@ -100,7 +100,7 @@ def _by_distinct(values: pa.Array, text: Callable[[float], str]) -> pa.StringArr
 def _dates(values: pa.Array, column: str, purpose: str) -> pa.StringArray:
     bounds = pc.min_max(pc.year(values))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is not None and not (1 <= low and high <= 9999):
+    if low is not None and (low < 1 or high > 9999):
         raise ConfigError(
             f"Column '{column}' holds a date of year {low if low < 1 else high}, which cannot be {purpose}: "
             "supported are the years 1 to 9999"

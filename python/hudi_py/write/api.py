@@ -1,0 +1,222 @@
+"""Writing to a table from one process: create it where it is absent, run the operation, commit.
+
+What `hudi_py.write` and the methods of `Table` do, on an open storage and resolved options.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import Option, Options, Scope
+from hudi_py.config import table as table_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.view import load_view
+from hudi_py.write.create import TableSpec, check_spec, create_table, table_spec
+from hudi_py.write.evolution import write_schema
+from hudi_py.write.input import Input, normalise_schema, read_input
+from hudi_py.write.job import Job, WriteSettings
+from hudi_py.write.operations import Operation, action_of, run_operation
+from hudi_py.write.plan import write_settings
+from hudi_py.write.progress import Progress
+from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.settings import TransactionSettings
+from hudi_py.write.transaction import WriteTransaction
+
+_PROPERTIES = ".hoodie/hoodie.properties"
+
+
+def write_options(
+    options: Mapping[str, object] | None = None,
+    *,
+    record_key: str | list[str] | tuple[str, ...] | None = None,
+    partition_by: str | list[str] | tuple[str, ...] | None = None,
+    ordering_by: str | list[str] | tuple[str, ...] | None = None,
+    table_type: str | None = None,
+    table_version: int | None = None,
+) -> Options:
+    """Options of a write with the keywords of `write` and `create_table` among them.
+
+    `table_type` takes `cow` and `mor` as well.
+
+    Raises:
+        ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
+    """
+    resolved = Options.resolve(options, Scope.WRITE)
+    keywords: list[tuple[str, Option[Any], str | None]] = [
+        ("record_key", table_config.RECORD_KEY, _names(record_key)),
+        ("partition_by", table_config.PARTITION_PATH, _names(partition_by)),
+        ("ordering_by", table_config.ORDERING, _names(ordering_by)),
+        ("table_type", table_config.TABLE_TYPE, _table_type(table_type)),
+        ("table_version", table_config.TABLE_VERSION, None if table_version is None else str(table_version)),
+    ]
+    changes: dict[Option[Any], str] = {}
+    for keyword, option, text in keywords:
+        if text is None:
+            continue
+        value = option.read(text, keyword)
+        if resolved.given(option) and resolved.get(option) != value:
+            raise ConfigError(
+                f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
+                f"{resolved.values[option.key]!r}; give one of them"
+            )
+        changes[option] = text
+    return resolved.replace(changes)
+
+
+def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) -> TableConfig:
+    """Creates a table without rows, whose schema is stored with its properties.
+
+    Args:
+        schema: the table's columns, without meta columns, in any Arrow types that `read_input` takes.
+
+    Raises:
+        TableExistsError: there is a table already.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: no record key, or columns and options do not go
+        together.
+    """
+    if storage.stat(_PROPERTIES) is not None:
+        raise TableExistsError(
+            f"Cannot create a table at {storage.uri}: there is one already; open it, or choose a path"
+        )
+    spec = _named(storage, table_spec(options))
+    columns = normalise_schema(schema)
+    made = write_schema(None, columns, spec.name or "")
+    config, created = create_table(storage, replace(spec, create_schema=made.avro_json))
+    if not created:
+        raise TableExistsError(
+            f"Cannot create a table at {storage.uri}: another writer has created one meanwhile; open it"
+        )
+    return config
+
+
+def write_rows(
+    storage: Storage,
+    data: Any,
+    operation: str | Operation,
+    options: Options,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    clock: InstantClock | None = None,
+) -> WriteResult:
+    """Writes data as one commit; makes the table where there is none.
+
+    Args:
+        data: see `read_input`.
+        operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
+        storage_options: handed to tasks that open the storage anew.
+
+    An empty input makes an empty commit, as Apache Hudi does, unless `hoodie.allow.empty.commit=false`.
+
+    Raises:
+        TableNotFoundError: a delete from a table that is not there.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
+        ConflictError: another write is under way or got in between.
+    """
+    kind = parse_operation(operation, options)
+    source = read_input(data)
+    config = _open_or_create(storage, source, kind, options)
+    batches = source.batches()
+    if not options.get(write_config.ALLOW_EMPTY_COMMIT):
+        first = next(batches, None)
+        if first is None:
+            return result_of(kind.value, None, None, ())
+        batches = itertools.chain((first,), batches)
+    return _run(storage, config, source.schema, batches, kind, options, storage_options, clock)
+
+
+def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
+    """The operation asked for: by argument, else by `hoodie.datasource.write.operation`.
+
+    Raises:
+        ConfigError: an unknown operation, or argument and option differ.
+    """
+    option = write_config.OPERATION
+    if operation is None:
+        return Operation(options.get(option))
+    kind = operation if isinstance(operation, Operation) else Operation(option.read(operation, "operation"))
+    if options.given(option) and options.get(option) != kind.value:
+        raise ConfigError(
+            f"Argument operation={kind.value!r} contradicts option {options.name_of(option)}={options.get(option)!r}; "
+            "give one of them"
+        )
+    return kind
+
+
+def _run(
+    storage: Storage,
+    config: TableConfig,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    operation: Operation,
+    options: Options,
+    storage_options: Mapping[str, str] | None,
+    clock: InstantClock | None,
+) -> WriteResult:
+    seen = load_timeline(storage, config)
+    view = load_view(storage, config, seen)
+    # what cannot be written is refused before there is an instant
+    settings: WriteSettings = write_settings(storage, config, seen, view, schema, operation, options)
+    progress = Progress.on_terminal(f"{operation.value} {config.name}")
+    try:
+        with WriteTransaction.begin(
+            storage,
+            config,
+            action=action_of(operation, config),
+            operation=operation.java_name,
+            settings=TransactionSettings.of(options),
+            storage_options=storage_options,
+            clock=clock,
+        ) as transaction:
+            if transaction.timeline.pin() != seen.pin():  # another write came in between
+                settings = write_settings(
+                    storage, config, transaction.timeline, transaction.view, schema, operation, options
+                )
+            job = Job(transaction, settings, progress=progress)
+            result = run_operation(job, batches, operation)
+            progress.phase("committing")
+            commit = transaction.commit(
+                result.stats,
+                schema_json=settings.schema.avro_json,
+                replaced=result.replaced or None,
+                extra=options.commit_metadata,
+            )
+    finally:
+        progress.close()
+    return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+
+
+def _open_or_create(storage: Storage, source: Input, operation: Operation, options: Options) -> TableConfig:
+    spec = table_spec(options)
+    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+        if operation is Operation.DELETE:
+            raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none")
+        made = _named(storage, spec)
+        write_schema(None, source.schema, made.name or "")  # refuse columns before there is a table
+        config, _ = create_table(storage, made)
+        return config
+    config = load_table_config(storage)
+    check_spec(config, spec)
+    return config
+
+
+def _named(storage: Storage, spec: TableSpec) -> TableSpec:
+    return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
+
+
+def _names(value: str | list[str] | tuple[str, ...] | None) -> str | None:
+    return value if value is None or isinstance(value, str) else ",".join(value)
+
+
+def _table_type(value: str | None) -> str | None:
+    return None if value is None else {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}.get(value.lower(), value)

@@ -1,0 +1,208 @@
+"""The schema a write leaves the table with, from the table's own and that of the incoming rows.
+
+Rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes: columns are matched by name; new
+ones are added at the end; an incoming type which the table's can take is converted to it; where it is the other way
+round the table's column is widened; a missing column is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro import arrow_schema, avro_schema
+from hudi_py.schema import META_FIELDS, conform
+from hudi_py.schema.conform import promotable
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSchema:
+    """The schema rows are written in. Pickles."""
+
+    avro_json: str
+    """Avro record without meta columns, for the commit."""
+    arrow: pa.Schema
+    """The same as Arrow, without meta columns."""
+    changed: bool
+    """Whether it differs from the schema the table had."""
+
+    @property
+    def avro(self) -> dict[str, Any]:
+        """The parsed record."""
+        result: dict[str, Any] = json.loads(self.avro_json)
+        return result
+
+    @property
+    def avro_with_meta_json(self) -> str:
+        """Avro record with the five meta columns in front, as log blocks and base files carry it."""
+        record = self.avro
+        meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
+        return json.dumps({**record, "fields": meta + record["fields"]}, separators=(",", ":"), ensure_ascii=False)
+
+    def conform_some(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        """Only the named columns of an incoming batch, in the types of this schema; those the batch lacks are left out.
+
+        Raises:
+            SchemaMismatchError: a value does not fit.
+        """
+        wanted = set(names) & set(batch.schema.names)
+        fields = [field for field in self.arrow if field.name in wanted]
+        return conform(batch.select([field.name for field in fields]), pa.schema(fields), context="the data")
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """An incoming batch in this schema.
+
+        Raises:
+            SchemaMismatchError: a value does not fit, or is null where the table allows none.
+        """
+        result = conform(batch, self.arrow, context="the data")
+        for field, column in zip(self.arrow, result.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaMismatchError(
+                    f"Column '{field.name}' of the data has {column.null_count} nulls in {batch.num_rows} rows, but "
+                    "the table's column may not be null; fill the column or leave the rows out"
+                )
+        return result
+
+
+def write_schema(
+    table_avro: Mapping[str, Any] | None,
+    incoming: pa.Schema,
+    table_name: str,
+    *,
+    set_null_for_missing: bool = False,
+    fixed: Sequence[str] = (),
+    numeric_only: Sequence[str] = (),
+) -> WriteSchema:
+    """The schema to write `incoming` with.
+
+    Args:
+        table_avro: the table's Avro record without meta columns; None for a table without any.
+        incoming: normalised schema of the data (`read_input`).
+        table_name: names the record of a new table's schema.
+        set_null_for_missing: columns the data lacks become null.
+        fixed: columns whose type may not change (record key and partition fields: their text would).
+        numeric_only: columns that may be widened among numbers only (ordering fields).
+
+    Raises:
+        SchemaMismatchError: names the column, both types and what to do.
+    """
+    if table_avro is None:
+        _check_no_nulls(incoming)
+        avro = avro_schema(incoming, f"{table_name}_record", f"hoodie.{table_name}")
+        return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
+    table = arrow_schema(dict(table_avro))
+    merged = _merge_fields(list(table), list(incoming), "", set_null_for_missing)
+    for old, new in zip(table, merged, strict=False):
+        if new.type.equals(old.type):
+            continue
+        if old.name in fixed or (old.name in numeric_only and not (_is_number(old.type) and _is_number(new.type))):
+            role = "key or partition" if old.name in fixed else "ordering"
+            raise SchemaMismatchError(
+                f"Column '{old.name}' is {old.type} in the table and {new.type} in the data; the type of a {role} "
+                "column cannot change: cast the data"
+            )
+    if pa.schema(merged).equals(table):
+        return WriteSchema(_dump(table_avro), table, changed=False)
+    name, namespace = str(table_avro["name"]), str(table_avro.get("namespace", ""))
+    whole = avro_schema(pa.schema(merged), name, namespace)
+    fields = list(table_avro["fields"])  # unchanged columns keep the JSON they have
+    for position, (field, made) in enumerate(zip(merged, whole["fields"], strict=True)):
+        if position >= len(fields):
+            fields.append(made)
+        elif not field.type.equals(table.field(position).type):
+            fields[position] = {**fields[position], "type": made["type"]}
+    avro = {**table_avro, "fields": fields}
+    return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
+
+
+def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
+    """The table's schema as it is, for a write that adds no rows."""
+    return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)), changed=False)
+
+
+def _merge_fields(
+    table: list[pa.Field], incoming: list[pa.Field], path: str, set_null_for_missing: bool
+) -> list[pa.Field]:
+    by_name = {field.name: field for field in incoming}
+    result = []
+    for field in table:
+        found = by_name.pop(field.name, None)
+        where = f"{path}{field.name}"
+        if found is None:
+            if not set_null_for_missing or not field.nullable:
+                close = next((name for name in by_name if name.lower() == field.name.lower()), None)
+                advice = (
+                    f"the data has '{path}{close}': rename it"
+                    if close
+                    else "add it to the data, with nulls where there is no value"
+                    if field.nullable
+                    else "it may not be null: add it to the data"
+                )
+                raise SchemaMismatchError(f"Column '{where}' of the table is missing in the data; {advice}")
+            result.append(field)
+        else:
+            result.append(field.with_type(_merge_type(field.type, found.type, where, set_null_for_missing)))
+    for field in by_name.values():
+        _check_no_nulls([field], path)
+        result.append(field.with_nullable(True))  # the rows already there have none
+    return result
+
+
+def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, set_null: bool) -> pa.DataType:
+    if incoming.equals(table) or pa.types.is_null(incoming):
+        return table
+    if pa.types.is_struct(table) and pa.types.is_struct(incoming):
+        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", set_null))
+    if pa.types.is_list(table) and pa.types.is_list(incoming):
+        item = table.value_field
+        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", set_null)))
+    if pa.types.is_map(table) and pa.types.is_map(incoming):
+        item = table.item_field
+        return pa.map_(
+            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", set_null))
+        )
+    if _takes(table, incoming):
+        return table
+    if _takes(incoming, table):
+        return incoming
+    raise SchemaMismatchError(
+        f"Column '{path}' is {table} in the table and {incoming} in the data, and neither can be converted to the "
+        "other; cast the data"
+    )
+
+
+def _takes(target: pa.DataType, source: pa.DataType) -> bool:
+    if pa.types.is_integer(target) and pa.types.is_integer(source):
+        return bool(source.bit_width <= target.bit_width)
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
+        return (target.tz is None) == (source.tz is None)  # an instant is no wall-clock time
+    return promotable(source, target)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _check_no_nulls(fields: Sequence[pa.Field] | pa.Schema, path: str = "") -> None:
+    for field in fields:
+        if _holds_null(field.type):
+            raise SchemaMismatchError(
+                f"Column '{path}{field.name}' of the data has type {field.type}, all null, and the table has no such "
+                "column to take a type from; cast it to the type it is to have"
+            )
+
+
+def _holds_null(kind: pa.DataType) -> bool:
+    if pa.types.is_null(kind):
+        return True
+    return any(_holds_null(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _dump(avro: Mapping[str, Any]) -> str:
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,120 @@
+"""Appending to a file group of a merge-on-read table: one log file with data and delete blocks (`HoodieAppendHandle`,
+Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.formats.avro import encode_log_content
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.merge import delete_marks
+from hudi_py.merge.reduce import combined, row_ordering
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import parse_log_file_name
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.job import Job
+
+_MERGED_LOGS = 8
+"""First table version whose log files are named by their own instant."""
+
+
+def append_log(
+    job: Job, slice_: FileSlice, rows: pa.Table, *, unconditional_delete: bool = False, next_version: int = 1
+) -> WriteStat:
+    """Writes a log file with the rows' data block, then a delete block for those which are deletes.
+
+    Args:
+        slice_: the slice the log belongs to: its base instant names the log in table version 6.
+        rows: `_hoodie_record_key`, then the table's columns; at least one. With `unconditional_delete` the key alone
+            counts: every row deletes its key whatever came before (`IntWrapper` 0, as Java's delete operation).
+        next_version: table version 6: the first free version of a log of this slice.
+    """
+    started = time.monotonic()
+    transaction, merge = job.transaction, job.settings.merge
+    own_name = transaction.config.version >= _MERGED_LOGS
+    if unconditional_delete:
+        deletes = np.ones(rows.num_rows, np.bool_)
+    else:
+        deletes = delete_marks(rows, merge)
+    if own_name:
+        permit = transaction.permit_log_file(slice_.partition, slice_.file_id, str(job.task))
+    else:
+        permit = transaction.permit_log_file(
+            slice_.partition,
+            slice_.file_id,
+            str(job.task),
+            base_instant=slice_.base_instant,
+            version=next_version,
+        )
+    name = permit.path.rpartition("/")[2]
+    parsed = parse_log_file_name(name)
+    size = 0
+    num_deletes = int(deletes.sum())
+    try:
+        with transaction.storage.open_output(permit.temp_path) as sink:
+            if num_deletes < rows.num_rows:
+                kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
+                for block in _data_blocks(job, slice_, kept):
+                    sink.write(block)
+                    size += len(block)
+            if num_deletes:
+                removed = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
+                block = _delete_block(job, slice_, removed, unconditional_delete)
+                sink.write(block)
+                size += len(block)
+        transaction.publish(permit)
+    except BaseException:
+        transaction.discard(permit)
+        raise
+    job.progress.wrote(size)
+    earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
+    base = slice_.base_file
+    return WriteStat(
+        file_id=slice_.file_id,
+        path=permit.path,
+        partition_path=slice_.partition,
+        prev_commit=transaction.instant if own_name else slice_.base_instant,
+        num_writes=rows.num_rows - num_deletes,
+        num_updates=rows.num_rows - num_deletes,
+        num_deletes=num_deletes,
+        total_write_bytes=size,
+        file_size=size,
+        log_version=parsed.version if parsed else next_version,
+        log_offset=0,
+        base_file="" if own_name or base is None else str(base.name),
+        log_files=(*earlier, name),
+        upsert_time_ms=int((time.monotonic() - started) * 1000),
+    )
+
+
+def _header(job: Job) -> dict[HeaderKey, str]:
+    return {HeaderKey.INSTANT_TIME: job.transaction.instant, HeaderKey.SCHEMA: job.file_avro_json}
+
+
+def _data_blocks(job: Job, slice_: FileSlice, rows: pa.Table) -> Iterator[bytes]:
+    """Avro blocks, none much larger than the limit."""
+    limit = job.settings.log_block_bytes
+    at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
+    for start in range(0, rows.num_rows, at_once):
+        for batch in rows.slice(start, at_once).combine_chunks().to_batches():
+            # records of a log name the file group, not a file
+            stored = job.stamped(batch, slice_.partition, slice_.file_id)
+            content = encode_log_content(stored, job.file_avro)
+            yield encode_block(BlockType.AVRO, _header(job), content)
+
+
+def _delete_block(job: Job, slice_: FileSlice, rows: pa.Table, unconditional: bool) -> bytes:
+    keys = combined(rows[RECORD_KEY])
+    partitions = pa.repeat(pa.scalar(slice_.partition, pa.string()), len(keys))
+    columns = () if unconditional else row_ordering(rows, job.settings.merge)
+    ordering: pa.Array | None = None
+    if len(columns) == 1:
+        ordering = columns[0]
+    elif columns:
+        ordering = pa.StructArray.from_arrays(columns, names=list(job.settings.merge.ordering_fields))
+    return encode_block(BlockType.DELETE, _header(job), encode_deletes(keys, partitions, ordering))

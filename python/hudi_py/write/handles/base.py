@@ -1,0 +1,121 @@
+"""Writing a base file: permit, temporary file, publication, write statistics (`HoodieCreateHandle`, Apache Hudi
+1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+
+import pyarrow as pa
+
+from hudi_py.formats.parquet_writer import BaseFileSummary, BaseFileWriter
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
+from hudi_py.model.files import BaseFile
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.write.job import Job
+
+
+class BaseFileHandle:
+    """A base file under way. As a context manager it gives the file up when the block raises.
+
+    `previous` is the base file of the group's latest slice; None makes a new file group.
+    """
+
+    def __init__(
+        self, job: Job, partition: PartitionPath, file_id: FileId | None = None, *, previous: BaseFile | None = None
+    ) -> None:
+        self.job = job
+        self.partition = partition
+        self.file_id = file_id or job.new_file_id()
+        self.previous = previous
+        self._started = time.monotonic()
+        transaction, settings = job.transaction, job.settings
+        self._permit = transaction.permit_base_file(partition, self.file_id, str(job.task), merges=previous is not None)
+        self.name = self._permit.path.rpartition("/")[2]
+        self._summary: BaseFileSummary | None = None
+        self._writer = BaseFileWriter(
+            transaction.storage,
+            self._permit.temp_path,
+            job.file_schema,
+            job.file_avro_json,
+            bloom=settings.bloom,
+            codec=settings.codec,
+            row_group_bytes=settings.row_group_bytes,
+        )
+
+    def __enter__(self) -> BaseFileHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._summary is None:
+            self.abandon()
+
+    @property
+    def bytes_written(self) -> int:
+        """Estimated size of the file so far."""
+        return self._writer.bytes_written
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows as they are stored: all meta columns, then the table's."""
+        self._writer.write(rows)
+
+    def write_new(self, rows: pa.RecordBatch) -> None:
+        """Adds new rows: `_hoodie_record_key`, then the table's columns."""
+        self._writer.write(self.job.stamped(rows, self.partition, self.name))
+
+    def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
+        """Completes and publishes the file. `inserts` None: all its rows."""
+        self._summary = summary = self._writer.close()
+        self.job.transaction.publish(self._permit)
+        self.job.progress.wrote(summary.size)
+        took = int((time.monotonic() - self._started) * 1000)
+        merges = self.previous is not None
+        return WriteStat(
+            file_id=self.file_id,
+            path=self._permit.path,
+            partition_path=self.partition,
+            prev_commit=self.previous.instant if self.previous is not None else NO_PREVIOUS_COMMIT,
+            num_writes=summary.num_rows,
+            num_inserts=summary.num_rows if inserts is None else inserts,
+            num_updates=updates,
+            num_deletes=deletes,
+            total_write_bytes=summary.size,
+            file_size=summary.size,
+            prev_base_file=str(self.previous.name) if self.previous is not None else None,
+            create_time_ms=0 if merges else took,
+            upsert_time_ms=took if merges else 0,
+        )
+
+    def abandon(self) -> None:
+        """Gives the file up: nothing of it stays."""
+        if self._summary is None:
+            gone = RuntimeError("the write was given up")
+            self._writer.__exit__(type(gone), gone, None)
+        self.job.transaction.discard(self._permit)
+
+
+def new_file_group(job: Job, partition: PartitionPath, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
+    """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several where the
+    file gets full. Without rows nothing is written."""
+    stats: list[WriteStat] = []
+    handle: BaseFileHandle | None = None
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if handle is not None and handle.bytes_written >= job.settings.packing.max_file_size:
+                stats.append(handle.finish())
+                handle = None
+            if handle is None:
+                handle = BaseFileHandle(job, partition)
+            handle.write_new(batch)
+        if handle is not None:
+            stats.append(handle.finish())
+    except BaseException:
+        if handle is not None:
+            handle.abandon()
+        raise
+    return stats

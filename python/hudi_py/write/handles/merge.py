@@ -1,0 +1,148 @@
+"""Rewriting a base file with updates, deletes and new rows (`FileGroupReaderBasedMergeHandle`, `HoodieConcatHandle`,
+Apache Hudi 1.2.0).
+
+The old file is streamed: untouched rows keep their meta columns but for `_hoodie_file_name`, updated ones are compared
+with the stored ones under the table's merge mode, and new rows follow at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
+from hudi_py.merge.ordering import default_mask
+from hudi_py.merge.reduce import combined, row_ordering
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
+from hudi_py.write.handles.base import BaseFileHandle
+from hudi_py.write.job import Job
+
+BASE_ROWS = 262_144
+"""Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Incoming rows for keys of one file group, reduced to one version for each key."""
+
+    winners: Winners
+    rows: pa.RecordBatch
+    """The winning data rows (`_hoodie_record_key`, then the table's columns)."""
+    slots: npt.NDArray[np.int64]
+    """For each winner its row in `rows`, -1 for a delete."""
+
+
+@dataclass(slots=True)
+class MergeCounts:
+    """Rows of the old file, and what became of them."""
+
+    base: int = 0
+    kept: int = 0
+    won: int = 0
+    """Incoming rows written in place of old ones, or in addition to them."""
+
+
+def updates_of(rows: pa.Table, job: Job, *, unconditional_delete: bool = False) -> Updates:
+    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys.
+
+    With `unconditional_delete` every row deletes its key, whatever its ordering value.
+    """
+    merge = job.settings.merge
+    count = rows.num_rows
+    keys = combined(rows[RECORD_KEY])
+    if unconditional_delete:
+        deletes, defaults = np.ones(count, np.bool_), np.ones(count, np.bool_)
+        ordering: tuple[pa.Array, ...] = tuple(
+            pa.nulls(count, job.file_schema.field(name).type) for name in merge.ordering_fields
+        )
+    else:
+        deletes = delete_marks(rows, merge)
+        ordering = row_ordering(rows, merge)
+        defaults = default_mask(ordering, count)
+    winners = find_winners(
+        Versions(keys, np.arange(count, dtype=np.int64), deletes, np.zeros(count, np.bool_), defaults, ordering), merge
+    )
+    data = np.flatnonzero(~winners.deletes)
+    slots = np.full(len(winners.keys), -1, np.int64)
+    slots[data] = np.arange(len(data))
+    if not len(data):
+        return Updates(winners, job.no_rows, slots)
+    taken = rows if len(data) == count else rows.take(pa.array(winners.versions[data]))
+    return Updates(winners, taken.combine_chunks().to_batches()[0], slots)
+
+
+def merge_base_file(
+    job: Job,
+    slice_: FileSlice,
+    updates: Updates | None,
+    inserts: Iterable[pa.RecordBatch] = (),
+    *,
+    keys_tagged: bool = True,
+) -> WriteStat:
+    """Writes the next version of a slice's base file.
+
+    Args:
+        slice_: has a base file; its log files, if any, are not looked at.
+        updates: versions of keys. With `keys_tagged` all are in the file; otherwise those which are not are inserts.
+        inserts: rows (`_hoodie_record_key`, then the table's columns) to add as they are.
+    """
+    base = slice_.base_file
+    if base is None:
+        raise ValueError(f"file group {slice_.file_id} has no base file to merge with")
+    counts = MergeCounts()
+    added = 0
+    with BaseFileHandle(job, slice_.partition, slice_.file_id, previous=base) as handle:
+        old = _old_rows(job, base.path, handle.name, counts)
+        for batch in old if updates is None else _merged(job, handle, old, updates, counts):
+            handle.write(batch)
+        if updates is None:
+            counts.kept = counts.base
+        for batch in inserts:
+            handle.write_new(batch)
+            added += batch.num_rows
+        replaced = counts.base - counts.kept
+        if keys_tagged:
+            return handle.finish(inserts=added, updates=counts.won, deletes=replaced - counts.won)
+        return handle.finish(inserts=added + counts.won - replaced, updates=replaced)
+
+
+def _merged(
+    job: Job, handle: BaseFileHandle, old: Iterator[pa.RecordBatch], updates: Updates, counts: MergeCounts
+) -> Iterator[pa.RecordBatch]:
+    ended = False
+
+    def until_end() -> Iterator[pa.RecordBatch]:
+        nonlocal ended
+        yield from old
+        ended = True
+
+    rows = pa.Table.from_batches([job.stamped(updates.rows, handle.partition, handle.name)], job.file_schema)
+    log = LogRecords(updates.winners, rows, updates.slots)
+    # what comes once the old file has ended are incoming rows
+    for batch in merge_with_base(until_end(), log, job.settings.merge):
+        if ended:
+            counts.won += batch.num_rows
+        else:
+            counts.kept += batch.num_rows
+        yield batch
+
+
+def _old_rows(job: Job, path: str, new_name: str, counts: MergeCounts) -> Iterator[pa.RecordBatch]:
+    """Rows of the old file in the file schema, with the new file's name."""
+    position = META_FIELDS.index(FILE_NAME)
+    for batch in iter_base_batches(job.transaction.storage, path, job.file_schema.names, batch_rows=BASE_ROWS):
+        if RECORD_KEY not in batch.schema.names:
+            raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
+        counts.base += batch.num_rows
+        whole = conform(batch, job.file_schema, context=path)
+        columns = whole.columns
+        columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
+        yield pa.RecordBatch.from_arrays(columns, schema=job.file_schema)

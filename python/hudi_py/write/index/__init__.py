@@ -1,0 +1,5 @@
+"""Tagging: which file group of its partition holds each incoming key."""
+
+from hudi_py.write.index.tagging import IndexSettings, Tagging, check_index, tag_keys
+
+__all__ = ["IndexSettings", "Tagging", "check_index", "tag_keys"]

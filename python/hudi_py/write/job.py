@@ -1,0 +1,143 @@
+"""One write at work: its transaction, its settings, and what its files share."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.merge import MergeSettings
+from hudi_py.model.names import FileId, new_file_id
+from hudi_py.schema import RECORD_KEY, with_meta
+from hudi_py.write.assign import MEGABYTE, Packing
+from hudi_py.write.evolution import WriteSchema
+from hudi_py.write.index import IndexSettings
+from hudi_py.write.keygen import KeyGenerator
+from hudi_py.write.progress import Progress
+from hudi_py.write.rows import DEFAULT_BUDGET
+from hudi_py.write.transaction import WriteTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What a write needs to know besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
+
+    schema: WriteSchema
+    keygen: KeyGenerator
+    merge: MergeSettings
+    packing: Packing = field(default_factory=Packing)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    bloom: BloomConfig | None = field(default_factory=BloomConfig)
+    codec: str = "gzip"
+    row_group_bytes: int = 120 * MEGABYTE
+    log_block_bytes: int = 256 * MEGABYTE
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allow_duplicates: bool = True
+    """Whether an insert into a small file keeps keys which that file holds."""
+    threads: int = 1
+    memory_bytes: int = DEFAULT_BUDGET
+    """Incoming rows held in memory; what is more goes to the local disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskId:
+    """Tells apart the processes and attempts of one write: `<task>-<stage>-<attempt>` is the write token of its
+    files."""
+
+    task: int = 0
+    stage: int = 1
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.task}-{self.stage}-{self.attempt}"
+
+
+class Job:
+    """A transaction, the settings, and the counters that files of this process share. Methods are thread-safe."""
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        settings: WriteSettings,
+        *,
+        task: TaskId | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.transaction = transaction
+        self.settings = settings
+        self.task = task or TaskId()
+        self.progress = progress or Progress.silent()
+        self.file_schema = with_meta(settings.schema.arrow)
+        """Arrow schema of base files and log records: meta columns, then the table's."""
+        self.file_avro_json = settings.schema.avro_with_meta_json
+        self.file_avro: dict[str, Any] = json.loads(self.file_avro_json)
+        self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
+        """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def new_file_id(self) -> FileId:
+        """A fresh file group id, none that could be taken for the bucket index's."""
+        while True:
+            file_id = new_file_id()
+            if not file_id[:8].isdigit():
+                return file_id
+
+    @property
+    def no_rows(self) -> pa.RecordBatch:
+        """An empty batch of `row_schema`."""
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in self.row_schema], schema=self.row_schema
+        )
+
+    def keyed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
+        """Incoming rows in `row_schema`, and the partition path of each.
+
+        Raises:
+            SchemaMismatchError: a value does not fit the table, or a row has no key.
+            ConfigError: a key or partition column has a type, or a value, that cannot be one.
+        """
+        rows = self.settings.schema.conform(batch)
+        keygen = self.settings.keygen
+        whole = pa.RecordBatch.from_arrays([keygen.record_keys(rows), *rows.columns], schema=self.row_schema)
+        return whole, keygen.partition_paths(rows)
+
+    def reserve(self, rows: int) -> int:
+        """The first of `rows` sequence numbers that no other row of this process has."""
+        with self._lock:
+            first = self._next
+            self._next += rows
+            return first
+
+    def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
+        """Rows (`_hoodie_record_key`, then the table's columns) as they are stored, with all meta columns.
+
+        Source of the values: section 8.1 of the format reference. Sequence numbers are
+        `<instant>_<task>_<number>`, unique within the instant.
+        """
+        count = rows.num_rows
+        instant = self.transaction.instant
+        first = self.reserve(count)
+        numbers = pa.array(np.arange(first, first + count))
+        sequence = pc.binary_join_element_wise(f"{instant}_{self.task.task}_", numbers.cast(pa.string()), "")
+        columns = [
+            _constant(instant, count),
+            sequence,
+            rows.column(0),
+            _constant(partition, count),
+            _constant(file_name, count),
+            *rows.columns[1:],
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.file_schema)
+
+
+def _constant(value: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), rows)

@@ -1,0 +1,384 @@
+"""The operations: what insert, upsert, bulk_insert, delete and overwrite do to the files of a table.
+
+Sources: `SparkInsertCommitActionExecutor` and its kin, `BaseSparkDeltaCommitActionExecutor`, `HoodieWriteHelper`,
+Apache Hudi 1.2.0. `run_operation` works partition by partition on rows that are held in memory up to a budget and on
+the local disk beyond it; the rows of one partition of an upsert or delete are in memory at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import ConflictError
+from hudi_py.merge import delete_marks, reduce_input
+from hudi_py.merge.reduce import combined
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import BaseFile, FileSlice
+from hudi_py.model.instant import Action
+from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import RECORD_KEY
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
+from hudi_py.write.bulk import live_rows, write_new_file_groups
+from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
+from hudi_py.write.index import check_index, tag_keys
+from hudi_py.write.job import Job
+from hudi_py.write.rows import PartitionedRows
+
+Rows = npt.NDArray[np.int64]
+
+
+class Operation(str, Enum):
+    """What the rows do to the table; the value is that of `hoodie.datasource.write.operation`."""
+
+    INSERT = "insert"
+    UPSERT = "upsert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+    @property
+    def java_name(self) -> str:
+        """Name of the `WriteOperationType`, as commit metadata holds it."""
+        return self.name
+
+    @property
+    def looks_up_keys(self) -> bool:
+        return self in (Operation.UPSERT, Operation.DELETE)
+
+
+def action_of(operation: Operation, config: TableConfig) -> Action:
+    """The action an operation is on the timeline (`CommitUtils.getCommitActionType`)."""
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        return Action.REPLACE_COMMIT
+    return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What is to be committed."""
+
+    stats: list[WriteStat]
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to file groups which the commit replaces (overwrite only)."""
+
+
+def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
+    """Writes the files of an operation; commits nothing.
+
+    Args:
+        batches: incoming rows in normalised input types (`read_input`). A delete needs the key, partition and, to keep
+            one row of each key, no further columns.
+
+    Raises:
+        SchemaMismatchError, ConfigError: the rows do not fit the table, or another index wrote it.
+        ConflictError: rows belong to file groups that a pending clustering is about to replace.
+    """
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        return OperationResult(write_new_file_groups(job, batches), _all_file_groups(job))
+    if operation is Operation.BULK_INSERT:
+        return OperationResult(write_new_file_groups(job, batches))
+    with PartitionedRows(_schema_of(job, operation), job.settings.memory_bytes) as held:
+        job.progress.phase("reading")
+        for batch in batches:
+            keyed = _keyed_for_delete(job, batch) if operation is Operation.DELETE else job.keyed(batch)
+            job.progress.read(batch.num_rows)
+            held.add(*keyed)
+        job.progress.phase("writing")
+        return OperationResult(_write_partitions(job, held, operation))
+
+
+def _schema_of(job: Job, operation: Operation) -> pa.Schema:
+    return job.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
+
+
+def _keyed_for_delete(job: Job, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
+    """Keys and partition paths. Only the columns they are made of are looked at, in the table's types."""
+    keygen = job.settings.keygen
+    rows = job.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
+    keys = keygen.record_keys(rows)
+    return pa.RecordBatch.from_arrays([keys], names=[RECORD_KEY]), keygen.partition_paths(rows)
+
+
+def _all_file_groups(job: Job) -> dict[str, tuple[str, ...]]:
+    view = job.transaction.view
+    return {
+        str(partition): groups
+        for partition in view.partitions()
+        if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
+    }
+
+
+def _write_partitions(job: Job, held: PartitionedRows, operation: Operation) -> list[WriteStat]:
+    memory_size = held.num_bytes / max(held.num_rows, 1)
+    record_size = effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
+    with _Workers(job.settings.threads) as workers:
+        for partition in held.partitions:
+            part = _Partition(job, workers, partition, record_size)
+            if operation is Operation.INSERT and not job.settings.combine_before_insert:
+                part.insert(partial(held.batches, partition), held.rows_of(partition))
+                continue
+            rows = held.table(partition)
+            if operation is Operation.INSERT:
+                rows = _combined(rows, job)
+                part.insert(partial(_batches, rows), rows.num_rows)
+            elif operation is Operation.DELETE:
+                part.delete(rows)
+            else:
+                part.upsert(_combined(rows, job) if job.settings.combine_before_upsert else rows)
+        return workers.results()
+
+
+def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    return iter(rows.to_batches())
+
+
+def _combined(rows: pa.Table, job: Job) -> pa.Table:
+    return reduce_input(rows, job.settings.merge, key_columns=(RECORD_KEY,)).combine_chunks()
+
+
+def _measured_record_size(job: Job) -> int | None:
+    """Bytes of a row in the commits the write saw."""
+    transaction = job.transaction
+    recent = [
+        instant
+        for instant in reversed(transaction.timeline.write_completed)
+        if instant.action in (Action.COMMIT, Action.DELTA_COMMIT)
+    ]
+    commits = (
+        (instant.action, read_commit_metadata(transaction.storage, transaction.timeline.layout, instant))
+        for instant in recent
+    )
+    return average_record_size(commits, job.settings.packing)
+
+
+class _Workers:
+    """Threads that write file groups side by side; at most twice as many tasks as threads wait, so that the rows of
+    later partitions do not pile up in memory."""
+
+    def __init__(self, threads: int) -> None:
+        count = threads if threads > 0 else os.cpu_count() or 1
+        self.executor = ThreadPoolExecutor(count, thread_name_prefix="hudi-write")
+        self.readers = ThreadPoolExecutor(count, thread_name_prefix="hudi-index")
+        self._slots = threading.BoundedSemaphore(2 * count)
+        self._futures: list[Future[list[WriteStat]]] = []
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        self.readers.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, work: Callable[[], list[WriteStat]]) -> None:
+        """Queues the writing of a file group; raises what an earlier one raised."""
+        self._slots.acquire()
+
+        def run() -> list[WriteStat]:
+            try:
+                return work()
+            finally:
+                self._slots.release()
+
+        self._futures.append(self.executor.submit(run))
+        for future in self._futures:
+            if future.done():
+                future.result()
+
+    def results(self) -> list[WriteStat]:
+        """Statistics of all files, once all are written."""
+        stats = [stat for future in self._futures for stat in future.result()]
+        return sorted(stats, key=lambda stat: stat.path)
+
+
+class _Partition:
+    """The part of an operation that concerns one partition."""
+
+    def __init__(self, job: Job, workers: _Workers, partition: PartitionPath, record_size: int) -> None:
+        self._job = job
+        self._workers = workers
+        self._partition = partition
+        self._record_size = record_size
+        view = job.transaction.view
+        self._slices: list[FileSlice] = view.latest_slices(partition)
+        self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(partition)}
+        self._clustering = _groups_of(view.pending_clustering_groups, partition)
+        self._compaction = _groups_of(view.pending_compaction, partition)
+
+    # -- operations -----------------------------------------------------------------------------------------------
+
+    def insert(self, batches: Callable[[], Iterator[pa.RecordBatch]], num_rows: int) -> None:
+        """New rows without looking up keys: small files first, then new file groups."""
+        job = self._job
+        marked = sum(int(delete_marks(batch, job.settings.merge).sum()) for batch in batches())
+        buckets = self._assign(num_rows - marked)
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for batch in batches():
+                yield live_rows(batch, job)
+
+        start = 0
+        for bucket in buckets:
+            self._submit_insert(bucket, rows, start)
+            start += bucket.num_rows
+
+    def upsert(self, rows: pa.Table) -> None:
+        """Rows whose key is known replace it (or delete it, by a delete marker), the others are inserted."""
+        job = self._job
+        keys = combined(rows[RECORD_KEY])
+        found, new = self._tag(keys)
+        if len(new):
+            deletes = delete_marks(rows, job.settings.merge)
+            new = new[~deletes[new]]  # nothing is there for them to delete
+        inserts = rows.take(pa.array(new)).combine_chunks() if len(new) < rows.num_rows else rows
+        into: dict[FileId, tuple[int, int]] = {}
+        start = 0
+        for bucket in self._assign(len(new)):
+            if bucket.file_id is None:
+                piece = inserts.slice(start, bucket.num_rows)
+                self._workers.submit(partial(new_file_group, job, self._partition, piece.to_batches()))
+            else:
+                into[bucket.file_id] = (start, bucket.num_rows)
+            start += bucket.num_rows
+        tagged = {slice_.file_id: (slice_, numbers) for slice_, numbers in found}
+        by_id = {slice_.file_id: slice_ for slice_ in self._slices}
+        for file_id in {**tagged, **into}:
+            slice_ = by_id[file_id]
+            numbers = tagged[file_id][1] if file_id in tagged else None
+            updates = rows.take(pa.array(numbers)).combine_chunks() if numbers is not None else None
+            extra = inserts.slice(*into[file_id]) if file_id in into else None
+            self._submit_update(slice_, updates, extra)
+
+    def delete(self, rows: pa.Table) -> None:
+        """Known keys are deleted whatever their ordering value; unknown ones are passed over."""
+        keys = combined(rows[RECORD_KEY])
+        if self._job.settings.combine_before_delete:
+            keys = keys.unique()
+        found, _ = self._tag(keys)
+        for slice_, numbers in found:
+            gone = pa.table([keys.take(pa.array(numbers))], names=[RECORD_KEY])
+            self._submit_update(slice_, gone, None, unconditional_delete=True)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _assign(self, num_rows: int) -> list[Bucket]:
+        if not num_rows:
+            return []
+        config, packing = self._job.transaction.config, self._job.settings.packing
+        excluded = self._clustering | self._compaction
+        small = small_files(self._slices, packing, is_mor=config.is_mor, excluded=excluded)
+        return assign_inserts(num_rows, small, packing, self._record_size)
+
+    def _tag(self, keys: pa.StringArray) -> tuple[tuple[tuple[FileSlice, Rows], ...], Rows]:
+        job = self._job
+        storage = job.transaction.storage
+        check_index(storage, self._slices, self._partition)
+        tagging = tag_keys(
+            storage,
+            self._slices,
+            keys,
+            job.settings.index,
+            executor=self._workers.readers,
+            check_key=self._check_key if job.settings.keygen.single_key_form_varies else None,
+        )
+        busy = next((slice_.file_id for slice_, _ in tagging.found if slice_.file_id in self._clustering), None)
+        if busy:
+            raise ConflictError(
+                f"Cannot update or delete rows of file group {busy} in partition '{self._partition}': a pending "
+                "clustering is about to replace it; run or roll back the clustering, then write again"
+            )
+        return tagging.found, tagging.new
+
+    def _check_key(self, base: BaseFile, key: str) -> None:
+        self._job.settings.keygen.check_existing_key(key, base.path)
+
+    def _submit_insert(self, bucket: Bucket, rows: Callable[[], Iterator[pa.RecordBatch]], start: int) -> None:
+        job = self._job
+
+        def work() -> list[WriteStat]:
+            piece = _window(rows(), start, bucket.num_rows)
+            if bucket.file_id is None:
+                return new_file_group(job, self._partition, piece)
+            slice_ = next(slice_ for slice_ in self._slices if slice_.file_id == bucket.file_id)
+            if job.settings.allow_duplicates:
+                return [merge_base_file(job, slice_, None, piece)]
+            updates = updates_of(pa.Table.from_batches(list(piece), job.row_schema), job)
+            return [merge_base_file(job, slice_, updates, keys_tagged=False)]
+
+        self._workers.submit(work)
+
+    def _submit_update(
+        self,
+        slice_: FileSlice,
+        updates: pa.Table | None,
+        inserts: pa.Table | None,
+        *,
+        unconditional_delete: bool = False,
+    ) -> None:
+        """The next version of a file group. In a merge-on-read table that is a log file, except where a small file
+        takes new rows: then it is rewritten, its updates included
+        (`BaseSparkDeltaCommitActionExecutor.handleUpdate`)."""
+        job = self._job
+        if job.transaction.config.is_mor and inserts is None and updates is not None:
+            target = self._for_write[slice_.file_id]
+            rows = updates
+            self._workers.submit(
+                lambda: [
+                    append_log(
+                        job,
+                        target,
+                        rows,
+                        unconditional_delete=unconditional_delete,
+                        next_version=self._next_log_version(target),
+                    )
+                ]
+            )
+            return
+
+        def rewrite() -> list[WriteStat]:
+            versions = None
+            if updates is not None:
+                versions = updates_of(updates, job, unconditional_delete=unconditional_delete)
+            return [merge_base_file(job, slice_, versions, inserts.to_batches() if inserts is not None else ())]
+
+        self._workers.submit(rewrite)
+
+    def _next_log_version(self, target: FileSlice) -> int:
+        """First version that no log file of the slice has, those of failed writes included (table version 6)."""
+        transaction = self._job.transaction
+        if transaction.config.version >= 8:
+            return 1
+        taken = [0]
+        for info in transaction.storage.list(self._partition):
+            name = parse_log_file_name(info.path.rpartition("/")[2])
+            if name and name.file_id == target.file_id and name.instant == target.base_instant:
+                taken.append(name.version)
+        return max(taken) + 1
+
+
+def _window(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterator[pa.RecordBatch]:
+    """Rows `start` to `start + count` of the batches."""
+    end = start + count
+    at = 0
+    for batch in batches:
+        low, high = max(start, at), min(end, at + batch.num_rows)
+        if low < high:
+            yield batch.slice(low - at, high - low)
+        at += batch.num_rows
+        if at >= end:
+            return
+
+
+def _groups_of(pending: Iterable[tuple[str, str]], partition: str) -> frozenset[FileId]:
+    return frozenset(FileId(file_id) for owner, file_id in pending if owner == partition)

@@ -1,0 +1,76 @@
+"""Progress of a long write, on standard error when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TextIO
+
+_FIRST_AFTER_S = 1.0
+_EVERY_S = 0.2
+
+
+class Progress:
+    """One line that tells phase, rows, files and bytes, rewritten in place; nothing where `stream` is None.
+
+    Short writes show nothing: the line appears after a second. Thread-safe.
+    """
+
+    def __init__(self, title: str, stream: TextIO | None) -> None:
+        self._title = title
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._phase = ""
+        self._rows = self._files = self._bytes = 0
+        self._started = time.monotonic()
+        self._shown_at = 0.0
+        self._width = 0
+
+    @classmethod
+    def on_terminal(cls, title: str) -> Progress:
+        """Shows on standard error if that is a terminal."""
+        return cls(title, sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None)
+
+    @classmethod
+    def silent(cls) -> Progress:
+        return cls("", None)
+
+    def phase(self, name: str) -> None:
+        """What is being done now."""
+        with self._lock:
+            self._phase = name
+            self._show()
+
+    def read(self, rows: int) -> None:
+        """Adds incoming rows."""
+        with self._lock:
+            self._rows += rows
+            self._show()
+
+    def wrote(self, size: int) -> None:
+        """Adds a finished file of `size` bytes."""
+        with self._lock:
+            self._files += 1
+            self._bytes += size
+            self._show()
+
+    def close(self) -> None:
+        """Wipes the line."""
+        with self._lock:
+            if self._stream is not None and self._width:
+                self._stream.write("\r" + " " * self._width + "\r")
+                self._stream.flush()
+                self._width = 0
+
+    def _show(self) -> None:
+        if self._stream is None:
+            return
+        now = time.monotonic()
+        if now - self._started < _FIRST_AFTER_S or now - self._shown_at < _EVERY_S:
+            return
+        self._shown_at = now
+        text = f"{self._title}: {self._phase}, {self._rows:,} rows, {self._files} files, {self._bytes / 1e6:,.1f} MB"
+        self._stream.write("\r" + text.ljust(self._width))
+        self._stream.flush()
+        self._width = len(text)

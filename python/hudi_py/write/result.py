@@ -1,0 +1,51 @@
+"""What a write did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import CompletionTime, InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write did to the table."""
+
+    instant: InstantTime | None
+    """None when there was nothing to commit (`hoodie.allow.empty.commit=false`)."""
+    completion_time: CompletionTime | None
+    """None on timeline layout 1 (table version 6), which records none."""
+    operation: str
+    """`upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`."""
+    num_inserted: int | None
+    """Rows with new keys; with insert and bulk_insert, which look up no keys, all rows."""
+    num_updated: int | None
+    num_deleted: int | None
+    """Rows deleted, by key or by a delete marker; keys which the table does not have do not count."""
+    num_files: int
+    """Data files written."""
+    num_bytes: int
+    """Their size."""
+    retries: int = 0
+    """Times the write was redone after a conflict."""
+    services: tuple[str, ...] = ()
+    """Table services that ran after it."""
+
+
+def result_of(
+    operation: str, instant: InstantTime | None, completion_time: CompletionTime | None, stats: Iterable[WriteStat]
+) -> WriteResult:
+    """The result of a commit with these statistics."""
+    found = list(stats)
+    return WriteResult(
+        instant,
+        completion_time,
+        operation,
+        num_inserted=sum(stat.num_inserts for stat in found),
+        num_updated=sum(stat.num_updates for stat in found),
+        num_deleted=sum(stat.num_deletes for stat in found),
+        num_files=len(found),
+        num_bytes=sum(stat.file_size for stat in found),
+    )

@@ -1,0 +1,119 @@
+"""Incoming rows kept by partition, in memory up to a budget and on the local disk beyond it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.model.names import PartitionPath
+
+DEFAULT_BUDGET = 1024 * 1024 * 1024
+
+
+def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tuple[PartitionPath, pa.RecordBatch]]:
+    """The batch cut by partition path, rows of each in their order; a batch of one partition is not copied."""
+    encoded = paths.dictionary_encode()
+    if len(encoded.dictionary) == 1:
+        return [(PartitionPath(encoded.dictionary[0].as_py()), batch)] if batch.num_rows else []
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=len(encoded.dictionary))
+    starts = np.cumsum(counts) - counts
+    grouped = batch.take(pa.array(order))
+    return [
+        (PartitionPath(name), grouped.slice(start, count))
+        for name, start, count in zip(encoded.dictionary.to_pylist(), starts.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+class PartitionedRows:
+    """Rows by partition, of one schema, in order of arrival. A context manager: leaving it removes its files.
+
+    What exceeds `budget` bytes goes to temporary Arrow IPC files, one for each time the budget is reached, in which the
+    batches of a partition lie side by side.
+    """
+
+    def __init__(self, schema: pa.Schema, budget: int = DEFAULT_BUDGET) -> None:
+        self.schema = schema
+        self._budget = budget
+        self._held: dict[PartitionPath, list[pa.RecordBatch]] = {}
+        self._held_bytes = 0
+        self._counts: dict[PartitionPath, int] = {}
+        self._bytes: dict[PartitionPath, int] = {}
+        self._runs: list[tuple[str, dict[PartitionPath, range]]] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> PartitionedRows:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @property
+    def partitions(self) -> list[PartitionPath]:
+        """In order of first appearance."""
+        return list(self._counts)
+
+    @property
+    def num_rows(self) -> int:
+        return sum(self._counts.values())
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in memory, uncompressed."""
+        return sum(self._bytes.values())
+
+    def rows_of(self, partition: PartitionPath) -> int:
+        """Number of rows of a partition."""
+        return self._counts.get(partition, 0)
+
+    def add(self, batch: pa.RecordBatch, paths: pa.StringArray) -> None:
+        """Takes a batch; `paths` holds the partition path of each of its rows."""
+        for partition, rows in split_by_partition(batch, paths):
+            size = rows.get_total_buffer_size() if rows.num_rows == batch.num_rows else rows.nbytes
+            self._held.setdefault(partition, []).append(rows)
+            self._counts[partition] = self._counts.get(partition, 0) + rows.num_rows
+            self._bytes[partition] = self._bytes.get(partition, 0) + size
+            self._held_bytes += size
+        if self._held_bytes > self._budget:
+            self._spill()
+
+    def batches(self, partition: PartitionPath) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition in order of arrival."""
+        for path, ranges in self._runs:
+            if partition in ranges:
+                with pa.memory_map(path) as source:
+                    reader = pa.ipc.open_file(source)
+                    for number in ranges[partition]:
+                        yield reader.get_batch(number)
+        yield from self._held.get(partition, ())
+
+    def table(self, partition: PartitionPath) -> pa.Table:
+        """The rows of a partition as one table of single chunks."""
+        return pa.Table.from_batches(list(self.batches(partition)), self.schema).combine_chunks()
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
+        path = os.path.join(self._folder.name, f"{len(self._runs)}.arrow")
+        ranges: dict[PartitionPath, range] = {}
+        written = 0
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, self.schema) as writer:
+            for partition, batches in self._held.items():
+                for batch in pa.Table.from_batches(batches, self.schema).combine_chunks().to_batches():
+                    writer.write_batch(batch)
+                    first = ranges[partition].start if partition in ranges else written
+                    written += 1
+                    ranges[partition] = range(first, written)
+        self._runs.append((path, ranges))
+        self._held.clear()
+        self._held_bytes = 0
