@@ -1,0 +1,78 @@
+"""What this release does not answer yet of the golden set: the one list, which tests and the README's matrix read.
+
+A query listed here must be refused with `UnsupportedTableError` before any row is returned. A wrong answer, another
+error, or an answer (then the entry is out of date) fails the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tests.golden.tables import Expected, load
+
+SNAPSHOT: Final = "snapshot"
+READ_OPTIMIZED: Final = "read_optimized"
+TIME_TRAVEL: Final = "time_travel"
+INCREMENTAL: Final = "incremental"
+CDC: Final = "cdc"
+
+# Kinds of queries that are asked of every table.
+ASKED: Final = (SNAPSHOT, READ_OPTIMIZED, TIME_TRAVEL)
+
+# Kinds of queries that this release does not have: `Table.scan` refuses the query type with `ConfigError`. Their
+# expected rows are in the set, counted by `test_listing.py`, and compared by nothing yet.
+NOT_ASKED: Final[Mapping[str, str]] = {
+    INCREMENTAL: "incremental queries are not built",
+    CDC: "change data capture queries are not built",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Why queries of a table are refused; those of other kinds, and those in `answered`, are answered nevertheless."""
+
+    reason: str
+    kinds: tuple[str, ...] = (SNAPSHOT, TIME_TRAVEL)
+    answered: tuple[str, ...] = ()
+
+
+# Kinds that a table does not have in the set (read_optimized of copy-on-write tables) may be named all the same.
+# A read-optimized query merges nothing, so merge modes do not matter to it; nor do they where no slice has logs, as at
+# the first instant of some tables (`answered`).
+BEYOND: Final[Mapping[str, Beyond]] = {
+    "v6_cow_orc": Beyond("ORC base files"),
+    "v6_mor_debezium_mysql": Beyond("payload class MySqlDebeziumAvroPayload"),
+    "v6_mor_no_meta_fields": Beyond("merging logs of a table without meta fields (hoodie.populate.meta.fields=false)"),
+    "v6_mor_overwrite_non_defaults": Beyond("payload class OverwriteNonDefaultsWithLatestAvroPayload"),
+    "v6_mor_partial_update_payload": Beyond("payload class PartialUpdateAvroPayload"),
+    "v9_cow_schema_on_read": Beyond("schema on read (columns told apart by id)"),
+    "v9_cow_vector": Beyond("VECTOR columns"),
+    "v9_mor_debezium_postgres": Beyond(
+        "partial update mode FILL_UNAVAILABLE (Debezium's payload classes)",
+        answered=("v9_mor_debezium_postgres-time_travel-20261121015405157",),
+    ),
+    "v9_mor_merge_into_partial": Beyond(
+        "partial update log blocks (MERGE INTO)",
+        kinds=(TIME_TRAVEL,),
+        answered=("v9_mor_merge_into_partial-time_travel-20261121015408499",),
+    ),
+    "v9_mor_partial_update_payload": Beyond(
+        "partial update mode IGNORE_DEFAULTS",
+        answered=("v9_mor_partial_update_payload-time_travel-20261121015402439",),
+    ),
+}
+
+
+def refusal(query: Expected) -> str | None:
+    """Why this query is refused; None when it is answered."""
+    beyond = BEYOND.get(query.table)
+    if beyond is None or query.kind not in beyond.kinds or query.id in beyond.answered:
+        return None
+    return beyond.reason
+
+
+def asked() -> list[Expected]:
+    """Every query of the kinds that this release has, of every table."""
+    return [query for table in load().values() for query in table.expected if query.kind in ASKED]

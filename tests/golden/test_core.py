@@ -1,0 +1,45 @@
+"""The core reads every golden table as Apache Hudi does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import hudi_py
+from tests.golden.compare import assert_rows_equal
+from tests.golden.expectations import asked, refusal
+from tests.golden.tables import Expected, Extracted
+
+
+def parameters() -> list[Any]:
+    """One parameter set per query; refused ones are strict expected failures, and only by the error for it."""
+    found = []
+    for query in asked():
+        reason = refusal(query)
+        marks = [pytest.mark.xfail(strict=True, raises=hudi_py.UnsupportedTableError, reason=reason)] if reason else []
+        found.append(pytest.param(query, id=query.id, marks=marks))
+    return found
+
+
+def scan(path: str, query: Expected) -> hudi_py.Scan:
+    """The query as a scan of the core."""
+    table = hudi_py.open_table(path)
+    return table.scan(as_of=query.as_of) if query.as_of else table.scan(query_type=query.kind)
+
+
+@pytest.mark.parametrize("query", parameters())
+def test_rows_are_those_of_apache_hudi(golden: Extracted, query: Expected) -> None:
+    path = str(golden(query.table))
+    if query.error is not None:
+        # Every error in the set is Apache Hudi's "Cleaner cleaned up the timestamp of interest".
+        with pytest.raises(hudi_py.HistoryCleanedError, match=str(query.as_of)):
+            scan(path, query).to_table()
+        return
+    expected = query.rows()
+    actual = scan(path, query)
+    rows = actual.to_table()
+    assert rows.schema.equals(actual.schema), "the rows' schema is not the one that the scan announced"
+    assert_rows_equal(rows, expected)
+    assert rows.column_names == expected.column_names, "the columns are not in the table's order"
+    assert actual.count() == expected.num_rows
