@@ -228,7 +228,7 @@ class BaseFileWriter:
                     f"Cannot write column {field.name!r} to base file {self._path}: it has nulls and must not"
                 )
         # pieces well below a row group, so that the last one cannot make it much larger
-        rows = max(1, int(table.num_rows * self._row_group_bytes / max(table.nbytes, 1)) // 4)
+        rows = max(1, int(table.num_rows * self._row_group_bytes / max(table.nbytes, 1) / 4))
         return [pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in table.to_batches(rows)]
 
     def _flush(self) -> None:
