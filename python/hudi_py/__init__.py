@@ -24,7 +24,8 @@ from hudi_py.errors import (
     UnsupportedTableError,
 )
 from hudi_py.read import Scan, Split, read_split
-from hudi_py.table import Table, open_table
+from hudi_py.table import Table, create_table, open_table, write
+from hudi_py.write.result import WriteResult
 
 __all__ = [
     "ConfigError",
@@ -41,6 +42,9 @@ __all__ = [
     "TableExistsError",
     "TableNotFoundError",
     "UnsupportedTableError",
+    "WriteResult",
+    "create_table",
     "open_table",
     "read_split",
+    "write",
 ]

@@ -19,6 +19,10 @@ from hudi_py.read.reports import file_report, history_report, instant_report, pa
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.api import create_empty_table, write_options, write_rows
+from hudi_py.write.result import WriteResult
+
+_Names = str | list[str] | tuple[str, ...]
 
 
 def open_table(
@@ -38,16 +42,103 @@ def open_table(
     """
     resolved = Options.resolve(options, Scope.READ)
     storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
-    return Table(storage, load_table_config(storage), dict(options or {}))
+    return Table(storage, load_table_config(storage), dict(options or {}), storage_options)
+
+
+def create_table(
+    path: str,
+    schema: pa.Schema,
+    options: Mapping[str, Any] | None = None,
+    *,
+    record_key: _Names | None = None,
+    partition_by: _Names | None = None,
+    ordering_by: _Names | None = None,
+    table_type: str | None = None,
+    table_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Table:
+    """Creates a table without rows.
+
+    Args:
+        path: where the table is to be; see `open_table`.
+        schema: its columns, without meta columns.
+        options: options of writes, by the keys of Apache Hudi. The keywords stand for the options of the same meaning.
+        record_key: columns that make up the record key; needed, here or among the options.
+        partition_by: columns that make up the partition path; none: not partitioned.
+        ordering_by: columns by which the newest row of a key is told; none: the later written.
+        table_type: `cow` (default) or `mor`, or Apache Hudi's names for them.
+        table_version: 6, 8 or 9 (default).
+
+    Raises:
+        TableExistsError: there is a table at the path.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: columns and options do not go together.
+    """
+    resolved = write_options(
+        options,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering_by=ordering_by,
+        table_type=table_type,
+        table_version=table_version,
+    )
+    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    return Table(storage, create_empty_table(storage, schema, resolved), {}, storage_options)
+
+
+def write(
+    path: str,
+    data: Any,
+    operation: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    record_key: _Names | None = None,
+    partition_by: _Names | None = None,
+    ordering_by: _Names | None = None,
+    table_type: str | None = None,
+    table_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Writes rows to a table as one commit; creates the table where there is none.
+
+    Args:
+        path: the table's base path; see `open_table`.
+        data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
+            object with the Arrow C stream interface.
+        operation: `upsert` (default), `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
+        options: options of writes, by the keys of Apache Hudi. For the keywords see `create_table`; on a table that is
+            there they must agree with it.
+
+    Raises:
+        ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
+        ConflictError: another write is under way or got in between.
+        LockError: the table lock was not had in time.
+    """
+    resolved = write_options(
+        options,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering_by=ordering_by,
+        table_type=table_type,
+        table_version=table_version,
+    )
+    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    return write_rows(storage, data, operation, resolved, storage_options=storage_options)
 
 
 class Table:
     """A Hudi table. Live: each scan and property sees the table as it is then; a `Scan` is fixed when it is made."""
 
-    def __init__(self, storage: Storage, config: TableConfig, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        options: Mapping[str, Any],
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
         self._storage = storage
         self._config = config
         self._options = options
+        self._storage_options = storage_options
 
     @property
     def uri(self) -> str:
@@ -130,6 +221,27 @@ class Table:
             options={key: str(value) for key, value in given.items()},
         )
 
+    def upsert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Rows with a known key replace the stored row, by the table's merge mode; the others are inserted. Rows whose
+        `_hoodie_is_deleted` is true delete their key. For `data` and errors see `write`."""
+        return self._write(data, "upsert", options)
+
+    def insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Adds rows without looking up their keys, filling small files up first."""
+        return self._write(data, "insert", options)
+
+    def bulk_insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Adds rows without looking up their keys, to new files, streaming."""
+        return self._write(data, "bulk_insert", options)
+
+    def delete(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Deletes the rows with the keys and partitions of `data`; its other columns do not count."""
+        return self._write(data, "delete", options)
+
+    def insert_overwrite_table(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
+        return self._write(data, "insert_overwrite_table", options)
+
     def history(self) -> pa.Table:
         """Completed writes, oldest first: instant, completion_time, action, operation (string), and what each wrote:
         num_inserts, num_updates, num_deletes, num_files, num_bytes (int64)."""
@@ -152,6 +264,10 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type})"
+
+    def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
+        resolved = write_options({**self._options, **(options or {})})
+        return write_rows(self._storage, data, operation, resolved, storage_options=self._storage_options)
 
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)

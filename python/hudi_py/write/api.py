@@ -103,7 +103,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
 def write_rows(
     storage: Storage,
     data: Any,
-    operation: str | Operation,
+    operation: str | Operation | None,
     options: Options,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -113,7 +113,8 @@ def write_rows(
 
     Args:
         data: see `read_input`.
-        operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
+        operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
+            options say, by default `upsert`.
         storage_options: handed to tasks that open the storage anew.
 
     An empty input makes an empty commit, as Apache Hudi does, unless `hoodie.allow.empty.commit=false`.
