@@ -8,12 +8,12 @@ otherwise.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import META_FIELDS
@@ -68,10 +68,11 @@ def read_input(data: Any) -> Input:
         return _of_table(data)
     if isinstance(data, pa.RecordBatchReader):
         return Input(normalise_schema(data.schema), lambda: data, replayable=False)
-    if isinstance(data, (ds.Dataset, ds.Scanner)):
-        schema = data.schema if isinstance(data, ds.Dataset) else data.projected_schema
-        scanner = data.scanner() if isinstance(data, ds.Dataset) else data
-        return Input(normalise_schema(schema), scanner.to_reader, replayable=isinstance(data, ds.Dataset))
+    dataset = sys.modules.get("pyarrow.dataset")  # not imported here: it would load pandas
+    if dataset is not None and isinstance(data, dataset.Dataset):
+        return Input(normalise_schema(data.schema), lambda: data.scanner().to_reader(), replayable=True)
+    if dataset is not None and isinstance(data, dataset.Scanner):
+        return Input(normalise_schema(data.projected_schema), data.to_reader, replayable=False)
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)

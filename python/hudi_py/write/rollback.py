@@ -134,7 +134,7 @@ def finish_rollback(
         action=action.value,
         partitions=_merge(partitions),
     )
-    completion = clock.next_completion(load_timeline(storage, config))
+    completion = clock.next_completion(load_timeline(storage, config), rollback)
     complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(metadata))
     forget_write(storage, failed)
 

@@ -118,7 +118,11 @@ class WriteTransaction:
         self.handle = handle
         self.storage = storage
         self._storage_options = storage_options
-        self._clock = clock if clock is not None else _clock(handle.config, handle.zone)
+        self._clock = (
+            clock
+            if clock is not None
+            else InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms)
+        )
         self._owns = owns
         self._layout: Layout = layout_for(handle.config)
         self._inflight = inflight_path(self._layout, handle.instant, handle.action)
@@ -161,7 +165,7 @@ class WriteTransaction:
             LockError: the lock was not had in time.
         """
         settings = settings or TransactionSettings()
-        clock = clock if clock is not None else _clock(config, None)
+        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
         _check_action(action)
         check_droppable(config, drop_indexes=settings.drop_indexes)
         with settled_timeline(
@@ -190,7 +194,7 @@ class WriteTransaction:
     ) -> WriteTransaction:
         """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
         settings = settings or TransactionSettings()
-        clock = clock if clock is not None else _clock(config, None)
+        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
         _check_action(action)
         check_droppable(config, drop_indexes=settings.drop_indexes)
         with settled_timeline(
@@ -473,11 +477,12 @@ class WriteTransaction:
     def _make_pending(self, timeline: Timeline) -> None:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
         handle = self.handle
-        same = [instant for instant in timeline.instants if instant.time == handle.instant]
-        if any(instant.completed for instant in same) or (timeline.start or "") > handle.instant:
-            raise self._gone("it is not pending any more")
+        if _find(timeline.completed, handle.instant, handle.action) is not None:
+            raise self._gone("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._gone("a rollback names it")
+        if read_markers(self.storage, handle.instant):
+            raise self._gone("its inflight file has vanished")
         for instant in pending_writes(self.storage, timeline):
             if instant.time != handle.instant:
                 raise ConflictError(
@@ -486,6 +491,8 @@ class WriteTransaction:
                     "it is done and write again"
                 )
         check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
+        if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
+            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
         # The gate comes first, so that every trace of the instant can be laid to its writer
         if not open_gate(self.storage, handle.instant, handle.writer):
             raise ConflictError(
@@ -551,7 +558,7 @@ class WriteTransaction:
         self._check_files(metadata.stats)
         dropped = drop_metadata_table(self.storage, drop_indexes=handle.settings.drop_indexes)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
-        completion = self._clock.next_completion(timeline)
+        completion = self._clock.next_completion(timeline, self.instant)
         lock.check()
         complete(self.storage, self._layout, self.instant, handle.action, completion, content)
         return CommitResult(self.instant, completion if self._layout.version >= 2 else None, dropped)
