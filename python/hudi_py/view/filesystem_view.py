@@ -107,7 +107,8 @@ class FileSystemView:
             base_instant, base, logs = newest.base_instant, newest.base, newest.logs
             if len(slices) > 1 and base_instant == self.pending_compaction.get((partition, group.file_id)):
                 compacted = slices[1]
-                base_instant, base, logs = compacted.base_instant, compacted.base, [*compacted.logs, *newest.logs]
+                base_instant, base = compacted.base_instant, compacted.base
+                logs = sorted([*compacted.logs, *newest.logs], key=lambda log: log.name.sort_key)
             if as_of is not None and self.config.version >= 8:
                 logs = [log for log in logs if log.name.instant <= as_of]
             if base is not None or logs:
