@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hudi_py.config.option import Scope, choice, integer, optional_text
+from hudi_py.errors import ConfigError
 
 _SINCE = "0.1.0"
 _INCREMENTAL = "incremental and change queries are not built yet"
@@ -66,3 +67,21 @@ SPLIT_BYTES = integer(
 )
 
 OPTIONS = (QUERY_TYPE, AS_OF_INSTANT, MERGE_TYPE, COLUMNS, FILTER, BATCH_ROWS, SPLIT_BYTES)
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """The names in a value of `columns`; those in backticks may hold commas. None when it is not given."""
+    if text is None:
+        return None
+    names, name, quoted = [], "", False
+    for char in text + ",":
+        if char == "`":
+            quoted = not quoted
+        elif char == "," and not quoted:
+            names.append(name.strip())
+            name = ""
+        else:
+            name += char
+    if quoted:
+        raise ConfigError(f"Option {COLUMNS.key} = '{text}' is not valid: a backtick is not closed")
+    return [name for name in names if name]

@@ -1,0 +1,252 @@
+"""A write spread over tasks, whatever runs them: what is planned, what a task does, what the commit does.
+
+Rows come to tasks as Spark has them, in no order and without a shuffle. Tasks write files of their own where no key is
+looked up; other rows, and pieces too small for a file, are staged as Arrow IPC files, and one process, the commit,
+writes those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError
+from hudi_py.merge import reduce_input
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema import RECORD_KEY
+from hudi_py.storage import Storage
+from hudi_py.write.bulk import write_new_file_groups
+from hudi_py.write.input import normalise_batch
+from hudi_py.write.job import Job, TaskId, WriteSettings
+from hudi_py.write.operations import Operation, OperationResult, run_operation
+from hudi_py.write.rows import PartitionedRows, split_by_partition
+from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
+
+_MB = 1024 * 1024
+PIECE_BYTES = 32 * _MB
+"""A task's rows of one partition, in memory, below which they are staged: a file of them would be small."""
+HELD_BYTES = 256 * _MB
+"""Rows of small pieces which a task holds in memory; what is more is staged at once."""
+TASK_MEMORY = 256 * _MB
+"""Rows on their way to files, of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedWrite:
+    """What every process of a write needs to know. Pickles."""
+
+    handle: TransactionHandle
+    settings: WriteSettings
+    operation: Operation
+    incoming: pa.Schema
+    """Normalised schema of the rows, without meta columns."""
+    combine: bool
+    """Overwrite only: whether one row of each key is kept."""
+    max_staged_bytes: int
+    allow_empty: bool
+    extra: tuple[tuple[str, str], ...]
+    """Goes into the commit's extra metadata."""
+    storage_options: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @property
+    def stages_all(self) -> bool:
+        """Whether rows of all tasks must come together before a file can be written."""
+        if self.operation is Operation.INSERT:
+            return self.settings.combine_before_insert
+        if self.operation is Operation.INSERT_OVERWRITE_TABLE:
+            return self.combine
+        return self.operation.looks_up_keys
+
+    def attach(self) -> WriteTransaction:
+        return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """Rows which a task left to the commit: an Arrow IPC stream, its path relative to the table's base path."""
+
+    path: str
+    num_rows: int
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What an attempt of a task did. Small: statistics and paths."""
+
+    stats: tuple[WriteStat, ...]
+    staged: StagedFile | None
+
+
+def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+    """Write or stage the rows of one task's attempt. `task` must be unique to the attempt.
+
+    Raises:
+        SchemaMismatchError, ConfigError: the rows do not fit the table, or more was staged than the option allows.
+        RolledBackError, ConflictError: the write is not, or not any more, to be taken part in.
+    """
+    with write.attach() as transaction:
+        settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
+        job = Job(transaction, settings, task=task)
+        rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
+        stage = _Stage(write, transaction, task)
+        try:
+            if write.stages_all:
+                for batch in _key_columns(write, rows):
+                    stage.add(batch)
+                stats: list[WriteStat] = []
+            else:
+                stats = write_new_file_groups(job, _large_pieces(job, rows, stage))
+            return TaskResult(tuple(stats), stage.close())
+        except BaseException:
+            stage.abandon()
+            raise
+
+
+def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
+    """Write what was staged, and publish the write. None: there was nothing to write and no empty commit was wanted.
+
+    Raises:
+        ConfigError: more was staged than the option allows. Nothing was published.
+        HudiError: as `WriteTransaction.commit`; call `abort_write`.
+    """
+    transaction = write.attach()
+    staged = [result.staged for result in results if result.staged is not None]
+    _check_volume(write, sum(file.num_bytes for file in staged))
+    stats = [stat for result in results for stat in result.stats]
+    if not write.allow_empty and not stats and not staged:
+        transaction.abort()
+        return None
+    with transaction:
+        job = Job(transaction, write.settings, task=TaskId(task=len(results), stage=0))
+        rows = _staged_rows(transaction.storage, staged)
+        result = _overwrite(job, rows) if write.combine else run_operation(job, rows, write.operation)
+        return transaction.commit(
+            [*stats, *result.stats],
+            schema_json=write.settings.schema.avro_json,
+            replaced=result.replaced,
+            extra=dict(write.extra),
+        )
+
+
+def abort_write(write: DistributedWrite) -> None:
+    """Roll the write back, unless it was published."""
+    write.attach().abort()
+
+
+def _overwrite(job: Job, rows: Iterator[pa.RecordBatch]) -> OperationResult:
+    """All rows as new file groups, one of each key, in place of the table's file groups."""
+    with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
+        for batch in rows:
+            held.add(*job.keyed(batch))
+
+        def combined() -> Iterator[pa.RecordBatch]:
+            for partition in held.partitions:
+                table = reduce_input(held.table(partition), job.settings.merge, key_columns=(RECORD_KEY,))
+                yield from table.select(table.column_names[1:]).to_batches()
+
+        return run_operation(job, combined(), Operation.INSERT_OVERWRITE_TABLE)
+
+
+def _large_pieces(job: Job, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+    """The rows of partitions of which the task has enough for a file; the others go to the stage."""
+    keygen, schema = job.settings.keygen, job.settings.schema
+    held: dict[PartitionPath, list[pa.RecordBatch]] = {}
+    sizes: dict[PartitionPath, int] = {}
+    large: set[PartitionPath] = set()
+    for batch in rows:
+        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_fields))
+        for partition, part in split_by_partition(batch, paths):
+            if partition not in large:
+                held.setdefault(partition, []).append(part)
+                sizes[partition] = sizes.get(partition, 0) + part.nbytes
+                if sizes[partition] < PIECE_BYTES:
+                    continue
+                large.add(partition)
+                del sizes[partition]
+                yield from held.pop(partition)
+            else:
+                yield part
+        if sum(sizes.values()) > HELD_BYTES:
+            _stage_all(held, stage)
+            sizes.clear()
+    _stage_all(held, stage)
+
+
+def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -> None:
+    for batches in held.values():
+        for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
+            stage.add(batch)
+    held.clear()
+
+
+def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What the commit needs of the rows: of a delete, the columns that key and partition are made of."""
+    if write.operation is not Operation.DELETE:
+        yield from rows
+        return
+    keygen = write.settings.keygen
+    needed = {*keygen.key_fields, *keygen.partition_fields}
+    names = [name for name in write.incoming.names if name in needed]
+    for batch in rows:
+        yield batch.select(names)
+
+
+def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
+    return batch if batch.schema.names == incoming.names else batch.select(incoming.names)
+
+
+class _Stage:
+    """The staged file of one attempt; made with its first rows."""
+
+    def __init__(self, write: DistributedWrite, transaction: WriteTransaction, task: TaskId) -> None:
+        self._write = write
+        self._storage = transaction.storage
+        self._path = f"{transaction.staging}/{task}.arrow"
+        self._sink: pa.PythonFile | None = None
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        if self._writer is None:
+            self._sink = pa.PythonFile(self._storage.open_output(self._path), "w")
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
+        self._writer.write_batch(batch)
+        self._rows += batch.num_rows
+        assert self._sink is not None
+        _check_volume(self._write, self._sink.tell())
+
+    def close(self) -> StagedFile | None:
+        if self._writer is None or self._sink is None:
+            return None
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        return StagedFile(self._path, self._rows, size)
+
+    def abandon(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+            self._storage.delete(self._path)
+
+
+def _staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of the files, in order."""
+    for file in files:
+        with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
+            yield from reader
+
+
+def _check_volume(write: DistributedWrite, num_bytes: int) -> None:
+    if num_bytes > write.max_staged_bytes:
+        raise ConfigError(
+            f"Cannot {write.operation.value} by df.write: its tasks stage more than {write.max_staged_bytes} bytes "
+            f"({num_bytes} so far) for one process to merge, the limit of hoodie.py.staging.max.bytes; raise it, "
+            "write in several steps, or use hudi_py.write"
+        )

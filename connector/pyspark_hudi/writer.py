@@ -1,0 +1,141 @@
+"""`df.write.format("hudi-py")`: planning a write on the driver, and Spark's writer around it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, TableNotFoundError
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.write.create import check_spec, create_table, table_spec
+from hudi_py.write.identity import ProcessIdentity, process_identity
+from hudi_py.write.input import normalise_schema
+from hudi_py.write.job import TaskId
+from hudi_py.write.operations import Operation, action_of
+from hudi_py.write.plan import write_settings
+from hudi_py.write.settings import TransactionSettings
+from hudi_py.write.transaction import WriteTransaction
+from pyspark_hudi.distributed import DistributedWrite, TaskResult, abort_write, commit_write, run_task
+from pyspark_hudi.types import arrow_schema
+
+
+def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bool) -> DistributedWrite:
+    """Create the table where there is none, recover failed writes, choose the instant and pin what the write sees.
+
+    Raises:
+        TableNotFoundError: a delete, and no table.
+        ConfigError: options that contradict the table or each other.
+        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
+    """
+    asked = Operation(options.get(write_config.OPERATION))
+    if overwrite and asked is Operation.DELETE:
+        raise ConfigError(
+            f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = 'delete'; "
+            "use mode append"
+        )
+    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
+    incoming = normalise_schema(arrow_schema(schema))
+    storage = open_storage(path, options.storage or None)
+    config = _table(storage, options, operation)
+    handle = WriteTransaction.plan(
+        storage,
+        config,
+        action=action_of(operation, config),
+        operation=operation.java_name,
+        settings=TransactionSettings.of(options),
+        owner=_driver(),
+        storage_options=options.storage or None,
+    )
+    seen = WriteTransaction.attach(handle, storage=storage)
+    settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
+    combine = (asked is Operation.UPSERT and settings.combine_before_upsert) or (
+        asked is Operation.INSERT and settings.combine_before_insert
+    )
+    return DistributedWrite(
+        handle,
+        settings,
+        operation,
+        incoming,
+        combine=combine and operation is Operation.INSERT_OVERWRITE_TABLE,
+        max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
+        allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
+        extra=tuple(options.commit_metadata.items()),
+        storage_options=tuple(options.storage.items()),
+    )
+
+
+class TaskMessage(WriterCommitMessage):
+    """What an attempt of a task hands to the commit."""
+
+    def __init__(self, result: TaskResult) -> None:
+        self.result = result
+
+
+class HudiWriter(DataSourceArrowWriter):
+    """One write; pickled once to each task and once to the process that commits."""
+
+    def __init__(self, write: DistributedWrite) -> None:
+        self.plan = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        return TaskMessage(run_task(self.plan, _task_id(), iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        commit_write(self.plan, [message.result for message in messages if isinstance(message, TaskMessage)])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        abort_write(self.plan)
+
+
+def _table(storage: Storage, options: Options, operation: Operation) -> TableConfig:
+    spec = table_spec(options)
+    try:
+        config = load_table_config(storage)
+    except TableNotFoundError:
+        if operation is Operation.DELETE:
+            raise
+        config, _ = create_table(storage, spec)
+        return config
+    check_spec(config, spec)
+    return config
+
+
+def _task_id() -> TaskId:
+    context = TaskContext.get()
+    if context is None:  # not in a Spark task
+        return TaskId(attempt=random.getrandbits(31))
+    return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
+
+
+def _driver() -> ProcessIdentity | None:
+    """The JVM that runs the job: an ancestor of the process in which a writer is planned. None when it is not known."""
+    pid = None
+    for _ in range(8):
+        pid = _parent(pid)
+        if pid is None or pid <= 1:
+            return None
+        try:
+            if Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java":
+                return process_identity(pid)
+        except OSError:  # gone, or no such pseudo file
+            return None
+    return None
+
+
+def _parent(pid: int | None) -> int | None:
+    try:
+        text = Path(f"/proc/{pid or 'self'}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    # the second field is the command in parentheses and may itself hold spaces and parentheses
+    return int(text[text.rindex(")") + 2 :].split()[1])
