@@ -155,9 +155,13 @@ def _find_records(data: bytes, at: int) -> _Spans:
             branch = data[at]
             if branch & 1 or branch > 2 * Wrapper.ARRAY:
                 raise _CorruptError(f"union branch byte {branch} for the ordering value at byte {at}")
-            branch >>= 1
-            branches.append(branch)
-            start, at = _value_span(data, at + 1, branch)
+            at += 1
+            branches.append(branch >> 1)
+            if (branch == 4 or branch == 6) and data[at] < 128:  # a short int or long
+                values += (at, at + 1)
+                at += 1
+                continue
+            start, at = _value_span(data, at, branch >> 1)
             values += (start, at)
     if at != end:
         raise _CorruptError(f"{end - at} bytes behind the last record")
