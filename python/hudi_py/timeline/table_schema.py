@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.log import HeaderKey, read_blocks
+from hudi_py.formats.parquet import read_footer
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
@@ -115,16 +115,12 @@ def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str,
     name = path.rpartition("/")[2]
     base_name = parse_base_file_name(name)
     if base_name is not None and base_name.extension == "parquet":
-        try:
-            with storage.open_input(path) as file:
-                schema: pa.Schema = pq.read_schema(file)
-        except pa.ArrowInvalid as error:
-            raise CorruptFileError(f"Cannot read the schema of {storage.uri}/{path}: {error}") from error
-        text = (schema.metadata or {}).get(FOOTER_SCHEMA.encode())
+        footer = read_footer(storage, path)
+        text = footer.metadata.get(FOOTER_SCHEMA)
         if text is not None:
-            return _parse(text.decode("utf-8", "replace"), f"the schema in the footer of {storage.uri}/{path}")
+            return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
         # Files by Spark's row writer have no Avro schema
-        return avro_schema(without_meta(schema.remove_metadata()), *record_name(config.name))
+        return avro_schema(without_meta(footer.schema.remove_metadata()), *record_name(config.name))
     log_name = parse_log_file_name(name)
     info = storage.stat(path) if log_name is not None and not log_name.cdc else None
     if info is not None:
