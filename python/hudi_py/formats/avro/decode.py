@@ -145,9 +145,13 @@ def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Curs
     columns = decoder.columns(block, pos, None)
     if not np.array_equal(pos, last):
         raise CorruptBytesError("a record does not end where its length says")
-    batch = _batch(pa.schema(list(decoder.arrow)), columns, len(pos))
-    batch.validate(full=True)
-    return batch
+    schema = pa.schema(list(decoder.arrow))
+    for name, column in zip(schema.names, columns, strict=True):
+        try:
+            column.validate(full=True)  # UTF-8 and decimal digits
+        except pa.ArrowInvalid as error:
+            raise CorruptBytesError(f"field {name!r}: {str(error).splitlines()[0]}") from error
+    return _batch(schema, columns, len(pos))
 
 
 def _batch(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
