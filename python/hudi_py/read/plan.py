@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
-from hudi_py.read.partition import partition_values
+from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts
 from hudi_py.read.slice import cleaned
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
@@ -159,4 +159,12 @@ def _path_values(snapshot: Snapshot, path: PartitionPath) -> tuple[tuple[str, pa
     if not snapshot.config.drops_partition_columns:
         return ()
     known = partition_values(snapshot.config, snapshot.schema, path)
+    parts = path_parts(snapshot.config, path) or {}
+    for name in snapshot.config.partition_fields:
+        if name not in known and parts.get(name) != NULL_PARTITION:
+            raise UnsupportedTableError(
+                f"Table at {snapshot.storage.uri} has hoodie.datasource.write.drop.partition.columns=true and partition "
+                f"'{path}', which does not tell the value of column '{name}'; supported are paths of simple and complex "
+                "key generators with texts, whole numbers, decimals, booleans and dates"
+            )
     return tuple((name, known[name]) for name in snapshot.config.partition_fields if name in known)
