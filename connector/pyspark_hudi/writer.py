@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.write.create import check_spec, create_table, table_spec
+from hudi_py.write.evolution import write_schema
 from hudi_py.write.identity import ProcessIdentity, process_identity
 from hudi_py.write.input import normalise_schema
 from hudi_py.write.job import TaskId
@@ -46,7 +48,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
     incoming = normalise_schema(arrow_schema(schema))
     storage = open_storage(path, options.storage or None)
-    config = _table(storage, options, operation)
+    config = _table(storage, options, incoming, operation)
     handle = WriteTransaction.plan(
         storage,
         config,
@@ -97,13 +99,15 @@ class HudiWriter(DataSourceArrowWriter):
         abort_write(self.plan)
 
 
-def _table(storage: Storage, options: Options, operation: Operation) -> TableConfig:
+def _table(storage: Storage, options: Options, incoming: pa.Schema, operation: Operation) -> TableConfig:
     spec = table_spec(options)
     try:
         config = load_table_config(storage)
     except TableNotFoundError:
         if operation is Operation.DELETE:
             raise
+        spec = spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
+        write_schema(None, incoming, spec.name or "")  # refuse columns before there is a table
         config, _ = create_table(storage, spec)
         return config
     check_spec(config, spec)
