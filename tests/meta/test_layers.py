@@ -1,0 +1,142 @@
+"""Imports go down only: each package of `hudi_py` has a layer, and imports its own and lower ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+import hudi_py
+from tests.meta.sources import Import, Module, connector, core
+
+LAYERS: Final = (
+    ("errors", "config", "model"),
+    ("storage",),
+    ("formats",),
+    ("schema",),
+    ("timeline",),
+    ("view",),
+    ("merge",),
+    ("metadata",),
+    ("read",),
+    ("write",),
+    ("services", "metadata_write"),
+    ("table", "inspect", "interop", "catalog", "testing"),
+    ("cli",),
+)
+LAYER_OF: Final = {name: number for number, names in enumerate(LAYERS) for name in names}
+
+# Third parties that are optional or slow to load: imported where they are used, never with the module.
+LAZY: Final = frozenset({"duckdb", "fastavro", "obstore", "pandas", "polars", "pyiceberg", "pyspark", "sqlglot"})
+
+# Parts of PyArrow that load pandas where it is installed.
+LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
+
+# What the connector may use below the public names: values and errors, options, and the two ends of the core (plan and
+# read a split, combine and write rows in a transaction). Not how bytes are laid out, nor how file systems are seen.
+FOR_CONNECTOR: Final = frozenset(
+    {"errors", "config", "model", "storage", "schema", "timeline", "merge", "read", "write", "table"}
+)
+
+
+def package_of(name: str) -> str | None:
+    """`hudi_py.formats.avro.decode` belongs to `formats`; `hudi_py` itself to none."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def targets(found: Import) -> str | None:
+    """The package an import of `hudi_py` reaches; None for the facade itself."""
+    if found.module == "hudi_py" and found.name in LAYER_OF:
+        return found.name
+    return package_of(found.module)
+
+
+def own_imports(module: Module) -> list[Import]:
+    return [found for found in module.imports() if found.top == "hudi_py"]
+
+
+def test_every_package_has_a_layer() -> None:
+    packages = {package_of(module.name) for module in core()} - {None}
+    assert packages <= LAYER_OF.keys(), f"no layer is given for {packages - LAYER_OF.keys()}"
+
+
+@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
+def test_imports_go_down(module: Module) -> None:
+    package = package_of(module.name)
+    if package is None:
+        return  # the facade names what is public, from any layer
+    problems = []
+    for found in own_imports(module):
+        target = targets(found)
+        if target is None:
+            problems.append(f"line {found.line}: imports the facade hudi_py, which imports everything")
+        elif LAYER_OF[target] > LAYER_OF[package]:
+            problems.append(
+                f"line {found.line}: {package} (layer {LAYER_OF[package]}) imports {target} (layer {LAYER_OF[target]})"
+            )
+        elif LAYER_OF[target] == LAYER_OF[package] and target != package and LAYER_OF[package] != 0:
+            problems.append(f"line {found.line}: {package} imports its neighbour {target}")
+    assert not problems, f"{module.shown}: " + "; ".join(problems)
+
+
+@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
+def test_imports_inside_functions_are_for_optional_packages(module: Module) -> None:
+    # The connector's facade loads the rest on demand, so that Spark's look-up of any data source stays quick.
+    lazy = LAZY | {"hudi_py", "pyspark_hudi"} if module.name == "pyspark_hudi" else LAZY
+    problems = [
+        f"line {found.line}: {found.module}"
+        for found in module.imports()
+        if found.in_function and found.top not in lazy and (found.module, found.name) not in LAZY_PARTS
+    ]
+    assert not problems, f"{module.shown} imports inside a function what belongs to the top: {problems}"
+
+
+@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
+def test_optional_packages_are_imported_where_they_are_used(module: Module) -> None:
+    problems = [
+        f"line {found.line}: {found.module}"
+        for found in module.imports()
+        if found.top in LAZY and not found.in_function and not found.for_types_only
+    ]
+    assert not problems, f"{module.shown} loads at import: {problems}"
+
+
+@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
+def test_the_core_never_imports_spark(module: Module) -> None:
+    assert not {"pyspark", "py4j", "pyspark_hudi"} & {found.top for found in module.imports()}
+
+
+@pytest.mark.parametrize("module", connector(), ids=lambda module: module.name)
+def test_the_connector_stays_at_the_surface_of_the_core(module: Module) -> None:
+    problems = []
+    for found in own_imports(module):
+        target = targets(found)
+        if target is None:
+            if found.name is not None and found.name not in hudi_py.__all__:
+                problems.append(f"line {found.line}: {found.name} is not a public name of hudi_py")
+        elif target not in FOR_CONNECTOR:
+            problems.append(f"line {found.line}: hudi_py.{target} is not for the connector")
+    assert not problems, f"{module.shown}: " + "; ".join(problems)
+
+
+@pytest.mark.parametrize("module", connector(), ids=lambda module: module.name)
+def test_the_connector_works_on_connect(module: Module) -> None:
+    """No py4j and no RDD: neither is there on a Spark Connect client."""
+    assert "py4j" not in {found.top for found in module.imports()}
+    for name in ("._jvm", "._jsc", "._jdf", ".sparkContext", ".rdd"):
+        assert name not in module.text, f"{module.shown} uses {name}"
+
+
+@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
+def test_private_names_stay_in_their_package(module: Module) -> None:
+    home = module.name if module.is_package else module.name.rpartition(".")[0]
+    problems = [
+        f"line {found.line}: {found.module}.{found.name}"
+        for found in module.imports()
+        if found.top in ("hudi_py", "pyspark_hudi")
+        and found.name is not None
+        and found.name.startswith("_")
+        and not found.module.startswith(home)
+    ]
+    assert not problems, f"{module.shown} imports private names: {problems}"

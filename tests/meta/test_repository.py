@@ -1,0 +1,86 @@
+"""Rules that hold for every file of the repository."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.meta.sources import ROOT, Module, connector, core
+
+FEW_LINES: Final = 700
+MOST_LINES: Final = 900
+# Modules that are longer than FEW_LINES for a reason that is given here; none may be longer than MOST_LINES.
+REASONED: Final[dict[str, str]] = {}
+
+# Spelt in pieces, so that this file does not match itself.
+MACHINE_PATHS: Final = re.compile(
+    "|".join(("/" + "root/", "/" + "work/", "/" + "home/", "/" + "Users/", "/" + "tmp/orc"))
+)
+UNFINISHED: Final = re.compile(
+    r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")) + r")\b"
+)
+
+
+def tracked_files() -> list[Path]:
+    """Files that git knows, or all files where the checkout came without its history."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    hidden = (".git", ".venv", ".oracle", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+    files = (path for path in ROOT.rglob("*") if path.is_file())
+    return [path for path in files if not path.relative_to(ROOT).parts[0].startswith(hidden)]
+
+
+def text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def test_no_file_names_a_place_on_one_machine() -> None:
+    problems = []
+    for path in tracked_files():
+        for number, line in enumerate((text_of(path) or "").splitlines(), 1):
+            found = MACHINE_PATHS.search(line)
+            if found:
+                problems.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}")
+    assert not problems, "\n".join(problems)
+
+
+def test_lock_files_name_no_registry() -> None:
+    for name in ("requirements-lock.txt", "requirements-oldest-lock.txt"):
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        assert lines
+        assert not [line for line in lines if "://" in line or line.startswith("-")]
+        assert all("==" in line for line in lines if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
+def test_modules_are_short(module: Module) -> None:
+    lines = module.text.count("\n")
+    assert lines <= MOST_LINES, f"{module.shown} has {lines} lines, more than {MOST_LINES}: split it"
+    assert lines <= FEW_LINES or module.name in REASONED, (
+        f"{module.shown} has {lines} lines, more than {FEW_LINES}: split it, or give the reason in {__name__}.REASONED"
+    )
+
+
+@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
+def test_nothing_is_left_unfinished(module: Module) -> None:
+    found = [
+        f"line {n}: {line.strip()}" for n, line in enumerate(module.text.splitlines(), 1) if UNFINISHED.search(line)
+    ]
+    assert not found, f"{module.shown}: {found}"
+
+
+def test_reasons_are_for_modules_that_are_there() -> None:
+    assert REASONED.keys() <= {module.name for module in (*core(), *connector())}
+
+
+def test_packages_say_that_they_are_typed() -> None:
+    assert (ROOT / "python/hudi_py/py.typed").is_file()
+    assert (ROOT / "connector/pyspark_hudi/py.typed").is_file()

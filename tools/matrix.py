@@ -1,0 +1,142 @@
+"""The README's compatibility matrix, generated from what the tests compare: `make matrix` writes it.
+
+Reading comes from the golden tables and their table of expectations, writing from the operations and tables of the
+interoperability tests. A test fails while the README shows another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.golden.expectations import ASKED, BEYOND, NOT_ASKED, refusal
+from tests.golden.tables import GoldenTable, load
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+BEGIN: Final = "<!-- matrix: begin, written by `make matrix` -->"
+END: Final = "<!-- matrix: end -->"
+
+VERSIONS: Final = (6, 8, 9)
+TYPES: Final = ("COPY_ON_WRITE", "MERGE_ON_READ")
+SHORT: Final = {"COPY_ON_WRITE": "COW", "MERGE_ON_READ": "MOR"}
+WRITE_TESTS: Final = ROOT / "tests" / "oracle" / "test_interoperability.py"
+WRITE_TEST: Final = "test_apache_hudi_reads_every_operation"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def columns() -> list[tuple[int, str]]:
+    return [(version, kind) for version in VERSIONS for kind in TYPES]
+
+
+def headings() -> list[str]:
+    return [f"v{version} {SHORT[kind]}" for version, kind in columns()]
+
+
+def cell(tables: Iterable[GoldenTable], kind: str) -> str:
+    """How many tables have all their queries of this kind answered, of those that have any."""
+    answered = [
+        not any(refusal(query) for query in golden.expected if query.kind == kind)
+        for golden in tables
+        if any(query.kind == kind for query in golden.expected)
+    ]
+    return f"{sum(answered)} of {len(answered)}" if answered else "-"
+
+
+def reading() -> list[str]:
+    """The table of what is read."""
+    tables = list(load().values())
+    rows = []
+    for kind in (*ASKED, *NOT_ASKED):
+        row = [kind.replace("_", " ")]
+        for version, form in columns():
+            chosen = [golden for golden in tables if (golden.version, golden.table_type) == (version, form)]
+            row.append("no" if kind in NOT_ASKED else cell(chosen, kind))
+        rows.append(row)
+    return table(["query", *headings()], rows)
+
+
+def refused() -> list[str]:
+    """One line for each reason why tables of the set are refused."""
+    names: dict[str, list[str]] = {}
+    for name, beyond in BEYOND.items():
+        names.setdefault(beyond.reason, []).append(f"`{name}`")
+    return [f"- {reason} ({', '.join(sorted(names[reason]))})" for reason in sorted(names)]
+
+
+def written() -> tuple[list[str], list[tuple[int, str]]]:
+    """Operations, and tables (version, type), of the test in which Apache Hudi reads what each operation wrote."""
+    tree = ast.parse(WRITE_TESTS.read_text(encoding="utf-8"))
+    operations: list[str] = []
+    tables: list[tuple[int, str]] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TABLES" for t in node.targets):
+            # A list of constants, or a comprehension over constants: nothing else of the module is run.
+            tables = eval(compile(ast.Expression(node.value), str(WRITE_TESTS), "eval"), {"__builtins__": {}})
+        if isinstance(node, ast.FunctionDef) and node.name == WRITE_TEST:
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "hudi_py.write" and len(call.args) > 2:
+                    operation = call.args[2]
+                    if isinstance(operation, ast.Constant) and operation.value not in operations:
+                        operations.append(str(operation.value))
+    return sorted(operations), tables
+
+
+def writing() -> list[str]:
+    """The table of what is written."""
+    operations, tables = written()
+    rows = [[f"`{name}`", *("yes" if column in tables else "no" for column in columns())] for name in operations]
+    return table(["operation", *headings()], rows)
+
+
+def matrix() -> str:
+    """The whole section, its markers included."""
+    parts = [
+        BEGIN,
+        "**Reading.** Tables of the golden set, written by Apache Hudi 0.15.0 and 1.2.0, whose queries all equal the",
+        "rows that Apache Hudi 1.2.0 reads, of those in the set (COW: copy on write, MOR: merge on read):",
+        "",
+        *reading(),
+        "",
+        "Refused, with an error that names the feature:",
+        "",
+        *refused(),
+        "",
+        "**Writing.** Read back by Apache Hudi 1.2.0 after each operation, with its metadata table and without:",
+        "",
+        *writing(),
+        END,
+    ]
+    return "\n".join(parts)
+
+
+def updated(text: str) -> str:
+    """The README's text with the current matrix between its markers."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"README.md lacks the lines {BEGIN} and {END}, between which the matrix goes")
+    return head + matrix() + tail
+
+
+def main() -> int:
+    """Print the matrix, or write it into the README."""
+    parser = argparse.ArgumentParser(description="The README's compatibility matrix.")
+    parser.add_argument("--write", action="store_true", help="write it into README.md")
+    if not parser.parse_args().write:
+        print(matrix())
+        return 0
+    readme = ROOT / "README.md"
+    readme.write_text(updated(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
