@@ -14,7 +14,7 @@ from hudi_py.merge import delete_marks
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.assign import MEGABYTE
-from hudi_py.write.handles.base import BaseFileHandle
+from hudi_py.write.handles.base import BaseFileHandle, steps
 from hudi_py.write.job import Job
 from hudi_py.write.rows import split_by_partition
 
@@ -160,7 +160,7 @@ class _Spreader:
     def _write(self, lane: _Lane, batches: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches(batches).combine_chunks()
         with lane.lock:
-            for batch in table.to_batches():
+            for batch in (piece for whole in table.to_batches() for piece in steps(whole)):
                 if lane.handle is not None and (lane.handle.bytes_written >= self._job.settings.packing.max_file_size):
                     self._close(lane)
                 if lane.handle is None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 
 import pyarrow as pa
@@ -14,6 +14,15 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.write.job import Job
+
+STEP_ROWS = 16_384
+"""Rows between two looks at the size of a file."""
+
+
+def steps(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces after each of which a file may turn out to be full."""
+    for at in range(0, batch.num_rows, STEP_ROWS):
+        yield batch.slice(at, STEP_ROWS)
 
 
 class BaseFileHandle:
@@ -103,9 +112,7 @@ def new_file_group(job: Job, partition: PartitionPath, batches: Iterable[pa.Reco
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
     try:
-        for batch in batches:
-            if not batch.num_rows:
-                continue
+        for batch in (piece for whole in batches for piece in steps(whole)):
             if handle is not None and handle.bytes_written >= job.settings.packing.max_file_size:
                 stats.append(handle.finish())
                 handle = None
