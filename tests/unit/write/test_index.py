@@ -1,0 +1,108 @@
+"""Both indexes find exactly the keys that base files hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hudi_py.errors import ConfigError
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.parquet_writer import BaseFileWriter
+from hudi_py.model.files import BaseFile, FileSlice
+from hudi_py.model.names import BaseFileName, FileId, PartitionPath
+from hudi_py.storage import MemoryStorage, Storage
+from hudi_py.write.index import IndexSettings, check_index, tag_keys
+
+P = PartitionPath("p")
+SCHEMA = pa.schema([("_hoodie_record_key", pa.string())])
+INDEXES = [IndexSettings("SIMPLE"), IndexSettings("BLOOM"), IndexSettings("BLOOM", prune_by_ranges=False)]
+
+
+def base_slice(storage: Storage, name: str, keys: Sequence[str], *, footer: bool = True) -> FileSlice:
+    file_id = FileId(name)
+    base = BaseFile(P, BaseFileName(file_id, "0-0-0", "1"), 1)
+    bloom = BloomConfig(num_entries=100, fpp=0.01) if footer else None
+    with BaseFileWriter(storage, base.path, SCHEMA, "{}", bloom=bloom) as writer:
+        writer.write(pa.record_batch([pa.array(keys, pa.string())], schema=SCHEMA))
+    return FileSlice(P, file_id, "1", base)
+
+
+def memory() -> Storage:
+    return MemoryStorage()
+
+
+@pytest.mark.parametrize("settings", INDEXES, ids=str)
+def test_rows_by_slice(settings: IndexSettings) -> None:
+    storage = memory()
+    slices = [
+        base_slice(storage, "a", ["k1", "k2", "k3"]),
+        base_slice(storage, "b", ["k5", "k2"]),  # k2 is there twice
+        base_slice(storage, "c", ["x"]),
+        base_slice(storage, "d", ["k9"], footer=False),
+    ]
+    keys = pa.array(["k9", "k2", "new", "k1", "k2"])
+    with ThreadPoolExecutor(2) as executor:
+        tagging = tag_keys(storage, slices, keys, settings, executor=executor)
+    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagging.found}
+    assert found == {"a": [1, 3, 4], "b": [1, 4], "d": [0]}
+    assert tagging.new.tolist() == [2]
+
+
+@given(
+    files=st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=6), max_size=4),
+    keys=st.lists(st.text(max_size=3), max_size=8),
+    settings=st.sampled_from(INDEXES),
+)
+def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettings) -> None:
+    storage = memory()
+    slices = [base_slice(storage, f"f{number}", held) for number, held in enumerate(files)]
+    tagging = tag_keys(storage, slices, pa.array(keys, pa.string()), settings)
+    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagging.found}
+    expected = {f"f{number}": [row for row, key in enumerate(keys) if key in held] for number, held in enumerate(files)}
+    assert found == {name: rows for name, rows in expected.items() if rows}
+    everywhere = {key for held in files for key in held}
+    assert tagging.new.tolist() == [row for row, key in enumerate(keys) if key not in everywhere]
+
+
+def test_no_keys() -> None:
+    storage = memory()
+    tagging = tag_keys(storage, [base_slice(storage, "a", ["k"])], pa.array([], pa.string()), INDEXES[0])
+    assert tagging.found == ()
+    assert tagging.new.dtype == np.int64
+    assert not len(tagging.new)
+
+
+def test_the_first_key_of_a_file_is_shown() -> None:
+    storage = memory()
+    shown: list[tuple[str, str]] = []
+    slices = [base_slice(storage, "a", ["k:2", "k:1"])]
+    tag_keys(
+        storage,
+        slices,
+        pa.array(["k:1"]),
+        INDEXES[0],
+        check_key=lambda base, key: shown.append((base.name.file_id, key)),
+    )
+    assert shown == [("a", "k:1")]
+
+
+def slice_named(name: str) -> FileSlice:
+    file_id = FileId(name)
+    return FileSlice(P, file_id, "1", BaseFile(P, BaseFileName(file_id, "0-0-0", "1"), 1))
+
+
+def test_random_ids_of_digits_are_no_bucket_numbers() -> None:
+    check_index(memory(), [slice_named("12345678-bfdf-4a49-a600-4f7adce7b226-0")], "p")
+    check_index(
+        memory(),
+        [slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0"), slice_named("a2345678-bfdf-4a49-a600-4f7adce7b226-0")],
+        "p",
+    )
+    with pytest.raises(ConfigError, match="bucket numbers, as 00000001-bfdf"):
+        check_index(memory(), [slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0")], "p")
