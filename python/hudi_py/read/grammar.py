@@ -65,11 +65,13 @@ def parse(text: str, schema: pa.Schema) -> Node:
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        trees = sqlglot.parse(text, read="spark")
     except (SqlglotError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"Filter {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
-    node = _Binder(text, schema).bind(tree, 0)
+    if len(trees) != 1 or trees[0] is None:
+        raise ConfigError(f"Filter {text!r} is not one condition; {SUPPORTED}")
+    node = _Binder(text, schema).bind(trees[0], 0)
     if not pa.types.is_boolean(kind_of(node)) and not pa.types.is_null(kind_of(node)):
         raise ConfigError(f"Filter {text!r} is a {kind_of(node)}, not a condition; {SUPPORTED}")
     return node

@@ -11,14 +11,14 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AHEAD = 3
+_AHEAD = 2
 """Batches which a split may have ready while another one is being consumed."""
 _POLL_SECONDS = 0.1
 
 
 def default_threads() -> int:
-    """Threads for reading: more than a few wait for each other in Python."""
-    return max(1, min(8, os.cpu_count() or 1))
+    """Threads for reading: more than a few wait for each other in Python, and each holds batches."""
+    return max(1, min(4, os.cpu_count() or 1))
 
 
 def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) -> Iterator[R]:

@@ -162,9 +162,10 @@ def _path_values(snapshot: Snapshot, path: PartitionPath) -> tuple[tuple[str, pa
     parts = path_parts(snapshot.config, path) or {}
     for name in snapshot.config.partition_fields:
         if name not in known and parts.get(name) != NULL_PARTITION:
+            key = "hoodie.datasource.write.drop.partition.columns"
             raise UnsupportedTableError(
-                f"Table at {snapshot.storage.uri} has hoodie.datasource.write.drop.partition.columns=true and "
-                f"partition '{path}', which does not tell the value of column '{name}'; supported are paths of simple and "
-                "complex key generators with texts, whole numbers, decimals, booleans and dates"
+                f"Table at {snapshot.storage.uri} has {key}=true, and partition '{path}' does not tell the value of "
+                f"column '{name}'; supported are paths of simple and complex key generators with texts, whole numbers, "
+                "decimals, booleans and dates"
             )
     return tuple((name, known[name]) for name in snapshot.config.partition_fields if name in known)

@@ -90,7 +90,7 @@ class Scan:
         """The rows in batches, in a fixed order; several slices are read at once, a few batches of each ahead.
 
         Args:
-            threads: slices read at once; by default as many as there are processors, at most 8.
+            threads: slices read at once; by default as many as there are processors, at most 4.
         """
         storage = self._snapshot.storage
         left = self._limit

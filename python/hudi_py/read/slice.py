@@ -55,8 +55,9 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
             if skip_rows:
                 skipped = min(skip_rows, batch.num_rows)
                 batch, skip_rows = batch.slice(skipped), skip_rows - skipped
-            if batch.num_rows:
-                yield conform(batch, output)
+            whole = conform(batch, output)
+            for start in range(0, whole.num_rows, spec.batch_rows):
+                yield whole.slice(start, spec.batch_rows)
             if left == 0:
                 return
     except FileNotFoundError as error:
