@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudi_py.errors import CorruptFileError, SchemaMismatchError
+from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro import read_container, write_container
 
 SCHEMA: dict[str, Any] = {
@@ -54,6 +54,12 @@ def test_every_damaged_byte_is_an_error_or_records() -> None:
             except CorruptFileError:
                 continue
             assert isinstance(records, list)
+
+
+def test_a_compression_that_needs_another_package() -> None:
+    data = write_container(SCHEMA, RECORDS).replace(b"avro.codec\x08null", b"avro.codec\x0csnappy")
+    with pytest.raises((UnsupportedTableError, CorruptFileError), match=r"install|corrupt"):
+        read_container(data)
 
 
 def test_records_that_do_not_fit() -> None:

@@ -9,7 +9,7 @@ import copy
 import io
 from typing import Any
 
-from hudi_py.errors import CorruptFileError, SchemaMismatchError
+from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 
 _MAGIC = b"Obj\x01"
 
@@ -17,7 +17,7 @@ _MAGIC = b"Obj\x01"
 def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Writer schema and records of an Avro object container file; logical types as Python values.
 
-    Raises CorruptFileError naming `context`.
+    Raises CorruptFileError naming `context`, UnsupportedTableError for a compression that needs another package.
     """
     import fastavro
 
@@ -32,6 +32,8 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
         schema = reader.writer_schema
     except Exception as error:  # corrupt bytes end in whatever they meet first in fastavro
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "need to install" in why:
+            raise UnsupportedTableError(f"cannot read the Avro file{where}: {why}") from error
         raise CorruptFileError(f"cannot read the Avro file{where}: {why}; the file is torn or corrupt") from error
     if not isinstance(schema, dict) or not all(isinstance(record, dict) for record in records):
         raise CorruptFileError(f"cannot read the Avro file{where}: its schema is not a record")

@@ -118,7 +118,7 @@ class NullableDecoder:
         branch = block.bytes[pos]
         if act is not None:
             branch *= act
-        if (branch & 0xFD).any():
+        if int(np.bitwise_or.reduce(branch)) & 0xFD:
             raise CorruptBytesError("a union of two branches has another index")
         branch >>= 1
         if self.value_index == 0:
