@@ -3,7 +3,8 @@
     python benchmarks/avro_codec.py [--rows N] [--repeat N]
 
 For each case: CPU milliseconds of decoding a block into Arrow and of encoding it from Arrow, those of fastavro with
-rows as Python dicts (in brackets with the way to or from Arrow), and how many times faster the codec is than that. Rounds of all are interleaved; the best counts.
+rows as Python dicts (in brackets with the way to or from Arrow), and how many times faster the codec is than that.
+Rounds of all are interleaved; the best counts.
 """
 
 from __future__ import annotations
