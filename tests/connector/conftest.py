@@ -1,0 +1,46 @@
+"""One Spark session for the whole run: classic, or a Spark Connect one where HUDI_PY_SPARK is `connect`.
+
+Both cannot live in one process; `test_connect.py` starts a second pytest for Connect.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+CONNECT = os.environ.get("HUDI_PY_SPARK") == "connect"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # Spark looks for data sources, and runs workers, with this Python
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    # two failures of a task are one retry
+    builder: Any = SparkSession.builder.remote("local[2,2]") if CONNECT else SparkSession.builder.master("local[2,2]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # before 4.3 Spark binds columns by position, and tells only with this
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a test may make a table."""
+    return str(tmp_path / "table")

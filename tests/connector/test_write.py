@@ -1,0 +1,242 @@
+"""`df.write.format("hudi-py")`: operations, versions, types, modes, and many kinds of partitioning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import hudi_py
+from tests.connector.tables import FORMAT, KEYED, PARTITIONED, read, rows, save
+
+pytestmark = pytest.mark.spark
+
+TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_every_operation(spark: SparkSession, path: str, version: int, kind: str) -> None:
+    options = {
+        **PARTITIONED,
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.table.type": TYPES[kind],
+    }
+    base = spark.range(20).selectExpr("id", "cast(id % 3 as string) p", "1L ts", "id * 10 v")
+    save(base, path, options, "bulk_insert")
+    save(base.selectExpr("id + 20 id", "p", "ts", "v"), path, options, "insert")
+    save(base.where("id < 5").selectExpr("id", "p", "2L ts", "-v v"), path, options, "upsert")
+    save(base.where("id >= 18"), path, options, "delete")
+    expected = {n: (str(n % 3), n * 10) for n in range(18)} | {n + 20: (str(n % 3), n * 10) for n in range(20)}
+    expected |= {n: (str(n % 3), -n * 10) for n in range(5)}
+    frame = read(spark, path)
+    assert rows(frame, "id", "p", "v") == sorted(((n, *rest) for n, rest in expected.items()), key=repr)
+    assert frame.where("_hoodie_partition_path <> p or _hoodie_record_key <> cast(id as string)").count() == 0
+    table = hudi_py.open_table(path)
+    assert (table.version, table.table_type) == (version, TYPES[kind])
+    assert [row["operation"].lower() for row in table.history().to_pylist()] == [
+        "bulk_insert",
+        "insert",
+        "upsert",
+        "delete",
+    ]
+    assert not list(Path(path, ".hoodie", ".hudi_py").glob("*/*"))
+
+
+def test_upsert_keeps_the_greatest_ordering_value(spark: SparkSession, path: str) -> None:
+    data = [(1, "a", 5, 50), (1, "a", 9, 90), (1, "a", 7, 70), (2, "a", 1, 10)]
+    save(spark.createDataFrame(data, "id long, p string, ts long, v long").repartition(4), path, PARTITIONED)
+    assert rows(read(spark, path), "id", "v") == [(1, 90), (2, 10)]
+    save(spark.createDataFrame([(1, "a", 8, 80)], "id long, p string, ts long, v long"), path, PARTITIONED)
+    assert rows(read(spark, path), "id", "v") == [(1, 90), (2, 10)]
+
+
+ALL_TYPES = """
+    id long, b boolean, y byte, s short, i int, l long, f float, d double, t string, bin binary, dt date, ts timestamp,
+    ntz timestamp_ntz, d5 decimal(5,2), d18 decimal(18,6), d38 decimal(38,18), st struct<x: int, y: struct<z: string>>,
+    ar array<struct<k: string, n: int>>, m map<string, decimal(10,2)>, nested map<string, array<timestamp>>
+"""
+VALUES = (
+    1,
+    True,
+    -3,
+    7,
+    -8,
+    2**62,
+    1.5,
+    -2.25,
+    "ü",
+    bytearray(b"\x00\xff"),
+    date(1969, 12, 31),
+    datetime(2024, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc),
+    datetime(1583, 5, 6, 7, 8, 9, 1),
+    Decimal("-123.45"),
+    Decimal("123456789012.345678"),
+    Decimal("-12345678901234567890.123456789012345678"),
+    (1, ("deep",)),
+    [("a", 1), None, (None, 2)],
+    {"k": Decimal("1.25"), "null": None},
+    {"t": [datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc), None]},
+)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_every_type(spark: SparkSession, path: str, version: int, kind: str) -> None:
+    options = {**KEYED, "hoodie.write.table.version": str(version), "hoodie.datasource.write.table.type": TYPES[kind]}
+    frame = spark.createDataFrame([VALUES, (2, *[None] * 19)], ALL_TYPES)
+    save(frame, path, options)
+    save(frame.where("id = 1"), path, options)  # in a merge-on-read table: once more, by way of a log
+    back = read(spark, path)
+    assert rows(back) == rows(frame)
+    kinds = dict(back.dtypes)
+    # a Hudi table has no integers of less than 32 bits
+    expected = {name: {"tinyint": "int", "smallint": "int"}.get(kind, kind) for name, kind in frame.dtypes}
+    assert {name: kinds[name] for name in expected} == expected
+
+
+def test_a_read_frame_may_be_written_back(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    base = spark.range(10).selectExpr("id", "'a' p", "1L ts", "id v")
+    save(base, path, PARTITIONED)
+    other = str(tmp_path / "other")
+    save(read(spark, path), other, PARTITIONED)
+    save(read(spark, path).selectExpr("*").where("id < 3"), path, PARTITIONED)
+    assert rows(read(spark, path)) == rows(base) == rows(read(spark, other))
+    times = {row[0] for row in read(spark, other).select("_hoodie_commit_time").distinct().collect()}
+    assert times == set(hudi_py.open_table(other).history().column("instant").to_pylist())
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+def test_overwrite_replaces_the_table(spark: SparkSession, path: str, version: int, operation: str) -> None:
+    options = {**PARTITIONED, "hoodie.write.table.version": str(version)}
+    save(spark.range(10).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v"), path, options)
+    twice = [(1, "a", 1, 10), (1, "a", 2, 20), (2, "0", 1, 30)]
+    frame = spark.createDataFrame(twice, "id long, p string, ts long, v long")
+    save(frame, path, options, operation, "overwrite")
+    # as in Apache Hudi an upsert keeps one row of a key, an insert each
+    expected = [(1, "a", 20), (2, "0", 30)] if operation == "upsert" else [(1, "a", 10), (1, "a", 20), (2, "0", 30)]
+    assert rows(read(spark, path), "id", "p", "v") == expected
+    assert hudi_py.open_table(path).history().column("action").to_pylist() == ["commit", "replacecommit"]
+
+
+def test_overwrite_of_a_table_from_itself(spark: SparkSession, path: str) -> None:
+    save(spark.range(10).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v"), path, PARTITIONED)
+    kept = read(spark, path).where("id < 5").selectExpr("id", "p", "ts", "v + 100 v")
+    save(kept, path, PARTITIONED, mode="overwrite")
+    assert rows(read(spark, path), "id", "v") == [(n, n + 100) for n in range(5)]
+
+
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
+def test_many_and_empty_partitions_make_few_files(spark: SparkSession, path: str, operation: str) -> None:
+    frame = (
+        spark.range(0, 300, 1, 12)
+        .where("id % 12 < 9 or id < 100")
+        .selectExpr("id", "cast(id % 3 as string) p", "1L ts", "id v")
+    )
+    save(frame, path, PARTITIONED, operation)
+    assert rows(read(spark, path), "id", "p", "v") == rows(frame, "id", "p", "v")
+    assert len(list(Path(path).glob("*/*.parquet"))) == 3
+    sequence = read(spark, path).select("_hoodie_commit_seqno").distinct().count()
+    assert sequence == frame.count()
+
+
+def test_large_pieces_are_files_of_their_tasks(spark: SparkSession, path: str) -> None:
+    frame = spark.range(0, 120_000, 1, 2).selectExpr("id", "repeat(cast(id as string), 150) v")
+    save(frame, path, KEYED, "bulk_insert")
+    files = [file.name for file in Path(path).glob("*.parquet")]
+    assert {name.split("_")[1].split("-")[0] for name in files} == {"0", "1"}
+    assert read(spark, path, columns="id").distinct().count() == 120_000
+
+
+def test_a_frame_without_rows(spark: SparkSession, path: str) -> None:
+    frame = spark.range(0).selectExpr("id", "'a' p", "1L ts")
+    save(frame, path, PARTITIONED)
+    assert rows(read(spark, path)) == []
+    save(frame, path, {**PARTITIONED, "hoodie.allow.empty.commit": "false"})
+    assert hudi_py.open_table(path).history().num_rows == 1
+
+
+def _fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    yield from batches
+    if context.attemptNumber() == 0:
+        raise ValueError("first attempt")
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+def test_a_task_that_is_tried_again(spark: SparkSession, path: str, operation: str) -> None:
+    frame = spark.range(0, 1000, 1, 3).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v")
+    save(frame.mapInArrow(_fails_once, frame.schema), path, PARTITIONED, operation)
+    assert rows(read(spark, path), "id", "p", "v") == rows(frame, "id", "p", "v")
+    written = {row[0] for row in read(spark, path).select("_hoodie_file_name").distinct().collect()}
+    assert {file.name for file in Path(path).glob("*/*.parquet")} == written
+
+
+def _fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    raise ValueError("always")
+
+
+def test_a_failed_write_leaves_the_table_as_it_was(spark: SparkSession, path: str) -> None:
+    frame = spark.range(0, 100, 1, 2).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v")
+    save(frame, path, PARTITIONED)
+    before = rows(frame, "id", "v")
+    for mode in ("append", "overwrite"):
+        with pytest.raises(PySparkException, match="always"):
+            save(
+                frame.selectExpr("id", "p", "ts", "-v v").mapInArrow(_fails, frame.schema), path, PARTITIONED, mode=mode
+            )
+        assert rows(read(spark, path), "id", "v") == before
+    save(frame.selectExpr("id", "p", "2L ts", "v + 1 v"), path, PARTITIONED)
+    assert rows(read(spark, path), "id", "v") == [(n, v + 1) for n, v in before]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"hoodie.compact.inline": "true"}, "hoodie.compact.inline = 'true'"),
+        ({"hoodie.datasource.hive_sync.enable": "true"}, "hoodie.datasource.hive_sync.enable"),
+        ({"hoodie.index.type": "BUCKET"}, "bucket index is not built"),
+        ({"hoodie.datasource.write.recordkey.field": "v"}, "contradict"),
+        ({"hoodie.datasource.write.table.type": "MERGE_ON_READ"}, "contradict"),
+        ({"hoodie.py.staging.max.bytes": "10"}, "hoodie.py.staging.max.bytes.*hudi_py.write"),
+    ],
+)
+def test_refused_writes_change_nothing(spark: SparkSession, path: str, more: dict[str, str], message: str) -> None:
+    frame = spark.range(3).selectExpr("id", "'a' p", "1L ts", "id v")
+    save(frame, path, PARTITIONED)
+    with pytest.raises(PySparkException, match=message):
+        save(frame.selectExpr("id", "p", "ts", "-v v"), path, {**PARTITIONED, **more})
+    assert rows(read(spark, path), "v") == [(0,), (1,), (2,)]
+
+
+def test_what_a_first_write_needs(spark: SparkSession, path: str) -> None:
+    frame = spark.range(3).selectExpr("id", "id v")
+    with pytest.raises(PySparkException, match="recordkey"):
+        save(frame, path, {})
+    with pytest.raises(PySparkException, match="TableNotFoundError|none"):
+        save(frame, path, KEYED, "delete")
+    save(frame, path, {"hoodie.datasource.write.recordkey.field": "id"})
+    assert hudi_py.open_table(path).properties["hoodie.table.name"] == "table"
+
+
+def test_only_append_and_overwrite_are_modes(spark: SparkSession, path: str) -> None:
+    with pytest.raises(PySparkException, match="errorifexists|UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        spark.range(3).write.format(FORMAT).options(**KEYED).save(path)
+
+
+def test_options_beside_the_rows(spark: SparkSession, path: str) -> None:
+    frame = spark.range(3).selectExpr("id", "'a' p", "1L ts")
+    save(frame, path, {**PARTITIONED, "_job": "nightly", "hoodie.upsert.shuffle.parallelism": "2"})
+    timeline = Path(path, ".hoodie", "timeline")
+    assert any(b"nightly" in file.read_bytes() for file in timeline.glob("*.commit"))
