@@ -18,6 +18,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
+    """Bytes are named by their length: Avro's sync markers are random, and all workers must collect the same tests."""
+    return f"{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
     """`golden(name)` is the path of a golden table. Tests only read it; see `golden_copy`."""
