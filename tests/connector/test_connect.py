@@ -1,0 +1,40 @@
+"""The same through Spark Connect, in a process of its own: classic and Connect sessions do not share one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.connector.conftest import CONNECT
+
+pytestmark = pytest.mark.connect
+
+MODULES = ("test_golden.py", "test_read.py", "test_sql.py", "test_write.py")
+# Of the writes, what depends on the kind of session: planning, tasks, commit and errors; not each combination.
+CHOSEN = (
+    "not test_every_operation or 9-mor",
+    "not test_every_type or 9-cow",
+    "not test_overwrite_replaces or 9",
+    "not test_refused_writes or inline",
+    "not test_many_and_empty",
+    "not test_large_pieces",
+)
+
+
+@pytest.mark.skipif(CONNECT, reason="this is the Connect process")
+def test_through_spark_connect() -> None:
+    folder = Path(__file__).parent
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
+    command += ["-k", " and ".join(f"({choice})" for choice in CHOSEN)]
+    command += [str(folder / module) for module in MODULES]
+    environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=280, check=False
+    )
+    report = [line for line in done.stdout.splitlines() if not line.lstrip().startswith(("at ", "JVM stacktrace"))]
+    assert done.returncode == 0, "\n".join(report[-120:])
+    assert " passed" in report[-1]

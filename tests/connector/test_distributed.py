@@ -1,0 +1,219 @@
+"""A write's tasks and commit called by hand: retries, attempts that come too late, limits. No JVM."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, ConflictError, RolledBackError
+from hudi_py.write.job import TaskId
+from pyspark_hudi import distributed
+from pyspark_hudi.distributed import DistributedWrite, abort_write, commit_write, run_task
+from pyspark_hudi.writer import HudiWriter, TaskMessage, plan_write
+
+SCHEMA = StructType(
+    [
+        StructField("_hoodie_commit_time", StringType()),
+        StructField("id", LongType()),
+        StructField("p", StringType()),
+        StructField("v", LongType()),
+    ]
+)
+BASE = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": "p"}
+
+
+def plan(path: str, operation: str = "upsert", *, overwrite: bool = False, **more: str) -> DistributedWrite:
+    given = {
+        **BASE,
+        "hoodie.datasource.write.operation": operation,
+        **{k.replace("__", "."): v for k, v in more.items()},
+    }
+    write = plan_write(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite)
+    return pickle.loads(pickle.dumps(write))  # as each process gets it
+
+
+def batch(ids: range, value: int = 0) -> pa.RecordBatch:
+    columns = [["old"] * len(ids), list(ids), ["ab"[n % 2] for n in ids], [n + value for n in ids]]
+    return pa.RecordBatch.from_pydict(dict(zip(SCHEMA.names, columns, strict=True)))
+
+
+def read(path: str) -> list[tuple[Any, ...]]:
+    table = hudi_py.open_table(path).scan(columns=["id", "v"]).to_table()
+    return sorted(zip(*(table.column(name).to_pylist() for name in ("id", "v")), strict=True))
+
+
+def leftovers(path: str) -> list[Path]:
+    return [file for folder in (".hudi_py", ".temp", ".heartbeat") for file in Path(path, ".hoodie", folder).rglob("*")]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = str(tmp_path / "t")
+    write = plan(path, "bulk_insert")
+    commit_write(write, [run_task(write, TaskId(0), [batch(range(4))])])
+    return path
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+def test_attempts_that_did_not_report_leave_nothing(
+    table: str, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    before = set(Path(table).glob("*/*.parquet"))
+    write = plan(table, operation)
+    lost = run_task(write, TaskId(0, attempt=1), [batch(range(10, 14), 100)])
+    kept = run_task(write, TaskId(0, attempt=2), [batch(range(10, 14), 100)])
+    other = run_task(write, TaskId(1, attempt=3), [batch(range(20, 22), 100)])
+    assert {stat.path for stat in lost.stats}.isdisjoint(stat.path for stat in kept.stats)
+    commit_write(write, [kept, other])
+    assert read(table) == [(n, n) for n in range(4)] + [(n, n + 100) for n in (*range(10, 14), *range(20, 22))]
+    written = set(hudi_py.open_table(table).scan(columns=["_hoodie_file_name"]).to_table().column(0).to_pylist())
+    assert {file.name for file in set(Path(table).glob("*/*.parquet")) - before} <= written
+    assert leftovers(table) == []
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_attempt_that_comes_too_late_publishes_nothing(
+    table: str, operation: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    write = plan(table, operation)
+    result = run_task(write, TaskId(0, attempt=1), [batch(range(10, 12))])
+    if end == "commit":
+        commit_write(write, [result])
+    else:
+        abort_write(write)
+    expected, files = read(table), set(Path(table).glob("*/*"))
+    with pytest.raises((RolledBackError, ConflictError)):
+        run_task(write, TaskId(0, attempt=2), [batch(range(50, 60))])
+    assert read(table) == expected
+    assert set(Path(table).glob("*/*")) == files
+
+
+def test_an_attempt_overtaken_in_the_middle_publishes_nothing(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    write = plan(table, "bulk_insert")
+    done = run_task(write, TaskId(0, attempt=1), [batch(range(10, 12))])
+
+    def slow() -> Any:
+        yield batch(range(50, 52))
+        commit_write(write, [done])
+
+    with pytest.raises((RolledBackError, ConflictError)):
+        run_task(write, TaskId(0, attempt=2), slow())
+    assert [row[0] for row in read(table)] == [0, 1, 2, 3, 10, 11]
+    # a marker may stay, which says nothing about an instant that is complete
+    assert [file for file in leftovers(table) if file.is_file() and "marker" not in file.name] == []
+
+
+def test_abort_does_not_undo_a_commit(table: str) -> None:
+    write = plan(table)
+    results = [run_task(write, TaskId(0), [batch(range(2), 100)])]
+    commit_write(write, results)
+    abort_write(write)
+    assert read(table) == [(0, 100), (1, 101), (2, 2), (3, 3)]
+
+
+def test_abort_before_any_task_and_twice(table: str) -> None:
+    write = plan(table)
+    abort_write(write)
+    abort_write(write)
+    assert read(table) == [(n, n) for n in range(4)]
+    again = plan(table)
+    commit_write(again, [run_task(again, TaskId(0), [batch(range(1), 7)])])
+    assert read(table)[0] == (0, 7)
+
+
+def test_volume_is_limited_before_anything_is_published(table: str) -> None:
+    write = plan(table, hoodie__py__staging__max__bytes="3000")
+    with pytest.raises(ConfigError, match=r"hoodie\.py\.staging\.max\.bytes.*hudi_py\.write"):
+        run_task(write, TaskId(0), [batch(range(n, n + 500)) for n in range(0, 5000, 500)])
+    assert not [file for file in leftovers(table) if file.suffix == ".arrow"]
+    results = [run_task(write, TaskId(n), [batch(range(100 * n, 100 * n + 80))]) for n in range(3)]
+    with pytest.raises(ConfigError, match=r"hoodie\.py\.staging\.max\.bytes"):
+        commit_write(write, results)
+    abort_write(write)
+    assert read(table) == [(n, n) for n in range(4)]
+
+
+def test_a_delete_stages_keys_only(table: str) -> None:
+    write = plan(table, "delete")
+    result = run_task(write, TaskId(0), [batch(range(2))])
+    assert result.staged is not None
+    with pa.ipc.open_stream(Path(table, result.staged.path).read_bytes()) as reader:
+        assert reader.schema.names == ["id", "p"]
+    commit_write(write, [result])
+    assert read(table) == [(2, 2), (3, 3)]
+
+
+def test_small_pieces_of_many_tasks_become_one_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write = plan(path, "bulk_insert")
+    results = [run_task(write, TaskId(n), [batch(range(10 * n, 10 * n + 10))]) for n in range(20)]
+    assert all(not result.stats for result in results)
+    commit_write(write, results)
+    assert len(list(Path(path).glob("*/*.parquet"))) == 2
+    assert [row[0] for row in read(path)] == list(range(200))
+
+
+def test_rows_beyond_the_memory_for_pieces_are_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "HELD_BYTES", 100)
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 10_000)
+    path = str(tmp_path / "t")
+    write = plan(path, "insert")
+    result = run_task(write, TaskId(0), [batch(range(n, n + 10)) for n in range(0, 1000, 10)])
+    assert result.staged is not None
+    commit_write(write, [result])
+    assert [row[0] for row in read(path)] == list(range(1000))
+
+
+@pytest.mark.parametrize(("operation", "count"), [("upsert", 2), ("insert", 4)])
+def test_overwrite_is_one_replacecommit(table: str, operation: str, count: int) -> None:
+    write = plan(table, operation, overwrite=True)
+    results = [run_task(write, TaskId(n), [batch(range(2), 100)]) for n in range(2)]
+    assert read(table) == [(n, n) for n in range(4)]
+    commit_write(write, results)
+    assert read(table) == sorted([(0, 100), (1, 101)] * (count // 2))
+    assert hudi_py.open_table(table).history().column("action").to_pylist()[-1] == "replacecommit"
+
+
+def test_an_overwrite_cannot_delete(table: str) -> None:
+    with pytest.raises(ConfigError, match="mode overwrite.*'delete'"):
+        plan(table, "delete", overwrite=True)
+
+
+def test_an_empty_write(table: str) -> None:
+    write = plan(table, "upsert", hoodie__allow__empty__commit="false")
+    assert commit_write(write, [run_task(write, TaskId(0), [])]) is None
+    assert hudi_py.open_table(table).history().num_rows == 1
+    write = plan(table, "insert")
+    commit_write(write, [])
+    assert hudi_py.open_table(table).history().num_rows == 2
+
+
+def test_a_writer_of_spark_without_spark(table: str) -> None:
+    writer: HudiWriter = pickle.loads(pickle.dumps(HudiWriter(plan(table))))
+    messages = [writer.write(iter([batch(range(n, n + 1), 9)])) for n in range(3)]
+    assert all(len(pickle.dumps(message)) < 2000 for message in messages)
+    assert isinstance(messages[0], TaskMessage)
+    assert messages[0].result.staged is not None
+    paths = {message.result.staged.path for message in messages if message.result.staged}
+    assert len(paths) == 3
+    writer.commit([*messages, None])
+    writer.abort([None])
+    assert read(table) == [(0, 9), (1, 10), (2, 11), (3, 3)]
+
+
+def test_storage_options_are_not_shown(table: str) -> None:
+    write = replace(plan(table), storage_options=(("secret", "hunter2"),))
+    assert "hunter2" not in repr(write)
+    assert "hunter2" not in repr(write.handle)
