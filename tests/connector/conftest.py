@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # a Connect client sets all of them once more at the server it started, which has those for its start already
+        warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+        session: SparkSession = builder.getOrCreate()
     yield session
     session.stop()
 

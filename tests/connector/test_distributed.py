@@ -37,7 +37,8 @@ def plan(path: str, operation: str = "upsert", *, overwrite: bool = False, **mor
         **{k.replace("__", "."): v for k, v in more.items()},
     }
     write = plan_write(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite)
-    return pickle.loads(pickle.dumps(write))  # as each process gets it
+    loaded: DistributedWrite = pickle.loads(pickle.dumps(write))  # as each process gets it
+    return loaded
 
 
 def batch(ids: range, value: int = 0) -> pa.RecordBatch:

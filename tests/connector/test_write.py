@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -164,37 +163,36 @@ def test_a_frame_without_rows(spark: SparkSession, path: str) -> None:
     assert hudi_py.open_table(path).history().num_rows == 1
 
 
-def _fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from pyspark import TaskContext
-
-    context: Any = TaskContext.get()
-    yield from batches
-    if context.attemptNumber() == 0:
-        raise ValueError("first attempt")
-
-
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
 def test_a_task_that_is_tried_again(spark: SparkSession, path: str, operation: str) -> None:
+    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() == 0:
+            raise ValueError("first attempt")
+
     frame = spark.range(0, 1000, 1, 3).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v")
-    save(frame.mapInArrow(_fails_once, frame.schema), path, PARTITIONED, operation)
+    save(frame.mapInArrow(fails_once, frame.schema), path, PARTITIONED, operation)
     assert rows(read(spark, path), "id", "p", "v") == rows(frame, "id", "p", "v")
     written = {row[0] for row in read(spark, path).select("_hoodie_file_name").distinct().collect()}
     assert {file.name for file in Path(path).glob("*/*.parquet")} == written
 
 
-def _fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
-    raise ValueError("always")
-
-
 def test_a_failed_write_leaves_the_table_as_it_was(spark: SparkSession, path: str) -> None:
+    def fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        raise ValueError("always")
+
     frame = spark.range(0, 100, 1, 2).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v")
     save(frame, path, PARTITIONED)
     before = rows(frame, "id", "v")
     for mode in ("append", "overwrite"):
         with pytest.raises(PySparkException, match="always"):
             save(
-                frame.selectExpr("id", "p", "ts", "-v v").mapInArrow(_fails, frame.schema), path, PARTITIONED, mode=mode
+                frame.selectExpr("id", "p", "ts", "-v v").mapInArrow(fails, frame.schema), path, PARTITIONED, mode=mode
             )
         assert rows(read(spark, path), "id", "v") == before
     save(frame.selectExpr("id", "p", "2L ts", "v + 1 v"), path, PARTITIONED)

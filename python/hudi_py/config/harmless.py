@@ -228,6 +228,27 @@ OPTIONS = (
         "hoodie.write.record.positions",
     ),
     *_all(
+        "Base files are written with dictionaries, and with pages of Arrow's size.",
+        Scope.WRITE,
+        "hoodie.parquet.dictionary.enabled",
+        "hoodie.parquet.page.size",
+    ),
+    *_all(
+        "The size of a row is measured.",
+        Scope.WRITE,
+        "hoodie.parquet.compression.ratio",
+    ),
+    *_all(
+        "A write appends one log file to a file group.",
+        Scope.WRITE,
+        "hoodie.logfile.max.size",
+    ),
+    *_all(
+        "Where releases differ in the keys they make, keys are made as those which the table holds.",
+        Scope.WRITE,
+        "hoodie.write.complex.keygen.validation.enable",
+    ),
+    *_all(
         "Spark's field ids are not written.",
         Scope.WRITE,
         "hoodie.parquet.field_id.write.enabled",

@@ -123,14 +123,6 @@ COMPLEX_NEW_ENCODING = flag(
     False,
     since=_SINCE,
 )
-COMPLEX_VALIDATION = flag(
-    "hoodie.write.complex.keygen.validation.enable",
-    "Complex key generator with one key column, tables before version 9: whether a write is refused, since releases "
-    "differ in how they make such keys.",
-    Scope.WRITE,
-    True,
-    since=_SINCE,
-)
 MERGE_MODE = optional_choice(
     "hoodie.write.record.merge.mode",
     "Which of two rows of a key wins: the later written, or the one with the greater ordering value. When not given: "
@@ -211,7 +203,6 @@ OPTIONS = (
     HIVE_STYLE,
     URL_ENCODE,
     COMPLEX_NEW_ENCODING,
-    COMPLEX_VALIDATION,
     MERGE_MODE,
     MERGE_STRATEGY_ID,
     PAYLOAD_CLASS,

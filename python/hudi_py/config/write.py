@@ -21,7 +21,6 @@ from hudi_py.config.option import Scope, choice, flag, integer, number, optional
 from hudi_py.config.table import (
     BASE_FILE_FORMAT,
     COMPLEX_NEW_ENCODING,
-    COMPLEX_VALIDATION,
     DATABASE_NAME,
     HIVE_STYLE,
     KEYGEN_CLASS,
@@ -181,9 +180,6 @@ BLOCK_SIZE = integer(
     unit="bytes",
     since=_SINCE,
 )
-PAGE_SIZE = integer(
-    "hoodie.parquet.page.size", "Size of a base file's pages.", Scope.WRITE, _MB, minimum=1, unit="bytes", since=_SINCE
-)
 COMPRESSION_CODEC = choice(
     "hoodie.parquet.compression.codec",
     "Compression of base files.",
@@ -191,27 +187,6 @@ COMPRESSION_CODEC = choice(
     "gzip",
     ("gzip", "snappy", "zstd", "brotli", "lz4_raw", "uncompressed"),
     not_built=dict.fromkeys(("LZO", "LZ4"), "Arrow writes no such files; lz4_raw is the form that replaced lz4"),
-    since=_SINCE,
-)
-COMPRESSION_RATIO = number(
-    "hoodie.parquet.compression.ratio",
-    "Size of a base file relative to its rows in memory, before a real file was seen.",
-    Scope.WRITE,
-    0.1,
-    low=1e-6,
-    high=10.0,
-    since=_SINCE,
-)
-DICTIONARY_ENABLED = flag(
-    "hoodie.parquet.dictionary.enabled", "Whether base files use dictionaries.", Scope.WRITE, True, since=_SINCE
-)
-LOG_FILE_MAX_SIZE = integer(
-    "hoodie.logfile.max.size",
-    "Size at which a log file is full.",
-    Scope.WRITE,
-    1024 * _MB,
-    minimum=1,
-    unit="bytes",
     since=_SINCE,
 )
 LOG_BLOCK_MAX_SIZE = integer(
@@ -318,11 +293,7 @@ OPTIONS = (
     SMALL_FILE_LIMIT,
     MAX_FILE_SIZE,
     BLOCK_SIZE,
-    PAGE_SIZE,
     COMPRESSION_CODEC,
-    COMPRESSION_RATIO,
-    DICTIONARY_ENABLED,
-    LOG_FILE_MAX_SIZE,
     LOG_BLOCK_MAX_SIZE,
     LOG_BLOCK_FORMAT,
     RECORD_SIZE_ESTIMATE,
@@ -351,12 +322,9 @@ __all__ = [
     "COMBINE_BEFORE_UPSERT",
     "COMMIT_METADATA_PREFIX",
     "COMPLEX_NEW_ENCODING",
-    "COMPLEX_VALIDATION",
     "COMPRESSION_CODEC",
-    "COMPRESSION_RATIO",
     "CONCURRENCY_MODE",
     "DATABASE_NAME",
-    "DICTIONARY_ENABLED",
     "DROP_INDEXES",
     "HEARTBEAT_INTERVAL_MS",
     "HEARTBEAT_TOLERABLE_MISSES",
@@ -374,7 +342,6 @@ __all__ = [
     "LOCK_WAIT_MS",
     "LOG_BLOCK_FORMAT",
     "LOG_BLOCK_MAX_SIZE",
-    "LOG_FILE_MAX_SIZE",
     "MAX_CLOCK_SKEW_MS",
     "MAX_FILE_SIZE",
     "MERGE_MODE",
@@ -382,7 +349,6 @@ __all__ = [
     "OPERATION",
     "OPTIONS",
     "ORDERING",
-    "PAGE_SIZE",
     "PARTITION_PATH",
     "PAYLOAD_CLASS",
     "RECORD_KEY",

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import Option, Options, Scope
 from hudi_py.config import lock as lock_config
 from hudi_py.config import read as read_config
+from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.config.docs import options_page
 from hudi_py.config.options import ALL, HONOURED
@@ -213,6 +215,20 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
         assert option.since, option.key
     for option in HONOURED:
         assert not option.choices or option.default is None or str(option.default) in option.choices, option.key
+
+
+# Options whose every value that is taken means the same, and one that `Options` itself reads.
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "CONCURRENCY_MODE", "LOCK_PROVIDER", "LOG_BLOCK_FORMAT", "MERGE_TYPE"}
+
+
+def test_what_is_honoured_is_looked_at() -> None:
+    root = Path(__file__).parents[3]
+    sources = [*root.glob("python/hudi_py/**/*.py"), *root.glob("connector/**/*.py")]
+    code = "\n".join(file.read_text("utf-8") for file in sources if file.parent.name != "config")
+    modules = (read_config, write_config, table_config, lock_config)
+    names = {name for module in modules for name, value in vars(module).items() if isinstance(value, Option)}
+    unused = {name for name in names if not re.search(rf"\b{name}\b", code)}
+    assert unused == WITHOUT_A_CHOICE
 
 
 def test_the_page_is_current() -> None:
