@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 _PRECEDENCE = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
 _INTEGER_TEXT = r"^[+-]?[0-9]{1,18}$"
-_FLOAT_TEXT = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_FLOAT_TEXT = r"(?i)^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|[+-]?inf(inity)?)$"
 _DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIMESTAMP_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
 

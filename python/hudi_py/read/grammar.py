@@ -124,6 +124,8 @@ class _Binder:
             return self.is_(tree, depth)
         if name in ("Like", "ILike"):
             return self.like(tree, name == "ILike", depth)
+        if name == "Neg" and type(tree.this).__name__ not in ("Literal", "Neg"):
+            return self.minus(tree, depth)
         if name in _ARITHMETIC:
             return self.arithmetic(_ARITHMETIC[name], tree, depth)
         if name in ("Column", "Dot"):
@@ -195,6 +197,13 @@ class _Binder:
         if kind is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or is_text(kind_of(left)):
             raise self.refuse(f"{operator} of {kind_of(left)} and {kind_of(right)}")
         return Arithmetic(operator, left, right, kind)
+
+    def minus(self, tree: Any, depth: int) -> Node:
+        operand = self.bind(tree.this, depth + 1)
+        kind = kind_of(operand)
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise self.refuse(f"- of {kind}")
+        return Arithmetic("*", Literal(-1, pa.int32()), operand, kind)
 
     def column(self, tree: Any) -> Node:
         parts: list[str] = []
