@@ -150,7 +150,10 @@ PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
     "The same by an old payload class.",
     Scope.TABLE,
-    (_MODEL + "OverwriteWithLatestAvroPayload", _MODEL + "DefaultHoodieRecordPayload"),
+    tuple(
+        _MODEL + name
+        for name in ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
+    ),
     aliases=("hoodie.compaction.payload.class",),
     not_built={
         (package + name).upper(): "this payload class is not built yet"
@@ -158,7 +161,6 @@ PAYLOAD_CLASS = optional_choice(
             (
                 _MODEL,
                 (
-                    "EventTimeAvroPayload",
                     "PartialUpdateAvroPayload",
                     "OverwriteNonDefaultsWithLatestAvroPayload",
                     "AWSDmsAvroPayload",
