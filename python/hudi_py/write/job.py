@@ -91,13 +91,6 @@ class Job:
             if not file_id[:8].isdigit():
                 return file_id
 
-    @property
-    def no_rows(self) -> pa.RecordBatch:
-        """An empty batch of `row_schema`."""
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in self.row_schema], schema=self.row_schema
-        )
-
     def keyed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
         """Incoming rows in `row_schema`, and the partition path of each.
 

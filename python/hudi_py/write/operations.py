@@ -38,6 +38,8 @@ from hudi_py.write.rows import PartitionedRows
 
 Rows = npt.NDArray[np.int64]
 
+_PARTITIONS_LOOKED_AT = 3
+
 
 class Operation(str, Enum):
     """What the rows do to the table; the value is that of `hoodie.datasource.write.operation`."""
@@ -87,6 +89,7 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
     """
     if operation is Operation.INSERT_OVERWRITE_TABLE:
         return OperationResult(write_new_file_groups(job, batches), _all_file_groups(job))
+    _check_table_index(job)
     if operation is Operation.BULK_INSERT:
         return OperationResult(write_new_file_groups(job, batches))
     with PartitionedRows(_schema_of(job, operation), job.settings.memory_bytes) as held:
@@ -97,6 +100,13 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
             held.add(*keyed)
         job.progress.phase("writing")
         return OperationResult(_write_partitions(job, held, operation))
+
+
+def _check_table_index(job: Job) -> None:
+    """Looks at a few partitions for signs of the bucket index: a partition that is new shows none of its own."""
+    view = job.transaction.view
+    for partition in view.partitions()[:_PARTITIONS_LOOKED_AT]:
+        check_index(job.transaction.storage, view.latest_slices(partition), partition, looks_up_keys=False)
 
 
 def _schema_of(job: Job, operation: Operation) -> pa.Schema:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, merge_settings
@@ -26,9 +26,10 @@ from hudi_py.write.assign import Packing
 from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
 from hudi_py.write.index import IndexSettings
 from hudi_py.write.job import WriteSettings
-from hudi_py.write.keygen import KeyGenerator, key_generator
+from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation
 
+_CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 _REFUSED_PROPERTIES = {
     "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
@@ -50,6 +51,7 @@ def check_writable(config: TableConfig) -> None:
                 f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
                 "write it with Apache Hudi"
             )
+    parse_keygen(config.keygen_type, config.keygen_class)
     if config.base_file_format != "PARQUET":
         raise UnsupportedTableError(
             f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
@@ -77,6 +79,12 @@ def write_settings(
         SchemaMismatchError, ConfigError: the data does not fit the table.
     """
     check_writable(config)
+    codec = options.get(write_config.COMPRESSION_CODEC)
+    if codec not in _CODECS:
+        raise ConfigError(
+            f"Option {options.name_of(write_config.COMPRESSION_CODEC)} = '{codec}' is not supported; supported: "
+            + ", ".join(_CODECS)
+        )
     merge = merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
@@ -95,7 +103,7 @@ def write_settings(
         packing=_packing(options),
         index=IndexSettings(options.get(write_config.INDEX_TYPE), options.get(write_config.BLOOM_PRUNE_BY_RANGES)),
         bloom=_bloom(options),
-        codec=options.get(write_config.COMPRESSION_CODEC),
+        codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
         combine_before_insert=options.get(write_config.COMBINE_BEFORE_INSERT),

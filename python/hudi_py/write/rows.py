@@ -79,7 +79,7 @@ class PartitionedRows:
     def add(self, batch: pa.RecordBatch, paths: pa.StringArray) -> None:
         """Takes a batch; `paths` holds the partition path of each of its rows."""
         for partition, rows in split_by_partition(batch, paths):
-            size = rows.get_total_buffer_size() if rows.num_rows == batch.num_rows else rows.nbytes
+            size = rows.nbytes
             self._held.setdefault(partition, []).append(rows)
             self._counts[partition] = self._counts.get(partition, 0) + rows.num_rows
             self._bytes[partition] = self._bytes.get(partition, 0) + size
@@ -98,7 +98,7 @@ class PartitionedRows:
         yield from self._held.get(partition, ())
 
     def table(self, partition: PartitionPath) -> pa.Table:
-        """The rows of a partition as one table of single chunks."""
+        """The rows of a partition as one table, of as few chunks as possible."""
         return pa.Table.from_batches(list(self.batches(partition)), self.schema).combine_chunks()
 
     def _spill(self) -> None:

@@ -390,6 +390,18 @@ def test_tables_of_another_index_are_refused_for_upsert(tmp_path: Path, sign: st
     for operation in ("upsert", "delete"):
         with pytest.raises(ConfigError, match=text):
             hudi_py.write(path, rows([1], [11]), operation, QUICK)
+    if sign != "log only":  # of a bucket index new groups would not be part, nor would new partitions
+        elsewhere = pa.table({"k": [9], "p": ["new"], "ts": [1], "v": [9]})
+        for operation in ("insert", "bulk_insert", "upsert"):
+            with pytest.raises(ConfigError, match=text):
+                hudi_py.write(path, elsewhere, operation, QUICK)
+
+
+def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    with pytest.raises(ConfigError, match="brotli"):
+        hudi_py.write(path, rows([1], [11]), "upsert", {**QUICK, "hoodie.parquet.compression.codec": "brotli"})
+    assert len(hudi_py.open_table(path).instants()) == 1
 
 
 @pytest.mark.parametrize(

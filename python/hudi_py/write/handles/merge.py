@@ -34,7 +34,7 @@ class Updates:
     """Incoming rows for keys of one file group, reduced to one version for each key."""
 
     winners: Winners
-    rows: pa.RecordBatch
+    rows: pa.Table
     """The winning data rows (`_hoodie_record_key`, then the table's columns)."""
     slots: npt.NDArray[np.int64]
     """For each winner its row in `rows`, -1 for a delete."""
@@ -74,9 +74,9 @@ def updates_of(rows: pa.Table, job: Job, *, unconditional_delete: bool = False) 
     slots = np.full(len(winners.keys), -1, np.int64)
     slots[data] = np.arange(len(data))
     if not len(data):
-        return Updates(winners, job.no_rows, slots)
+        return Updates(winners, job.row_schema.empty_table(), slots)
     taken = rows if len(data) == count else rows.take(pa.array(winners.versions[data]))
-    return Updates(winners, taken.combine_chunks().to_batches()[0], slots)
+    return Updates(winners, taken, slots)
 
 
 def merge_base_file(
@@ -124,7 +124,8 @@ def _merged(
         yield from old
         ended = True
 
-    rows = pa.Table.from_batches([job.stamped(updates.rows, handle.partition, handle.name)], job.file_schema)
+    stamped = [job.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
+    rows = pa.Table.from_batches(stamped, job.file_schema).combine_chunks()
     log = LogRecords(updates.winners, rows, updates.slots)
     # what comes once the old file has ended are incoming rows
     for batch in merge_with_base(until_end(), log, job.settings.merge):

@@ -55,8 +55,11 @@ class Tagging:
     """Numbers of the rows whose key is nowhere, ascending."""
 
 
-def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str) -> None:
+def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:
     """Refuses a partition that was written by another index, whose keys these ones would not find.
+
+    With `looks_up_keys` False, for rows that are added without a look-up, only the bucket index's signs count: all of
+    its file groups must be buckets.
 
     Raises:
         ConfigError: says by what sign.
@@ -64,7 +67,7 @@ def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str) -
     found = list(slices)
     sign = None
     without_base = next((slice_.file_id for slice_ in found if slice_.base_file is None), None)
-    if without_base:
+    if without_base and looks_up_keys:
         sign = f"file group {without_base} has log files but no base file"
     elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):
         sign = f"its file ids begin with bucket numbers, as {found[0].file_id} does"
@@ -72,7 +75,7 @@ def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str) -
         sign = "the table has a folder .hoodie/.bucket_index"
     if sign:
         raise ConfigError(
-            f"Cannot look up keys in partition '{partition}' by hoodie.index.type=SIMPLE or BLOOM: {sign}, so the "
+            f"Cannot write to partition '{partition}' with hoodie.index.type=SIMPLE or BLOOM: {sign}, so the "
             "table is written with another index (bucket, for example), which is not supported; write it with Apache "
             "Hudi"
         )

@@ -41,6 +41,7 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return values.cast(pa.string())
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        _check_exact(values, column, purpose)
         return _by_distinct(values, java_float if pa.types.is_float32(kind) else java_double)
     if pa.types.is_date32(kind):
         return _dates(values, column, purpose)
@@ -95,6 +96,19 @@ def _by_distinct(values: pa.Array, text: Callable[[float], str]) -> pa.StringArr
     # a Python loop over the distinct values: no kernel prints numbers as Java does
     printed = pa.array([text(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return printed.take(encoded.indices)
+
+
+def _check_exact(values: pa.Array, column: str, purpose: str) -> None:
+    """Above the exact integers, Java before 19 prints a superfluous digit for some values, so that the text of a value
+    depends on who writes it."""
+    limit = 2.0**24 if pa.types.is_float32(values.type) else 2.0**53
+    large = pc.and_(pc.greater_equal(pc.abs(values), limit), pc.is_finite(values))
+    if pc.any(large).as_py():
+        raise ConfigError(
+            f"Column '{column}' of type {values.type} holds {values.filter(large)[0].as_py()!r}, which cannot be "
+            f"{purpose}: Java releases print floating-point numbers from {limit:.0f} on differently; use a decimal or "
+            "text column"
+        )
 
 
 def _dates(values: pa.Array, column: str, purpose: str) -> pa.StringArray:
