@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +220,27 @@ def test_storage_options_are_not_shown(table: str) -> None:
     write = replace(plan(table), storage_options=(("secret", "hunter2"),))
     assert "hunter2" not in repr(write)
     assert "hunter2" not in repr(write.handle)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_the_planning_process_sets_the_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, version: str
+) -> None:
+    request.addfinalizer(time.tzset)  # runs after the variable is back
+    path = str(tmp_path / "t")
+    instants = []
+    for planned, run in (("America/New_York", "Asia/Tokyo"), ("America/New_York", "UTC")):
+        monkeypatch.setenv("TZ", planned)
+        time.tzset()
+        expected = datetime.now()
+        write = plan(path, hoodie__write__table__version=version)
+        monkeypatch.setenv("TZ", run)
+        time.tzset()
+        result = commit_write(write, [run_task(write, TaskId(0), [batch(range(2))])])
+        assert result is not None
+        instants.append(result.instant)
+        for told in (result.instant, result.completion_time or result.instant):
+            moment = datetime.strptime(told[:14], "%Y%m%d%H%M%S")
+            assert abs((moment - expected).total_seconds()) < 120
+    assert instants == sorted(instants)
+    assert len(read(path)) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -155,3 +157,12 @@ def test_storage_options_are_not_shown(spark: SparkSession) -> None:
     with pytest.raises(PySparkException) as caught:
         read(spark, "/no/such/table", **{"storage.secret": "hunter2"}).collect()
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_frame_whose_files_are_gone_says_what_to_do(spark: SparkSession, table: str) -> None:
+    frame = read(spark, table)
+    assert frame.count() == 3
+    for file in Path(table).glob("*/*.parquet"):
+        file.unlink()
+    with pytest.raises(PySparkException, match="HistoryCleanedError.*re-create the DataFrame"):
+        frame.collect()
