@@ -87,11 +87,12 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
         SchemaMismatchError, ConfigError: the rows do not fit the table, or another index wrote it.
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
-    if operation is Operation.INSERT_OVERWRITE_TABLE:
-        return OperationResult(write_new_file_groups(job, batches), _all_file_groups(job))
-    _check_table_index(job)
-    if operation is Operation.BULK_INSERT:
-        return OperationResult(write_new_file_groups(job, batches))
+    overwrites = operation is Operation.INSERT_OVERWRITE_TABLE
+    if not overwrites:
+        _check_table_index(job)
+    replaced = _all_file_groups(job) if overwrites else {}
+    if (overwrites or operation is Operation.BULK_INSERT) and not job.settings.combine_before_insert:
+        return OperationResult(write_new_file_groups(job, batches), replaced)
     with PartitionedRows(_schema_of(job, operation), job.settings.memory_bytes) as held:
         job.progress.phase("reading")
         for batch in batches:
@@ -99,7 +100,7 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
             job.progress.read(batch.num_rows)
             held.add(*keyed)
         job.progress.phase("writing")
-        return OperationResult(_write_partitions(job, held, operation))
+        return OperationResult(_write_partitions(job, held, operation), replaced)
 
 
 def _check_table_index(job: Job) -> None:
@@ -140,9 +141,10 @@ def _write_partitions(job: Job, held: PartitionedRows, operation: Operation) -> 
                 part.insert(partial(held.batches, partition), held.rows_of(partition))
                 continue
             rows = held.table(partition)
-            if operation is Operation.INSERT:
+            if operation in (Operation.INSERT, Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE):
                 rows = _combined(rows, job)
-                part.insert(partial(_batches, rows), rows.num_rows)
+                into_small = operation is Operation.INSERT
+                part.insert(partial(_batches, rows), rows.num_rows, into_small=into_small)
             elif operation is Operation.DELETE:
                 part.delete(rows)
             else:
@@ -228,11 +230,13 @@ class _Partition:
 
     # -- operations -----------------------------------------------------------------------------------------------
 
-    def insert(self, batches: Callable[[], Iterator[pa.RecordBatch]], num_rows: int) -> None:
-        """New rows without looking up keys: small files first, then new file groups."""
+    def insert(
+        self, batches: Callable[[], Iterator[pa.RecordBatch]], num_rows: int, *, into_small: bool = True
+    ) -> None:
+        """New rows without looking up keys: small files first (`into_small`), then new file groups."""
         job = self._job
         marked = sum(int(delete_marks(batch, job.settings.merge).sum()) for batch in batches())
-        buckets = self._assign(num_rows - marked)
+        buckets = self._assign(num_rows - marked, into_small=into_small)
 
         def rows() -> Iterator[pa.RecordBatch]:
             for batch in batches():
@@ -282,12 +286,13 @@ class _Partition:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _assign(self, num_rows: int) -> list[Bucket]:
+    def _assign(self, num_rows: int, *, into_small: bool = True) -> list[Bucket]:
         if not num_rows:
             return []
         config, packing = self._job.transaction.config, self._job.settings.packing
         excluded = self._clustering | self._compaction
-        small = small_files(self._slices, packing, is_mor=config.is_mor, excluded=excluded)
+        slices = self._slices if into_small else []
+        small = small_files(slices, packing, is_mor=config.is_mor, excluded=excluded)
         return assign_inserts(num_rows, small, packing, self._record_size)
 
     def _tag(self, keys: pa.StringArray) -> tuple[tuple[tuple[FileSlice, Rows], ...], Rows]:

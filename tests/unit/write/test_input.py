@@ -16,7 +16,8 @@ TABLE = pa.table({"k": [1, 2, 3], "s": ["a", None, "c"]})
 
 
 def rows(source: Input) -> list[dict[str, object]]:
-    return pa.Table.from_batches(list(source.batches()), source.schema).to_pylist()
+    found: list[dict[str, object]] = pa.Table.from_batches(list(source.batches()), source.schema).to_pylist()
+    return found
 
 
 class Stream:

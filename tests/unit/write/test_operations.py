@@ -74,8 +74,8 @@ def test_first_write(tmp_path: Path, version: int, kind: str) -> None:
     assert (stat.prev_commit, stat.num_writes, stat.num_inserts, stat.num_updates) == ("null", 4, 4, 0)
     assert stat.file_size == stat.total_write_bytes == (tmp_path / "t" / stat.path).stat().st_size
     table = hudi_py.open_table(path).scan().to_table()
-    instant = commits(path) and load_timeline(open_storage(path), load_table_config(open_storage(path)))
-    assert set(table["_hoodie_commit_time"].to_pylist()) == {instant.write_completed[0].time}
+    (instant,) = hudi_py.open_table(path).timeline.write_completed
+    assert set(table["_hoodie_commit_time"].to_pylist()) == {instant.time}
     assert len(set(table["_hoodie_commit_seqno"].to_pylist())) == 4
     assert table["_hoodie_record_key"].to_pylist() == ["1", "2", "3", "4"]
     assert set(table["_hoodie_partition_path"].to_pylist()) == {"z"}
@@ -233,6 +233,17 @@ def test_insert_combined_first(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     hudi_py.write(path, rows([9, 9], [6, 5], [1, 2]), "insert", {**NEW_FILES, "hoodie.combine.before.insert": "true"})
     assert snapshot(path)[9] == 1
+
+
+@pytest.mark.parametrize("operation", ["bulk_insert", "insert_overwrite_table"])
+def test_other_inserts_combined_first(tmp_path: Path, operation: str) -> None:
+    path = make(tmp_path / "t")
+    options = {**QUICK, "hoodie.combine.before.insert": "true"}
+    result = hudi_py.write(path, rows([9, 9], [6, 5], [1, 2]), operation, options)
+    assert (result.num_inserted, result.num_files) == (1, 1)
+    assert last_stats(path)[0].prev_commit == "null"
+    kept = {} if operation == "insert_overwrite_table" else {1: 1, 2: 2, 3: 3, 4: 4}
+    assert snapshot(path) == {**kept, 9: 1}
 
 
 def test_upsert_of_a_key_that_is_there_twice_updates_the_first_of_a_file(tmp_path: Path) -> None:
