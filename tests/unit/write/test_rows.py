@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.model.names import PartitionPath
-from hudi_py.write import progress as progress_module
 from hudi_py.write.progress import Progress
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
@@ -65,7 +64,7 @@ def test_a_batch_of_one_partition_is_not_copied() -> None:
 
 def test_progress_shows_after_a_while_and_wipes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     shown = io.StringIO()
     progress = Progress("upsert t", shown)
     progress.phase("reading")
