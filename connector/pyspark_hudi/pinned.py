@@ -1,4 +1,4 @@
-"""One state of a table, as a DataFrame holds it."""
+"""What a DataFrame holds of a table: the files of one state, found when its schema was resolved."""
 
 from __future__ import annotations
 
@@ -9,62 +9,95 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.model.instant import InstantTime
-from hudi_py.model.properties import TableConfig
-from hudi_py.read import Scan, check_columns, open_snapshot, parse_filter
-from hudi_py.read.snapshot import Snapshot
+from hudi_py.model.files import BaseFile, LogFile
+from hudi_py.model.names import PartitionPath
+from hudi_py.read import Scan, Split, check_columns, open_snapshot, parse_filter
+from hudi_py.read.plan import divide
+from hudi_py.read.split import ReadSpec
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
+from hudi_py.timeline.timeline import load_timeline
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFiles:
+    """A split without what all splits of a scan have in common."""
+
+    partition: PartitionPath
+    file_id: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...]
+    row_groups: tuple[int, int] | None
+    partition_values: tuple[tuple[str, pa.Scalar], ...]
+
+    def of(self, spec: ReadSpec) -> Split:
+        """The whole split."""
+        return Split(
+            spec,
+            self.partition,
+            self.file_id,
+            self.base_file,
+            self.log_files,
+            self.row_groups,
+            self.partition_values,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What a read sees of a table. Pickles; holds no credentials."""
+    """A planned read. Pickles; holds no credentials.
 
-    uri: str
-    config: TableConfig
-    timeline: Timeline
-    """Without what completed after the pin."""
-    schema: pa.Schema
-    """All columns, meta columns first."""
-    pin: Pin
-    as_of: InstantTime | None
+    It names the files themselves, not only an instant: a plan made anew later, as Spark before 4.1 does for each
+    query, could not tell a file that was cleaned meanwhile from one that never was.
+    """
 
-    def output_schema(self, names: Sequence[str] | None) -> pa.Schema:
-        """The columns asked for, in this order; all of them when None.
+    spec: ReadSpec
+    files: tuple[SplitFiles, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows' columns, in order."""
+        return self.spec.output_schema
+
+    def divided(self, options: Options) -> list[SplitFiles]:
+        """The splits as tasks get them: large base files in pieces.
 
         Raises:
-            SchemaMismatchError: one is not in the table; names the nearest.
+            HistoryCleanedError: such a file was cleaned since.
         """
-        if names is None:
-            return self.schema
-        return pa.schema([self.schema.field(name) for name in check_columns(names, self.schema, self.uri)])
-
-    def scan(self, options: Options, names: Sequence[str]) -> Scan:
-        """A scan of the pinned state, planned with the options of the read."""
-        storage = open_storage(self.uri, options.storage or None)
-        snapshot = Snapshot(storage, self.config, self.timeline, self.schema, self.pin, self.as_of)
-        return Scan(
-            snapshot,
-            columns=check_columns(names, self.schema, self.uri),
-            condition=parse_filter(options.get(read_config.FILTER), self.schema),
-            query_type=options.get(read_config.QUERY_TYPE),
-            partitions=None,
-            limit=None,
-            batch_rows=options.get(read_config.BATCH_ROWS),
-            options=options.values,
-        )
+        storage = open_storage(self.spec.uri, options.storage or None)
+        splits = [files.of(self.spec) for files in self.files]
+        return [_files(split) for split in divide(storage, splits, options.get(read_config.SPLIT_BYTES))]
 
 
-def pin_table(path: str, options: Options) -> Pinned:
-    """The table's state as of now, or as of `as.of.instant`.
+def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
+    """Plan a read of the table as of now, or as of `as.of.instant`.
+
+    Args:
+        names: the columns, in order; None: all.
 
     Raises:
-        TableNotFoundError, UnsupportedTableError, ConfigError, HistoryCleanedError: as the core's `Table.scan`.
+        TableNotFoundError, UnsupportedTableError, ConfigError, SchemaMismatchError, HistoryCleanedError: as the core's
+            `Table.scan`.
     """
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
     snapshot = open_snapshot(storage, config, load_timeline(storage, config), options.get(read_config.AS_OF_INSTANT))
-    parse_filter(options.get(read_config.FILTER), snapshot.schema)  # an error in it belongs to the load
-    return Pinned(storage.uri, config, snapshot.timeline, snapshot.schema, snapshot.pin, snapshot.as_of)
+    scan = Scan(
+        snapshot,
+        columns=check_columns(snapshot.schema.names if names is None else names, snapshot.schema, storage.uri),
+        condition=parse_filter(options.get(read_config.FILTER), snapshot.schema),
+        query_type=options.get(read_config.QUERY_TYPE),
+        partitions=None,
+        limit=None,
+        batch_rows=options.get(read_config.BATCH_ROWS),
+        options=options.values,
+    )
+    plan = scan.plan()
+    return Pinned(plan.spec, tuple(_files(split) for split in plan.splits))
+
+
+def _files(split: Split) -> SplitFiles:
+    return SplitFiles(
+        split.partition, split.file_id, split.base_file, split.log_files, split.row_groups, split.partition_values
+    )

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
-from hudi_py.config import read as read_config
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.model.files import BaseFile, LogFile
-from hudi_py.model.names import PartitionPath
-from hudi_py.read import Split, read_split
-from hudi_py.read.split import ReadSpec
+from hudi_py.read import read_split
 from hudi_py.schema.conform import conform_array
-from pyspark_hudi.pinned import Pinned
+from pyspark_hudi.pinned import Pinned, SplitFiles
 from pyspark_hudi.types import arrow_schema, to_target
 
 MIN_ROWS = 65_536
 """Smaller batches are put together: each costs Spark a round trip."""
 MAX_ROWS = 262_144
 """Larger ones are cut: Spark holds a batch as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class SplitFiles:
-    """A split without what all splits of a scan have in common, which travels once, with the reader."""
-
-    partition: PartitionPath
-    file_id: str
-    base_file: BaseFile | None
-    log_files: tuple[LogFile, ...]
-    row_groups: tuple[int, int] | None
-    partition_values: tuple[tuple[str, pa.Scalar], ...]
 
 
 class HudiPartition(InputPartition):
@@ -56,11 +39,9 @@ class HudiReader(DataSourceReader):
     def __init__(self, pinned: Pinned, options: Options, schema: StructType) -> None:
         self._target = arrow_schema(schema)
         _check_types(pinned, self._target)
-        scan = pinned.scan(options, self._target.names)
-        splits = scan.splits(options.get(read_config.SPLIT_BYTES))
-        self._spec: ReadSpec = scan.plan().spec
+        self._spec = pinned.spec
         self._storage_options = dict(options.storage)
-        self._partitions = [HudiPartition(_files(split)) for split in splits] or [HudiPartition(None)]
+        self._partitions = [HudiPartition(files) for files in pinned.divided(options)] or [HudiPartition(None)]
 
     def __getstate__(self) -> dict[str, object]:
         # tasks get their own partition, never the list of all
@@ -70,19 +51,10 @@ class HudiReader(DataSourceReader):
         return list(self._partitions)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        files = getattr(partition, "files", None)
+        files: SplitFiles | None = getattr(partition, "files", None)
         if files is None:
             return
-        split = Split(
-            self._spec,
-            files.partition,
-            files.file_id,
-            files.base_file,
-            files.log_files,
-            files.row_groups,
-            files.partition_values,
-        )
-        for batch in sized(read_split(split, storage_options=self._storage_options or None)):
+        for batch in sized(read_split(files.of(self._spec), storage_options=self._storage_options or None)):
             yield to_target(_named(batch, self._target), self._target)
 
 
@@ -107,12 +79,6 @@ def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _files(split: Split) -> SplitFiles:
-    return SplitFiles(
-        split.partition, split.file_id, split.base_file, split.log_files, split.row_groups, split.partition_values
-    )
-
-
 def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """The batch with names as Spark spells them: the scan's columns are the target's, in its order."""
     return batch if batch.schema.names == target.names else batch.rename_columns(target.names)
@@ -120,11 +86,11 @@ def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 def _check_types(pinned: Pinned, target: pa.Schema) -> None:
     """Tell of a type that was asked for and cannot be had before a task does."""
-    for wanted, found in zip(target, pinned.output_schema(target.names), strict=True):
+    for wanted, found in zip(target, pinned.schema, strict=True):
         try:
             conform_array(pa.array([], found.type), wanted.type, path=wanted.name)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
-                f"Cannot read column '{wanted.name}' of {pinned.uri} as {wanted.type}: it is {found.type}, which "
+                f"Cannot read column '{wanted.name}' of {pinned.spec.uri} as {wanted.type}: it is {found.type}, which "
                 "does not widen to that; leave the schema out, or cast after reading"
             ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,29 +35,29 @@ class DefaultSource(DataSource):
     """
 
     _pinned: Pinned | None = None
-    """Travels with the pickled instance, so that every query of a DataFrame sees the same state."""
+    """Travels with the instance that Spark pickles after `schema()`, for a DataFrame to stay one snapshot."""
 
     @classmethod
     def name(cls) -> str:
         return "hudi-py"
 
     def schema(self) -> StructType:
-        options, pinned = self._pin()
-        names = column_names(options.get(read_config.COLUMNS))
-        self._pinned = pinned
-        return spark_schema(pinned.output_schema(names))
+        options = self._options("read")
+        self._pinned = self._pin(options, column_names(options.get(read_config.COLUMNS)))
+        return spark_schema(self._pinned.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        if self._pinned is not None:
-            options, pinned = self._options("read"), self._pinned
-        else:  # the schema was given by `.schema(...)`, or is a catalog table's
-            options, pinned = self._pin()
+        options, pinned = self._options("read"), self._pinned
+        if pinned is None:  # the schema was given by `.schema(...)`, or is a catalog table's
             names = column_names(options.get(read_config.COLUMNS))
             if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
                 raise ConfigError(
-                    f"Cannot read {pinned.uri} with the option {options.name_of(read_config.COLUMNS)} = "
+                    f"Cannot read {self._path('read')} with the option {options.name_of(read_config.COLUMNS)} = "
                     f"'{', '.join(names)}' and a schema of the columns {', '.join(schema.names)}: give one of them"
                 )
+            pinned = self._pin(options, schema.names)
+        # Spark hands this very instance on to each task, which needs one split and not all
+        self._pinned = None
         return HudiReader(pinned, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -74,10 +75,10 @@ class DefaultSource(DataSource):
             "df.write.format('hudi-py')"
         )
 
-    def _pin(self) -> tuple[Options, Pinned]:
-        path, options = self._path("read"), self._options("read")
+    def _pin(self, options: Options, names: Sequence[str] | None) -> Pinned:
+        path = self._path("read")
         try:
-            return options, pin_table(path, options)
+            return pin_table(path, options, names)
         except TableNotFoundError as error:
             if _GLOB.isdisjoint(path):
                 raise
