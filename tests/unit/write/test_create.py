@@ -63,7 +63,12 @@ def test_version_6_has_no_keys_of_later_versions():
     assert properties["hoodie.table.keygenerator.class"] == "org.apache.hudi.keygen.SimpleKeyGenerator"
     assert properties["hoodie.compaction.payload.class"].endswith(".DefaultHoodieRecordPayload")
     assert properties["hoodie.archivelog.folder"] == "archived"
-    for key in ("hoodie.record.merge.mode", "hoodie.table.initial.version", "hoodie.timeline.path", "hoodie.table.format"):
+    for key in (
+        "hoodie.record.merge.mode",
+        "hoodie.table.initial.version",
+        "hoodie.timeline.path",
+        "hoodie.table.format",
+    ):
         assert key not in properties
 
 

@@ -1,0 +1,189 @@
+"""Writes made by hand through the transaction API: data files of arbitrary bytes, for tests of the write protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import LogFile
+from hudi_py.model.instant import Action
+from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.view import load_view
+from hudi_py.write.create import TableSpec, create_table
+from hudi_py.write.settings import LockSettings, TransactionSettings
+from hudi_py.write.transaction import CommitResult, WriteTransaction
+
+SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
+SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")
+SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=20_000, retries=0, retry_wait_ms=20))
+IMPATIENT = replace(SETTINGS, lock=LockSettings(wait_ms=50, retries=0, retry_wait_ms=10))
+
+Snapshot = dict[str, list[tuple[str, str | None, list[str]]]]
+"""Partition to (file id, base file, log files) of its latest slices."""
+
+
+def new_table(storage: Storage, version: int = 9, *, mor: bool = False, partitioned: bool = True) -> TableConfig:
+    spec = replace(
+        SPEC,
+        version=version,
+        table_type="MERGE_ON_READ" if mor else "COPY_ON_WRITE",
+        partition_fields=("p",) if partitioned else (),
+    )
+    return create_table(storage, spec)[0]
+
+
+def fast_clock(config: TableConfig) -> InstantClock:
+    return InstantClock(config, sleep=lambda seconds: None)
+
+
+def write_action(config: TableConfig) -> Action:
+    return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
+
+
+def begin(storage: Storage, config: TableConfig, **changes: object) -> WriteTransaction:
+    arguments: dict[str, object] = {
+        "action": write_action(config),
+        "operation": "UPSERT",
+        "settings": SETTINGS,
+        "clock": fast_clock(config),
+        **changes,
+    }
+    return WriteTransaction.begin(storage, config, **arguments)  # type: ignore[arg-type]
+
+
+def write_base(
+    tx: WriteTransaction, partition: str, file_id: str, *, token: str = "0-1-0", previous: str | None = None
+) -> WriteStat:
+    """Publishes a base file that holds its own path."""
+    permit = tx.permit_base_file(PartitionPath(partition), FileId(file_id), token, merges=previous is not None)
+    content = permit.path.encode()
+    with tx.storage.open_output(permit.temp_path) as out:
+        out.write(content)
+    tx.publish(permit)
+    return WriteStat(
+        file_id=file_id,
+        path=permit.path,
+        partition_path=partition,
+        prev_commit=previous or "null",
+        num_writes=1,
+        num_inserts=1,
+        file_size=len(content),
+        total_write_bytes=len(content),
+    )
+
+
+def write_log(
+    tx: WriteTransaction, partition: str, file_id: str, *, token: str = "0-1-0", base_instant: str, version: int = 1
+) -> WriteStat:
+    """Publishes a log file with one delete block without keys."""
+    permit = tx.permit_log_file(
+        PartitionPath(partition), FileId(file_id), token, base_instant=base_instant, version=version
+    )
+    header = {HeaderKey.INSTANT_TIME: tx.instant, HeaderKey.SCHEMA: SCHEMA}
+    content = encode_block(BlockType.DELETE, header, b"\x00\x00\x00\x03\x00\x00\x00\x01\x00")
+    with tx.storage.open_output(permit.temp_path) as out:
+        out.write(content)
+    tx.publish(permit)
+    return WriteStat(
+        file_id=file_id,
+        path=permit.path,
+        partition_path=partition,
+        prev_commit=base_instant,
+        num_writes=1,
+        num_deletes=1,
+        file_size=len(content),
+        total_write_bytes=len(content),
+        log_version=version,
+        log_offset=0,
+        base_file="",
+        log_files=(permit.path.rpartition("/")[2],),
+    )
+
+
+def commit(tx: WriteTransaction, stats: Sequence[WriteStat], **arguments: object) -> CommitResult:
+    return tx.commit(stats, schema_json=SCHEMA, **arguments)  # type: ignore[arg-type]
+
+
+def first_write(storage: Storage, config: TableConfig, partitions: Sequence[str] = ("a", "b")) -> CommitResult:
+    """One base file in each partition, file ids `f-<partition>`."""
+    with begin(storage, config) as tx:
+        return commit(tx, [write_base(tx, partition, f"f-{partition}") for partition in partitions])
+
+
+def update(storage: Storage, config: TableConfig, partitions: Sequence[str] = ("a", "b")) -> CommitResult:
+    """Rewrites the file groups of `first_write`; on merge-on-read appends to them."""
+    with begin(storage, config) as tx:
+        return commit(tx, write_update(tx, partitions))
+
+
+def write_update(tx: WriteTransaction, partitions: Sequence[str] = ("a", "b")) -> list[WriteStat]:
+    stats: list[WriteStat] = []
+    for partition in partitions:
+        for piece in tx.view.latest_slices_for_write(PartitionPath(partition)):
+            if tx.config.is_mor:
+                taken = [
+                    name.version
+                    for info in tx.storage.list(partition)
+                    if (name := parse_log_file_name(info.name)) and name.instant == piece.base_instant
+                ]
+                stats.append(
+                    write_log(
+                        tx,
+                        partition,
+                        piece.file_id,
+                        base_instant=piece.base_instant,
+                        version=max(taken, default=0) + 1 if tx.config.version < 8 else 1,
+                    )
+                )
+            else:
+                stats.append(write_base(tx, partition, piece.file_id, previous=piece.base_instant))
+    return stats
+
+
+def snapshot(storage: Storage, config: TableConfig) -> Snapshot:
+    """What a reader sees: of logs, those with a valid block."""
+    timeline = load_timeline(storage, config)
+    view = load_view(storage, config, timeline)
+
+    def valid(log: LogFile) -> bool:
+        blocks = read_blocks(storage, log.path, log.size)
+        return any(
+            block.type is BlockType.DELETE and timeline.is_committed(block.instant_time or "") for block in blocks
+        )
+
+    return {
+        partition: sorted(
+            (
+                piece.file_id,
+                piece.base_file.path if piece.base_file else None,
+                [log.path for log in piece.log_files if valid(log)],
+            )
+            for piece in view.latest_slices(partition)
+        )
+        for partition in view.partitions()
+        if view.latest_slices(partition)
+    }
+
+
+def data_files(storage: Storage) -> set[str]:
+    """Every file outside `.hoodie` except partition metafiles."""
+    return {
+        info.path
+        for info in storage.walk()
+        if not info.path.startswith(".hoodie/") and info.name != ".hoodie_partition_metadata"
+    }
+
+
+def leftovers(storage: Storage) -> set[str]:
+    """Files that a write must not leave behind."""
+    return {
+        info.path
+        for folder in (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.hudi_py")
+        for info in storage.walk(folder)
+    } | {info.path for info in storage.list(".hoodie") if info.name == "lock"}
