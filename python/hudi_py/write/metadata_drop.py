@@ -44,7 +44,7 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool) -> tuple[str, .
     """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
 
     Returns:
-        The partitions that readers were using until now, sorted.
+        The partitions there were, sorted: hand them to `warn_dropped`.
 
     Raises:
         ConfigError: as `check_droppable`; nothing is changed then.
@@ -54,17 +54,23 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool) -> tuple[str, .
     dropped = tuple(sorted(set(config.metadata_partitions + config.metadata_partitions_inflight)))
     if _PARTITIONS in config.properties or _INFLIGHT in config.properties:
         update_table_config(storage, {_PARTITIONS: None, _INFLIGHT: None})
-    if storage.stat(METADATA_TABLE) is not None:
+    there = storage.stat(METADATA_TABLE) is not None
+    if there:
         storage.delete_tree(METADATA_TABLE)
-    _clear_definitions(storage, config)
-    if config.metadata_partitions:
+    if dropped or there:
+        _clear_definitions(storage, config)
+    return dropped
+
+
+def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
+    """Tells the user what `drop_metadata_table` dropped; to be called once that is of use, after the commit."""
+    if dropped:
         warnings.warn(
-            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(config.metadata_partitions)}): this "
-            "release does not maintain it; reads list the storage instead, and Apache Hudi's next write rebuilds it",
+            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(dropped)}): this release does not "
+            "maintain it; reads list the storage instead, and Apache Hudi's next write rebuilds it",
             UserWarning,
             stacklevel=2,
         )
-    return dropped
 
 
 def _clear_definitions(storage: Storage, config: TableConfig) -> None:

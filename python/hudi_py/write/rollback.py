@@ -14,7 +14,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
-from hudi_py.model.names import LogFileName, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import FileId, LogFileName, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.clock import InstantClock
@@ -29,12 +29,13 @@ from hudi_py.timeline.metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.heartbeat import remove_heartbeat
 from hudi_py.write.instants import complete, inflight_path, remove_pending, requested_path
 from hudi_py.write.markers import MarkerType, read_markers, remove_markers
-from hudi_py.write.metadata_drop import drop_metadata_table
+from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table, warn_dropped
 from hudi_py.write.paths import METADATA_TABLE, temporary_folder
 from hudi_py.write.staging import close_gate, remove_write_folder
 
@@ -118,14 +119,16 @@ def finish_rollback(
     """Carries a rollback plan out and completes it; the table lock must be held. Safe to repeat."""
     layout = layout_for(config)
     failed, action = InstantTime(plan.instant), Action(plan.action)
+    outdated = _metadata_table_knows(storage, failed)
+    if outdated:
+        check_droppable(load_table_config(storage), drop_indexes=drop_indexes)
     storage.put_if_absent(inflight_path(layout, rollback, Action.ROLLBACK), b"")
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
     close_gate(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
-    if _metadata_table_knows(storage, failed):
-        drop_metadata_table(storage, drop_indexes=drop_indexes)
+    dropped = drop_metadata_table(storage, drop_indexes=drop_indexes) if outdated else ()
     remove_pending(storage, layout, failed, action)
     metadata = RollbackMetadata(
         start_time=rollback,
@@ -137,6 +140,7 @@ def finish_rollback(
     completion = clock.next_completion(load_timeline(storage, config), rollback)
     complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(metadata))
     forget_write(storage, failed)
+    warn_dropped(config, dropped)
 
 
 def forget_write(storage: Storage, instant: InstantTime) -> None:
@@ -253,13 +257,8 @@ def _append_rollback_block(
         if any(block.is_rollback and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == failed for block in blocks):
             return info  # a rollback that was killed afterwards has written it
     version = max((name.version for name, _ in logs), default=0) + 1
-    name = LogFileName(logs[0][0].file_id, request.latest_base_instant, version, ROLLBACK_TOKEN) if logs else None
-    if name is None:
-        raise CorruptFileError(
-            f"Cannot roll back {failed}: its plan {rollback} names log files of the file group {request.file_id} in "
-            f"partition {request.partition_path!r}, which has none"
-        )
-    path = join_path(request.partition_path, str(name))
+    added = LogFileName(FileId(request.file_id), request.latest_base_instant, version, ROLLBACK_TOKEN)
+    path = join_path(request.partition_path, str(added))
     content = encode_rollback_block(rollback, failed)
     storage.put_if_absent(path, content)
     return FileInfo(path, len(content), 0)

@@ -49,7 +49,7 @@ from hudi_py.write.identity import (
 from hudi_py.write.instants import complete, inflight_path, requested_path
 from hudi_py.write.locks import FileLock
 from hudi_py.write.markers import MarkerType, marker_path, read_markers
-from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table
+from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table, warn_dropped
 from hudi_py.write.paths import PARTITION_METAFILE, gate_path, stage_folder, temporary_folder
 from hudi_py.write.recovery import settled_timeline
 from hudi_py.write.rollback import forget_write, is_rolled_back, rollback_instant
@@ -102,8 +102,8 @@ class CommitResult:
 class WriteTransaction:
     """One process's part in the write of an instant. Methods may be called from several threads.
 
-    As a context manager it starts (`start`) on entry and, on exit, rests (`rest`); with `begin` an exception inside the
-    block aborts the write, with `attach` it does not: only the process that owns the write decides.
+    As a context manager it starts (`start`) on entry and, on exit, rests (`rest`); with `begin` leaving the block
+    without a commit aborts the write, with `attach` it does not: only the process that owns the write decides.
     """
 
     def __init__(
@@ -297,10 +297,10 @@ class WriteTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._owns and not self._done:
+        if self._owns and not self._done:
             try:
                 self.abort()
-            except (HudiError, OSError) as failure:  # the error inside the block is the one to tell
+            except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
                 _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
         self.rest()
 
@@ -410,7 +410,8 @@ class WriteTransaction:
             self._heartbeat.stop()
             forget_write(self.storage, self.instant)
             self._finish()
-            return done
+        warn_dropped(self.config, done.dropped_metadata_partitions)
+        return done
 
     def abort(self) -> None:
         """Rolls the write back. Idempotent.
