@@ -55,8 +55,12 @@ def rollback_instant(
 
     Returns:
         The rollback's instant.
+
+    Raises:
+        ConfigError: the metadata table holds changes of the instant, and indexes that may not be dropped.
     """
     timeline = load_timeline(storage, config)
+    _outdates_metadata_table(storage, instant.time, drop_indexes)
     close_gate(storage, instant.time)
     for pending in pending_rollbacks(timeline):
         plan = read_plan(storage, timeline, pending)
@@ -119,9 +123,7 @@ def finish_rollback(
     """Carries a rollback plan out and completes it; the table lock must be held. Safe to repeat."""
     layout = layout_for(config)
     failed, action = InstantTime(plan.instant), Action(plan.action)
-    outdated = _metadata_table_knows(storage, failed)
-    if outdated:
-        check_droppable(load_table_config(storage), drop_indexes=drop_indexes)
+    outdated = _outdates_metadata_table(storage, failed, drop_indexes)
     storage.put_if_absent(inflight_path(layout, rollback, Action.ROLLBACK), b"")
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
@@ -264,10 +266,18 @@ def _append_rollback_block(
     return FileInfo(path, len(content), 0)
 
 
-def _metadata_table_knows(storage: Storage, instant: InstantTime) -> bool:
-    """Whether the metadata table holds changes of the instant, which must not outlive it."""
+def _outdates_metadata_table(storage: Storage, instant: InstantTime, drop_indexes: bool) -> bool:
+    """Whether the metadata table holds changes of the instant, which must not outlive it.
+
+    Raises:
+        ConfigError: it does, and may not be dropped.
+    """
     meta = f"{METADATA_TABLE}/.hoodie"
-    return any(info.name.startswith(instant) for folder in (meta, f"{meta}/timeline") for info in storage.list(folder))
+    folders = (meta, f"{meta}/timeline")
+    if not any(info.name.startswith(instant) for folder in folders for info in storage.list(folder)):
+        return False
+    check_droppable(load_table_config(storage), drop_indexes=drop_indexes)
+    return True
 
 
 def _merge(partitions: list[RollbackPartition]) -> tuple[RollbackPartition, ...]:
