@@ -13,37 +13,17 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.oracle import environment
 from tools import java
-
-HERE: Final = Path(__file__).resolve().parent
-ROOT: Final = HERE.parent.parent
-# Spark 3.5, which the bundle is built for, is made for Java 8 to 17 and runs on 21.
-OLDEST_JAVA, NEWEST_JAVA = 11, 21
 
 
 class OracleError(RuntimeError):
     """Apache Hudi refused a request, or did not answer it in time; the message is its first line, then its trace."""
-
-
-def environment() -> Path:
-    """The oracle's own Python environment."""
-    return Path(os.environ.get("HUDI_ORACLE_VENV") or ROOT / ".oracle")
-
-
-def set_up(versions: Sequence[str]) -> str | None:
-    """Run setup.sh for these releases of Apache Hudi; None when they are ready, else why not."""
-    script = [str(HERE / "setup.sh"), *versions]
-    done = subprocess.run(script, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    lines = [line for line in done.stderr.splitlines() if "cannot be set up" in line]
-    return lines[-1].lstrip("! ") if lines else f"setup.sh failed: {done.stderr.strip()[-400:]}"
 
 
 class Oracle:
@@ -53,7 +33,7 @@ class Oracle:
     `OracleError`; the next request starts another one.
     """
 
-    def __init__(self, version: str = "1.2.0", *, timezone: str = "UTC", timeout: float = 240) -> None:
+    def __init__(self, version: str = environment.NEWEST, *, timezone: str = "UTC", timeout: float = 240) -> None:
         self.version = version
         self.timezone = timezone
         self.timeout = timeout
@@ -207,11 +187,11 @@ class Oracle:
         self._scratch.cleanup()
 
     def _start(self) -> subprocess.Popen[str]:
-        home = java.find(OLDEST_JAVA, NEWEST_JAVA)
+        home = java.find(environment.OLDEST_JAVA, environment.NEWEST_JAVA)
         if home is None:
-            raise OracleError(f"no Java {OLDEST_JAVA} to {NEWEST_JAVA} for Apache Hudi")
+            raise OracleError(f"no Java {environment.OLDEST_JAVA} to {environment.NEWEST_JAVA} for Apache Hudi")
         os.makedirs(self._scratch.name, exist_ok=True)
-        python = environment() / "bin" / "python"
+        python = environment.python()
         settings = {
             "JAVA_HOME": home,
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -223,7 +203,7 @@ class Oracle:
         # What was set for this project's own, newer Spark must not reach this one.
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         process = subprocess.Popen(
-            [str(python), str(HERE / "oracle.py"), "serve"],
+            [str(python), str(environment.HERE / "oracle.py"), "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

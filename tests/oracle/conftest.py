@@ -9,12 +9,10 @@ from typing import Final
 
 import pytest
 
-from tests.oracle.client import Oracle, set_up
+from tests.oracle.client import Oracle
+from tests.oracle.environment import OLDEST, default_version, set_up
 
-NEWEST: Final = os.environ.get("HUDI_ORACLE_VERSION", "1.2.0")
-# The release that writes table version 6 as the releases before 1.0 did.
-OLDEST: Final = "0.15.0"
-FIXTURES: Final = {"oracle": NEWEST, "oracle_015": OLDEST}
+FIXTURES: Final = {"oracle": default_version(), "oracle_015": OLDEST}
 
 # Why a release is not there, by release; filled once the tests to run are known.
 unavailable: dict[str, str] = {}
@@ -55,7 +53,7 @@ def started(version: str) -> Iterator[Oracle]:
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
     """Apache Hudi 1.2.0 (or HUDI_ORACLE_VERSION): reads table versions 6, 8 and 9 and writes each of them."""
-    yield from started(NEWEST)
+    yield from started(default_version())
 
 
 @pytest.fixture(scope="session")
