@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick test-connector oracle check lint format types layers bench oldest lock matrix clean
+.PHONY: help setup demo test quick test-connector oracle check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ oldest: export HUDI_PY_JAVA_MAX := 21
 oldest: export PYTHON := python3.10 python3.11 python3.12 python3
 oldest: ## Run the tests with the oldest supported PySpark and libraries, in .venv-oldest
 	@$(PYTEST) -q $(wildcard tests/unit tests/golden) $(SPARK) $(ARGS)
+
+pythons: ## Run the tests without a JVM under every other supported Python on this machine, in .venv-3.x
+	@tools/pythons.sh $(ARGS)
 
 lock: ## Resolve the lock files anew from pyproject.toml
 	@tools/setup.sh

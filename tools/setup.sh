@@ -8,7 +8,8 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="${HUDI_PY_VENV:-$root/.venv}"
 stamp="$venv/.hudi-py-stamp"
-lock="$root/${HUDI_PY_LOCK:-requirements-lock.txt}"
+lock="${HUDI_PY_LOCK:-requirements-lock.txt}"
+[[ "$lock" = /* ]] || lock="$root/$lock"
 wanted="$(cat "$lock" "$root/pyproject.toml" | cksum) $root"
 
 if [ -x "$venv/bin/python" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
