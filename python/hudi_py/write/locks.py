@@ -7,6 +7,7 @@ gone can be broken at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _FIRST_WAIT_MS = 20
 _LONGEST_WAIT_MS = 500
+_BREAKER_PATIENCE_S = 1.0
 _TOMBSTONE = "lock.broken."
 _TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
 
@@ -66,6 +68,7 @@ class FileLock:
         self._now_ms = now_ms
         self._held: bytes | None = None
         self._holder_id = ""
+        self._stuck: tuple[bytes | None, float] = (None, 0.0)
 
     def __enter__(self) -> FileLock:
         self.acquire()
@@ -165,16 +168,40 @@ class FileLock:
             mark, why = (writer.id if writer is not None else str(info.modified_ms)), "it has expired"
         else:
             return False
+        # Its holder may have released it before he went, and the lock be another's by now. Who is gone releases nothing
+        # any more, so what is still there after the judgement is his
+        if self._content() != content:
+            return True
         # A rename never overwrites, so each dead lock is moved away once: whoever judged it late cannot remove the
         # lock of the process that has taken its place
+        tombstone = join_path(self._folder, _TOMBSTONE + mark)
         try:
-            self._storage.rename(self.path, join_path(self._folder, _TOMBSTONE + mark))
+            self._storage.rename(self.path, tombstone)
         except FileNotFoundError:
             return True
         except FileExistsError:
-            return False
+            return self._break_again(content, f"{tombstone}.{new_writer_id()}")
         _log.warning("broke the table lock %s/%s: %s", self._storage.uri, self.path, why)
         self._sweep_tombstones()
+        return True
+
+    def _break_again(self, content: bytes, tombstone: str) -> bool:
+        """For a dead lock that has its tombstone and is still there: its breaker is at it, or died half way."""
+        seen, since = self._stuck
+        if seen != content:
+            self._stuck = content, time.monotonic()
+            return False
+        if time.monotonic() - since < _BREAKER_PATIENCE_S:
+            return False
+        try:
+            self._storage.rename(self.path, tombstone)
+        except FileNotFoundError:
+            return True
+        if self._storage.read(tombstone) != content:
+            # the lock of somebody else: give it back. Should a third one have come in between, the owner finds out by
+            # `check` before he publishes anything
+            with contextlib.suppress(FileExistsError):
+                self._storage.rename(tombstone, self.path)
         return True
 
     def _sweep_tombstones(self) -> None:

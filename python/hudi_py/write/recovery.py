@@ -15,6 +15,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.timeline.properties import BACKUP, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import pending_writes
 from hudi_py.write.heartbeat import last_beat_ms, now_ms
@@ -113,6 +114,8 @@ def settled_timeline(
     lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)
     while True:
         with lock:
+            if storage.stat(BACKUP) is not None:
+                update_table_config(storage, {})  # ends an update of the properties that broke off
             timeline = load_timeline(storage, config)
             if _finish_rollbacks(storage, config, timeline, settings, clock):
                 timeline = load_timeline(storage, config)

@@ -197,26 +197,29 @@ class WriteTransaction:
         clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
         _check_action(action)
         check_droppable(config, drop_indexes=settings.drop_indexes)
-        with settled_timeline(
-            storage,
-            config,
-            settings=settings,
-            clock=clock,
-            purpose="begin a write",
-            storage_options=storage_options,
-        ) as timeline:
-            handle = _choose(
-                storage, config, timeline, action, operation, settings, process_identity(), clock, instant, writer_id
-            )
-            transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
-            begin_work(handle.writer.id)
-            try:
+        transaction: WriteTransaction | None = None
+        owner = process_identity()
+        try:
+            with settled_timeline(
+                storage,
+                config,
+                settings=settings,
+                clock=clock,
+                purpose="begin a write",
+                storage_options=storage_options,
+            ) as timeline:
+                handle = _choose(
+                    storage, config, timeline, action, operation, settings, owner, clock, instant, writer_id
+                )
+                transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
+                begin_work(handle.writer.id)
                 transaction._make_pending(timeline)
-            except BaseException:
-                end_work(handle.writer.id)
-                raise
-        transaction.start()
-        return transaction
+                transaction._heartbeat.start()
+            return transaction
+        except BaseException:
+            if transaction is not None:
+                transaction.rest()
+            raise
 
     @classmethod
     def attach(
@@ -297,12 +300,13 @@ class WriteTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._owns and not self._done:
-            try:
+        try:
+            if self._owns and not self._done:
                 self.abort()
-            except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
-                _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
-        self.rest()
+        except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
+            _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
+        finally:
+            self.rest()
 
     # -- data files -----------------------------------------------------------------------------------------------
 

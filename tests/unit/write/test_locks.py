@@ -11,6 +11,7 @@ import pytest
 
 from hudi_py.errors import LockError
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
+from hudi_py.write import locks
 from hudi_py.write.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
 from hudi_py.write.locks import FileLock
 from hudi_py.write.settings import LockSettings
@@ -126,6 +127,26 @@ def test_a_late_breaker_cannot_take_the_lock_of_the_next_holder(storage, dead_pr
         late._content = lambda: judged  # type: ignore[method-assign]
         assert not late._break_dead()
         fast.check()
+
+
+def test_a_lock_released_before_its_holder_went_is_not_broken_when_it_is_anothers(storage, dead_process):
+    judge = lock_of(storage)
+    seen = [WriterIdentity("d" * 32, dead_process).to_json().encode()]
+    with lock_of(storage) as other:
+        read = judge._content
+        judge._content = lambda: seen.pop() if seen else read()  # type: ignore[method-assign]
+        assert judge._break_dead()  # try again
+        other.check()
+
+
+def test_a_breaker_that_died_half_way_does_not_leave_the_lock_for_ever(storage, dead_process, monkeypatch):
+    """A local rename is a link, then an unlink: in between lock and tombstone are both there."""
+    monkeypatch.setattr(locks, "_BREAKER_PATIENCE_S", 0.05)
+    content = WriterIdentity("d" * 32, dead_process).to_json().encode()
+    storage.put(LOCK, content)
+    storage.put(".hoodie/lock.broken." + "d" * 32, content)
+    with lock_of(storage, LockSettings(wait_ms=20_000, retries=0)) as lock:
+        lock.check()
 
 
 def test_a_lock_taken_away_is_noticed_and_not_released_for_the_other(storage):
