@@ -48,9 +48,7 @@ def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
         )
         return {"seconds": time.perf_counter() - started}
     started = time.perf_counter()
-    frame: DataFrame = (
-        spark.read.format(request["format"]).options(**request.get("options", {})).load(request["path"])
-    )
+    frame: DataFrame = spark.read.format(request["format"]).options(**request.get("options", {})).load(request["path"])
     value: Any = None
     if request["op"] == "all":
         frame.write.format("noop").mode("overwrite").save()

@@ -61,7 +61,8 @@ class SparkWorker:
         )
 
     def __call__(self, op: str, path: Path, **members: Any) -> float | None:
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         request = {"op": op, "path": str(path), "format": self.form, **members}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -154,8 +155,9 @@ def hudi_rs_read(path: Path, op: str) -> float | None:
         return None
 
 
-def median(action: Callable[[], float | None], runs: int) -> float | None:
-    found = [seconds for seconds in (action() for _ in range(runs)) if seconds is not None]
+def median(runs: int, action: Callable[..., float | None], *arguments: object) -> float | None:
+    """The median of the seconds which `action(*arguments)` returns; None when it cannot do it."""
+    found = [seconds for seconds in (action(*arguments) for _ in range(runs)) if seconds is not None]
     return statistics.median(found) if found else None
 
 
@@ -182,12 +184,20 @@ def run(scale: float, runs: int, work: Path) -> Figures:
 
     try:
         for worker in workers.values():  # the first job of a JVM pays for its start
-            worker("write", work / f"warm-{id(worker)}", source=str(update), options=table_options("COPY_ON_WRITE", "bulk_insert"))
+            worker(
+                "write",
+                work / f"warm-{id(worker)}",
+                source=str(update),
+                options=table_options("COPY_ON_WRITE", "bulk_insert"),
+            )
             worker("all", work / f"warm-{id(worker)}")
         for kind, short in (("COPY_ON_WRITE", "cow"), ("MERGE_ON_READ", "mor")):
             for engine, worker in [*workers.items(), ("hudi-py (core)", None)]:
                 path = work / f"{short}-{'core' if worker is None else worker.form}"
-                for row, data, operation in (("bulk insert", source, "bulk_insert"), ("upsert of 5 %", update, "upsert")):
+                for row, data, operation in (
+                    ("bulk insert", source, "bulk_insert"),
+                    ("upsert of 5 %", update, "upsert"),
+                ):
                     if worker is None:
                         seconds: float | None = core_write(path, data, kind, operation)
                     else:
@@ -196,19 +206,21 @@ def run(scale: float, runs: int, work: Path) -> Figures:
         plain = work / "plain"
         spark = workers["hudi-py (Spark)"]
         form, spark.form = spark.form, "parquet"
-        note("bulk insert, cow", "Spark Parquet", spark("write", plain, source=str(source), options={}, mode="overwrite"))
+        note(
+            "bulk insert, cow", "Spark Parquet", spark("write", plain, source=str(source), options={}, mode="overwrite")
+        )
         spark.form = form
         bases = {"mor, 5 % in logs": work / "mor-core", "cow": work / "cow-core"}
         for name, path in bases.items():
             for op in READS:
                 row = f"{op}, {name}"
                 for engine, worker in workers.items():
-                    note(row, engine, median(lambda w=worker: w(op, path), runs))  # type: ignore[misc]
-                note(row, "hudi-py (core)", median(lambda: core_read(path, op), runs))
-                note(row, "hudi-rs", median(lambda: hudi_rs_read(path, op), runs))
+                    note(row, engine, median(runs, worker, op, path))
+                note(row, "hudi-py (core)", median(runs, core_read, path, op))
+                note(row, "hudi-rs", median(runs, hudi_rs_read, path, op))
         spark.form = "parquet"
         for op in READS:
-            note(f"{op}, cow", "Spark Parquet", median(lambda: spark(op, plain), runs))
+            note(f"{op}, cow", "Spark Parquet", median(runs, spark, op, plain))
     finally:
         for worker in workers.values():
             worker.close()
