@@ -127,7 +127,7 @@ def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, versi
     assert oracle.check(str(path))["problems"] == []  # with the metadata table and without it, among others
 
     fresh = rows(range(100, 110), 5).append_column("_hoodie_is_deleted", pa.nulls(10, pa.bool_()))
-    hudi_py.open_table(str(path)).insert_overwrite_table(fresh)
+    hudi_py.write(str(path), fresh, "insert_overwrite_table", options)
     agree(oracle, path, newest(fresh))
 
 
