@@ -111,6 +111,7 @@ def settled_timeline(
         LockError: the lock was not had in time.
     """
     first_seen: dict[str, int | None] = {}
+    told = False
     lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)
     while True:
         with lock:
@@ -132,7 +133,8 @@ def settled_timeline(
                 return
         for write in living:
             _refuse_beating(storage, write, first_seen, settings.heartbeat_expiry_ms)
-        _tell(living[0], settings.heartbeat_expiry_ms)
+        _tell(living[0], settings.heartbeat_expiry_ms, first=not told)
+        told = True
         sleep(_POLL_S)
 
 
@@ -182,12 +184,13 @@ def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str,
         )
 
 
-def _tell(write: PendingWrite, expiry_ms: int) -> None:
+def _tell(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
     left_s = max((expiry_ms - (now_ms() - (write.active_ms or 0))) / 1000, 0)
     text = (
         f"waiting up to {left_s:.0f} s for the pending {write.instant.action.value} {write.instant.time} of "
         f"{write.writer or 'another engine'}, which shows no life, before it is rolled back"
     )
-    _log.info("%s", text)
-    if sys.stderr.isatty():
+    if first:
+        _log.warning("%s", text)
+    elif sys.stderr.isatty():
         print(f"\rhudi-py: {text}\033[K", end="" if left_s > _POLL_S else "\n", file=sys.stderr, flush=True)

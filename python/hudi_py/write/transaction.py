@@ -33,6 +33,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.conflicts import check_conflicts, pending_writes
@@ -558,6 +559,7 @@ class WriteTransaction:
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         check_conflicts(self.storage, timeline, handle.pin, self.instant, touched)
+        check_droppable(load_table_config(self.storage), drop_indexes=handle.settings.drop_indexes)
         close_gate(self.storage, self.instant)
         self._remove_unreported({stat.path for stat in metadata.stats})
         self._check_files(metadata.stats)

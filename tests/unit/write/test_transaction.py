@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import threading
 import time
 from dataclasses import replace
 
+import fastavro
 import pytest
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, RolledBackError
@@ -623,3 +625,80 @@ def test_settings_default_to_apache_hudis():
     settings = TransactionSettings()
     assert settings.heartbeat_expiry_ms == 120_000
     assert IMPATIENT.lock.patience_ms == 50
+
+
+# -- table services scheduled by others ------------------------------------------------------------------------------
+
+
+def avro_file(fields: list[dict[str, object]], record: dict[str, object]) -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "Plan", "fields": fields}, [record])
+    return out.getvalue()
+
+
+def piece(name: str) -> dict[str, object]:
+    texts = [{"name": field, "type": "string"} for field in ("partitionPath", "fileId", "baseInstantTime")]
+    return {"type": "record", "name": name, "fields": texts}
+
+
+def compaction_plan(partition: str, file_id: str) -> bytes:
+    operation = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
+    fields = [{"name": "operations", "type": {"type": "array", "items": piece("Operation")}}]
+    return avro_file(fields, {"operations": [operation]})
+
+
+def clustering_plan(partition: str, file_id: str) -> bytes:
+    slices = {"name": "slices", "type": {"type": "array", "items": piece("Slice")}}
+    group = {"type": "record", "name": "Group", "fields": [slices]}
+    groups = {"name": "inputGroups", "type": {"type": "array", "items": group}}
+    fields = [
+        {"name": "operationType", "type": "string"},
+        {"name": "clusteringPlan", "type": {"type": "record", "name": "Clustering", "fields": [groups]}},
+    ]
+    found = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
+    return avro_file(fields, {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [found]}]}})
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("action", [Action.COMPACTION, Action.CLUSTERING])
+def test_a_service_scheduled_since_the_plan_conflicts_where_it_overlaps(storage, version, action):
+    config = new_table(storage, version, mor=True)
+    first_write(storage, config)
+    plan_of = compaction_plan if action is Action.COMPACTION else clustering_plan
+    for partition, conflicts in (("a", True), ("b", False)):
+        with begin(storage, config) as tx:
+            stats = write_update(tx, ["a"])
+            timeline = load_timeline(storage, config)
+            time_ = fast_clock(config).next_instant(timeline)
+            path = timeline.layout.path(timeline.layout.requested_name(time_, action))
+            storage.put(path, plan_of(partition, f"f-{partition}"))
+            if conflicts:
+                with pytest.raises(ConflictError, match=f"{time_} is going to rewrite the file group f-a"):
+                    commit(tx, stats)
+                tx.abort()
+                storage.delete(path)
+            else:
+                commit(tx, stats)
+    assert [i.time for i in load_timeline(storage, config).pending] == [time_]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_pending_clustering_is_no_failed_write(storage, version):
+    """Version 6 names it like any other replacecommit."""
+    config = new_table(storage, version)
+    first_write(storage, config)
+    layout = load_timeline(storage, config).layout
+    for name, content in (
+        (layout.requested_name("20200101000000000", Action.CLUSTERING), clustering_plan("a", "f-a")),
+        (layout.inflight_name("20200101000000000", Action.CLUSTERING), b""),
+    ):
+        storage.put(layout.path(name), content)
+        storage.set_modified(layout.path(name), 0)
+    with begin(storage, config) as tx:
+        stats = write_update(tx, ["a"])
+        with pytest.raises(ConflictError, match="is going to rewrite"):
+            commit(tx, stats)
+        tx.abort()
+    with begin(storage, config) as tx:
+        commit(tx, write_update(tx, ["b"]))
+    assert [i.time for i in load_timeline(storage, config).pending] == ["20200101000000000"]
