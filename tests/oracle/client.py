@@ -138,9 +138,12 @@ class Oracle:
         rows: list[dict[str, Any]] = answer["rows"]
         return rows
 
-    def check(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Apache Hudi opens the table in several ways that must agree; `problems` is empty when they do."""
-        return self.request("check", path=os.fspath(path))
+    def check(self, path: str | os.PathLike[str], *, keys: int = 3) -> dict[str, Any]:
+        """Apache Hudi opens the table in several ways that must agree; `problems` is empty when they do.
+
+        `keys`: rows whose values are looked for one by one, with data skipping and without.
+        """
+        return self.request("check", path=os.fspath(path), keys=keys)
 
     def timeline(self, path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         """The instants, archived ones included, oldest first: requested, completed, action, state, archived."""

@@ -1,4 +1,4 @@
-"""Failed writes across engines: Apache Hudi rolls back our killed write, and reads on after we rolled back its or ours."""
+"""Failed writes across engines: Apache Hudi rolls our killed write back, and goes on after we rolled one back."""
 
 from __future__ import annotations
 

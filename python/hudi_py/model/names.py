@@ -59,7 +59,9 @@ class LogFileName:
 def parse_base_file_name(name: str) -> BaseFileName | None:
     """The parts of a base file's name, or None when the name is not one."""
     found = _BASE.match(name)
-    return BaseFileName(FileId(found["file_id"]), found["token"], found["instant"], found["extension"]) if found else None
+    if not found:
+        return None
+    return BaseFileName(FileId(found["file_id"]), found["token"], found["instant"], found["extension"])
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:

@@ -90,7 +90,7 @@ def _unescape(text: str) -> str:
         if char == "u":
             digits = text[position : position + 4]
             if not _UNICODE.fullmatch(digits):
-                raise CorruptFileError(f"Properties hold a malformed unicode escape '\\u{digits}'; expected 4 hex digits")
+                raise CorruptFileError(f"Properties hold the malformed escape '\\u{digits}'; expected 4 hex digits")
             out.append(chr(int(digits, 16)))
             position += 4
         else:
