@@ -38,6 +38,8 @@ def write(storage: Storage, data: pa.Table, operation: str, version: int, kind: 
             "hoodie.table.name": "t",
             "hoodie.table.timeline.timezone": "UTC",
             "hoodie.time.generator.max_expected_clock_skew_ms": "20",
+            # One thread: two would make the calls in another order, and another number of them, each time.
+            "hoodie.py.write.threads": "1",
         },
         record_key="id",
         partition_by="p",
