@@ -173,6 +173,21 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
+def test_deletes_ordered_by_date(oracle: Oracle, tmp_path: Path) -> None:
+    """Rows marked deleted, newer and older than what is stored, where a date column decides."""
+    path = tmp_path / "t"
+    options = settings(9, "MERGE_ON_READ") | {"hoodie.datasource.write.precombine.field": "day"}
+    data = rows(range(1, 7), 100).append_column("_hoodie_is_deleted", pa.array([False] * 6))
+    hudi_py.write(str(path), data, "insert", options)
+    position = data.schema.get_field_index("day")
+    days = [datetime.date(2024, 1, 1) if n % 2 else datetime.date(1960, 1, 1) for n in range(6)]
+    marked = data.set_column(position, "day", pa.array(days)).drop_columns("_hoodie_is_deleted")
+    hudi_py.write(str(path), marked.append_column("_hoodie_is_deleted", pa.array([True] * 6)), "upsert", options)
+    ours = hudi_py.open_table(str(path)).scan().to_table()
+    assert sorted(ours["id"].to_pylist()) == ["k1", "k3", "k5"]
+    assert_rows_equal(ours, oracle.read(str(path)))
+
+
 @pytest.mark.parametrize(("version", "kind"), [(6, "MERGE_ON_READ"), (9, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")])
 def test_time_travel_agrees(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"

@@ -113,7 +113,10 @@ def test_no_deletes() -> None:
         (pa.array([-5, 7, None, 9], pa.int8()), pa.array([-5, 7, None, 9], pa.int32())),
         (pa.array([1, -(2**63), 2**63 - 1, None]), None),
         (pa.array([0, 64, -64, 8191], pa.int64()), None),
-        (pa.array([dt.date(1969, 12, 31), None, dt.date(2024, 2, 29), dt.date(1970, 1, 2)]), None),
+        (
+            pa.array([dt.date(1969, 12, 31), None, dt.date(2024, 2, 29), dt.date(1970, 1, 2)]),
+            pa.array([-1, None, 19782, 1], pa.int32()),
+        ),
         (pa.array([b"", b"\x00", None, b"x" * 300], pa.binary()), None),
         (pa.array(["", "ключ", None, "😀" * 50], pa.large_string()), pa.array(["", "ключ", None, "😀" * 50])),
         (pa.array([True, None, False, True]), None),

@@ -93,7 +93,8 @@ def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
     if types.is_timestamp(kind):
         return Wrapper.LONG, pa.timestamp("us", kind.tz)
     if types.is_date32(kind):
-        return Wrapper.DATE, kind
+        # Java 1.2.0 holds a date column's values as Integer and cannot compare them with those of a DateWrapper
+        return Wrapper.INT, kind
     if types.is_time64(kind):
         return Wrapper.LONG, pa.time64("us")
     if types.is_time32(kind):
