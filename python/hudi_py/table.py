@@ -205,7 +205,7 @@ class Table:
         kind = read_config.QUERY_TYPE.read(kind)
         instant = _one_of("as_of", as_of, resolved, read_config.AS_OF_INSTANT)
         condition = _one_of("filter", filter, resolved, read_config.FILTER)
-        names = columns if columns is not None else _column_list(resolved.get(read_config.COLUMNS))
+        names = columns if columns is not None else read_config.column_names(resolved.get(read_config.COLUMNS))
         config = self._reload()
         snapshot = open_snapshot(self._storage, config, load_timeline(self._storage, config), instant)
         if names is None:
@@ -282,19 +282,3 @@ def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
         key = options.name_of(option)
         raise ConfigError(f"{name}={value!r} contradicts option {key}={options.get(option)!r}; give one of them")
     return value
-
-
-def _column_list(text: str | None) -> list[str] | None:
-    """Names of a comma-separated list, those in backticks may hold commas."""
-    if text is None:
-        return None
-    names, name, quoted = [], "", False
-    for char in text + ",":
-        if char == "`":
-            quoted = not quoted
-        elif char == "," and not quoted:
-            names.append(name.strip())
-            name = ""
-        else:
-            name += char
-    return [name for name in names if name]

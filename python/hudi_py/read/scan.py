@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,11 +51,18 @@ class Scan:
         self._columns = columns
         self._filter = condition
         self._query_type = query_type
-        self._partitions = partitions
         self._limit = limit
-        self._batch_rows = batch_rows
-        self._options = options
-        self._plan: Plan | None = None
+        # Now, not at the first use: a file that is cleaned in between must be missed then, not passed over
+        self._plan = plan_scan(
+            snapshot,
+            columns=columns,
+            condition=condition,
+            query_type=query_type,
+            partitions=partitions,
+            limit=limit,
+            batch_rows=batch_rows,
+            options=options,
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,18 +81,7 @@ class Scan:
         return splits if target_bytes is None else divide(self._snapshot.storage, splits, target_bytes)
 
     def plan(self) -> Plan:
-        """The file slices to read; made once."""
-        if self._plan is None:
-            self._plan = plan_scan(
-                self._snapshot,
-                columns=self._columns,
-                condition=self._filter,
-                query_type=self._query_type,
-                partitions=self._partitions,
-                limit=self._limit,
-                batch_rows=self._batch_rows,
-                options=self._options,
-            )
+        """The file slices to read, as they were when the scan was made."""
         return self._plan
 
     def to_batches(self, *, threads: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -184,19 +182,12 @@ class Scan:
 
     def _without_columns(self) -> Scan:
         """The same rows without columns: of the slices which footers do not count."""
-        bare = Scan(
-            self._snapshot,
-            columns=(),
-            condition=self._filter,
-            query_type=self._query_type,
-            partitions=self._partitions,
-            limit=self._limit,
-            batch_rows=self._batch_rows,
-            options=self._options,
-        )
-        plan = bare.plan()
-        kept = tuple(split for split in plan.splits if split.merged or plan.spec.filter is not None)
-        bare._plan = Plan(plan.spec, kept, plan.partitions_before, plan.partitions_after)
+        plan = self._plan
+        spec = replace(plan.spec, columns=())
+        merged = [split for split in plan.splits if split.merged or spec.filter is not None]
+        bare = copy(self)
+        bare._columns = ()
+        bare._plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in merged))
         return bare
 
 

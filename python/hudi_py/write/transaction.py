@@ -529,7 +529,11 @@ class WriteTransaction:
         permit = FilePermit(path, f"{temporary_folder(self.instant)}/{path}", marker_path(self.instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
         # After the marker: whoever closes the gate sees this marker, or we see the gate closed
-        self._check_open()
+        try:
+            self._check_open()
+        except RolledBackError:
+            self.storage.delete(permit.marker_path)
+            raise
         self._ensure_partition(partition)
         return permit
 
