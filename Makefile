@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick test-connector oracle check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick test-connector oracle oracle-quick oracle-slow check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ setup: ## Make or renew the environment in .venv
 demo: ## Show the main job on real data: TPC-H as a Hudi table, through Spark and plain Python
 	@$(RUN) python -m examples.demo $(ARGS)
 
-test: quick test-connector oracle ## Run all tests: without a JVM, through Spark, and against Apache Hudi
+test: quick test-connector oracle-quick ## Run the tests: without a JVM, through Spark, and against Apache Hudi
 
 quick: ## Run the tests that need no JVM
 	@echo "== tests without a JVM"
@@ -35,12 +35,16 @@ quick: ## Run the tests that need no JVM
 test-connector: ## Run the Spark tests, classic and Connect
 	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
 
-oracle: ## Run the tests against Apache Hudi itself (sets it up on the first call)
-	@echo "== tests against Apache Hudi"
-	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
-	@$(PYTEST) -q $(ORACLE) $(ARGS)
+oracle: oracle-quick oracle-slow ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
-check: lint types layers test ## Lint, types, layers and all tests
+oracle-quick: CHOSEN := not slow
+oracle-slow: CHOSEN := slow
+oracle-quick oracle-slow:
+	@echo "== tests against Apache Hudi ($(CHOSEN))"
+	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
+	@$(PYTEST) -q $(ORACLE) -m "$(CHOSEN)" $(ARGS)
+
+check: lint types layers test oracle-slow ## Lint, types, layers and all tests
 
 lint: ## Run ruff
 	@$(RUN) ruff check .
