@@ -9,15 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import hudi_py
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.locks import FileLock
+from hudi_py.write.settings import LockSettings
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, SCHEMA, check_recovered, data_files, make_table, read, rows, write
 from tests.golden.compare import assert_rows_equal
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 
 UPDATE = rows(range(2, 14), 3)
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
@@ -103,8 +106,6 @@ def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["v6_mor_inflight", "v9_mor_inflight"])
 def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
-    import hudi_py
-
     root = golden_copy(name)
     storage = LocalStorage(str(root))
     (pending,) = timeline_of(root).pending
@@ -126,3 +127,31 @@ def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Cal
 
 def config_version(storage: LocalStorage) -> int:
     return load_table_config(storage).version
+
+
+def test_apache_hudi_respects_our_lock_and_we_its(oracle: Oracle, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    make_table(root, 9, "cow")
+    before = read(root)
+    storage = LocalStorage(str(root))
+    locked = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.write.lock.client.num_retries": "1",
+        "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
+        "hoodie.write.lock.num_retries": "1",
+        "hoodie.write.lock.wait_time_ms": "200",
+        "hoodie.metadata.enable": "false",
+    }
+    more = rows(range(20, 23), 4)
+    with FileLock(storage, LockSettings(), purpose="hold") as lock:
+        with pytest.raises(OracleError, match="(?i)lock"):
+            oracle.write(str(root), more, operation="upsert", options=locked)
+        lock.check()
+    assert read(root) == before
+    oracle.write(str(root), more, operation="upsert", options=locked)
+    expected = before + more.to_pylist()
+    assert storage.stat(".hoodie/lock") is None
+    assert read(root) == expected
+    write(storage, rows(range(30, 32), 5), "upsert", 9, "cow")
+    assert theirs(oracle, root) == expected + rows(range(30, 32), 5).to_pylist()
