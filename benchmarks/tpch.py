@@ -31,6 +31,12 @@ import hudi_py
 
 WORKER = Path(__file__).with_name("spark_worker.py")
 READS = ("all", "one", "count", "partition")
+# What a query needs of the table is said with the load: Spark tells it to Java's sources, and to no Python source.
+LOAD_OPTIONS = {
+    "one": {"columns": "l_quantity"},
+    "count": {"columns": "_hoodie_record_key"},
+    "partition": {"columns": "l_quantity,l_shipyear", "filter": "l_shipyear = 1995"},
+}
 Figures = dict[str, dict[str, float | None]]
 
 
@@ -64,6 +70,8 @@ class SparkWorker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         request = {"op": op, "path": str(path), "format": self.form, **members}
+        if self.form == "hudi-py" and op in LOAD_OPTIONS:
+            request["options"] = LOAD_OPTIONS[op]
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
