@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hudi_py
+from tests.oracle.environment import locate
 
 WORKER = Path(__file__).with_name("spark_worker.py")
 READS = ("all", "one", "count", "partition")
@@ -167,16 +168,9 @@ def median(runs: int, action: Callable[..., float | None], *arguments: object) -
     return statistics.median(found) if found else None
 
 
-def oracle_environment() -> tuple[str, str] | None:
-    """Python and bundle of the environment which `make oracle` sets up, or None."""
-    from tests.oracle.environment import locate
-
-    return locate()
-
-
 def run(scale: float, runs: int, work: Path) -> Figures:
     source, update = prepare(work, scale)
-    oracle = oracle_environment()
+    oracle = locate()
     workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py")}
     if oracle is not None:
         workers["Apache Hudi"] = SparkWorker(oracle[0], "hudi", oracle[1])
