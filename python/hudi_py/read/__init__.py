@@ -3,9 +3,10 @@
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.plan import check_columns
 from hudi_py.read.scan import Scan
-from hudi_py.read.slice import read_slice, read_split
+from hudi_py.read.slice import read_slice
 from hudi_py.read.snapshot import Snapshot, open_snapshot, table_schema
 from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.task import read_split
 
 __all__ = [
     "Filter",

@@ -16,10 +16,10 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
 from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts
-from hudi_py.read.slice import cleaned
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
+from hudi_py.read.task import cleaned
 from hudi_py.storage import Storage
 from hudi_py.view import FileSystemView, load_view
 

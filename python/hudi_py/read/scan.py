@@ -15,9 +15,9 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.read.filter import Filter
 from hudi_py.read.parallel import default_threads, ordered
 from hudi_py.read.plan import Plan, divide, plan_scan
-from hudi_py.read.slice import cleaned, read_split_on
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import Split
+from hudi_py.read.task import cleaned, read_split_on
 
 if TYPE_CHECKING:
     import duckdb

@@ -1,88 +1,36 @@
-"""One split to record batches: the base file streamed, its logs merged over it, filter and projection last."""
+"""The rows of a file slice: its base file streamed, its logs merged over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from hudi_py.errors import HistoryCleanedError
-from hudi_py.formats.parquet import iter_base_batches, open_parquet
+from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import MergeSettings, merge_with_base, reduce_log, scan_log
 from hudi_py.merge.log import CommittedInstants
 from hudi_py.model.files import BaseFile, LogFile
+from hudi_py.read.base_file import read_base
 from hudi_py.read.prune import row_groups_to_read
 from hudi_py.read.split import Split
 from hudi_py.schema import OPERATION, RECORD_KEY, conform
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
 """Rows of a base batch in a merge; fewer would build the key look-up too often."""
 
 
-def read_split(
-    split: Split, *, skip_rows: int = 0, storage_options: Mapping[str, str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, always in the same order.
-
-    Args:
-        split: from `Scan.splits()`, maybe pickled and unpickled elsewhere.
-        skip_rows: output rows to leave out at the start, so that a reader can go on where it stopped.
-        storage_options: credentials and settings of the storage.
-
-    Yields:
-        Batches of `split.output_schema`, none of them empty.
-
-    Raises:
-        HistoryCleanedError: a file of the split was cleaned since it was planned.
-        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
-    """
-    return read_split_on(open_storage(split.spec.uri, storage_options), split, skip_rows=skip_rows)
-
-
-def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iterator[pa.RecordBatch]:
-    """As `read_split`, on a storage that is open already."""
-    spec = split.spec
-    output = spec.output_schema
-    left = None if spec.limit is None else spec.limit + skip_rows
-    try:
-        for batch in _rows(storage, split):
-            if spec.filter is not None:
-                batch = spec.filter.apply(batch)
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            if skip_rows:
-                skipped = min(skip_rows, batch.num_rows)
-                batch, skip_rows = batch.slice(skipped), skip_rows - skipped
-            whole = conform(batch, output)
-            for start in range(0, whole.num_rows, spec.batch_rows):
-                yield whole.slice(start, spec.batch_rows)
-            if left == 0:
-                return
-    except FileNotFoundError as error:
-        raise cleaned(split, error) from error
-
-
-def cleaned(split: Split, error: FileNotFoundError) -> HistoryCleanedError:
-    """What to raise when a file of a split is missing."""
-    return HistoryCleanedError(
-        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} is gone, cleaned "
-        f"since this read was planned ({error}); re-create the DataFrame, or scan again"
-    )
-
-
-def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
+def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice with the columns `split.spec.wanted_columns`, neither filtered nor projected."""
     spec = split.spec
     if split.log_files:
         assert spec.merge is not None
-        wanted = (*spec.columns, *(spec.filter.columns if spec.filter else ()))
         yield from read_slice(
             storage,
             split.base_file,
             split.log_files,
             schema=spec.table_schema,
-            columns=wanted,
+            columns=spec.wanted_columns,
             settings=spec.merge,
             committed=spec.committed,
             as_of=spec.as_of,
@@ -136,20 +84,6 @@ def read_slice(
     for batch in merge_with_base(base, log, settings):
         if batch.num_rows:
             yield conform(batch, output)
-
-
-def read_base(
-    storage: Storage,
-    base_file: BaseFile,
-    schema: pa.Schema,
-    *,
-    batch_rows: int = MERGE_ROWS,
-    row_groups: Sequence[int] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """A base file's rows with the columns of `schema`."""
-    path = base_file.path
-    for batch in iter_base_batches(storage, path, schema.names, batch_rows=batch_rows, row_groups=row_groups):
-        yield conform(batch, schema, context=path)
 
 
 def _row_groups(storage: Storage, split: Split) -> list[int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -10,6 +11,12 @@ from hudi_py.merge import CommittedInstants, MergeSettings
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
+from hudi_py.schema import COMMIT_TIME, RECORD_KEY
+
+SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
+"""`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
+`unmerged`: as `skip`, deletes among them as rows. `base`: the base file alone. `log`: the logs alone, merged among
+themselves. `log_unmerged`: every log row in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +39,29 @@ class ReadSpec:
     batch_rows: int
     limit: int | None = None
     """No split yields more rows than this."""
+    mode: SliceMode = "merge"
+    """What of a slice is read, and whether its versions are merged."""
+    commit_times: frozenset[str] | None = None
+    """Incremental queries: only rows whose `_hoodie_commit_time` is one of these requested times; None: all."""
+    keys: frozenset[str] | None = None
+    """Only rows of these record keys; None: all."""
+    emit_deletes: bool = False
+    """Whether deletes found in logs come out as rows too, with `_hoodie_operation` = `D`."""
 
     @property
     def output_schema(self) -> pa.Schema:
         return pa.schema([self.table_schema.field(name) for name in self.columns])
 
+    @property
+    def wanted_columns(self) -> tuple[str, ...]:
+        """Columns which rows must have before they are filtered and projected."""
+        wanted = [*self.columns, *(self.filter.columns if self.filter else ())]
+        wanted += [COMMIT_TIME] * (self.commit_times is not None) + [RECORD_KEY] * (self.keys is not None)
+        return tuple(dict.fromkeys(wanted))
+
     def read_schema(self, extra: tuple[str, ...] = ()) -> pa.Schema:
         """Output and filter columns, and those of `extra` which the table has, in the table's order."""
-        wanted = {*self.columns, *(self.filter.columns if self.filter else ()), *extra}
+        wanted = {*self.wanted_columns, *extra}
         return pa.schema([field for field in self.table_schema if field.name in wanted])
 
 

@@ -1,0 +1,75 @@
+"""One split to record batches: rows of a slice or of its changes, then filter, limit and projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import HistoryCleanedError
+from hudi_py.read.slice import slice_rows
+from hudi_py.read.split import ReadSpec, Split
+from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform
+from hudi_py.storage import Storage, open_storage
+
+
+def read_split(
+    split: Split, *, skip_rows: int = 0, storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, always in the same order.
+
+    Args:
+        split: from `Scan.splits()`, maybe pickled and unpickled elsewhere.
+        skip_rows: output rows to leave out at the start, so that a reader can go on where it stopped.
+        storage_options: credentials and settings of the storage.
+
+    Yields:
+        Batches of `split.output_schema`, none of them empty.
+
+    Raises:
+        HistoryCleanedError: a file of the split was cleaned since it was planned.
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
+    """
+    return read_split_on(open_storage(split.spec.uri, storage_options), split, skip_rows=skip_rows)
+
+
+def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iterator[pa.RecordBatch]:
+    """As `read_split`, on a storage that is open already."""
+    spec = split.spec
+    output = spec.output_schema
+    left = None if spec.limit is None else spec.limit + skip_rows
+    try:
+        for batch in slice_rows(storage, split):
+            batch = _chosen(batch, spec)
+            if spec.filter is not None:
+                batch = spec.filter.apply(batch)
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            if skip_rows:
+                skipped = min(skip_rows, batch.num_rows)
+                batch, skip_rows = batch.slice(skipped), skip_rows - skipped
+            whole = conform(batch, output)
+            for start in range(0, whole.num_rows, spec.batch_rows):
+                yield whole.slice(start, spec.batch_rows)
+            if left == 0:
+                return
+    except FileNotFoundError as error:
+        raise cleaned(split, error) from error
+
+
+def cleaned(split: Split, error: FileNotFoundError) -> HistoryCleanedError:
+    """What to raise when a file of a split is missing."""
+    return HistoryCleanedError(
+        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} is gone, cleaned "
+        f"since this read was planned ({error}); re-create the DataFrame, or scan again"
+    )
+
+
+def _chosen(batch: pa.RecordBatch, spec: ReadSpec) -> pa.RecordBatch:
+    """The rows of the commits and keys which are asked for: told after the merge, so that no older version surfaces."""
+    for name, values in ((COMMIT_TIME, spec.commit_times), (RECORD_KEY, spec.keys)):
+        if values is not None:
+            batch = batch.filter(pc.is_in(batch.column(name), value_set=pa.array(sorted(values), pa.string())))
+    return batch
