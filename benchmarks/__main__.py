@@ -1,5 +1,10 @@
-"""`python -m benchmarks` runs the TPC-H comparison."""
+"""`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` that of planning, logs and ranges."""
 
-from benchmarks.tpch import main
+import sys
 
-main()
+from benchmarks import reading, tpch
+
+if sys.argv[1:2] == ["reading"]:
+    reading.main(sys.argv[2:])
+else:
+    tpch.main()

@@ -52,6 +52,9 @@ def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     value: Any = None
     if request["op"] == "all":
         frame.write.format("noop").mode("overwrite").save()
+    elif request["op"] == "plan":
+        chosen = frame.where(request["where"]) if request.get("where") else frame
+        value = chosen.rdd.getNumPartitions()
     elif request["op"] == "one":
         row = frame.selectExpr("sum(l_quantity)").first()
         value = None if row is None else str(row[0])

@@ -72,7 +72,7 @@ class SparkWorker:
         assert self.process.stdout is not None
         request = {"op": op, "path": str(path), "format": self.form, **members}
         if self.form == "hudi-py" and op in LOAD_OPTIONS:
-            request["options"] = LOAD_OPTIONS[op]
+            request["options"] = {**request.get("options", {}), **LOAD_OPTIONS[op]}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
