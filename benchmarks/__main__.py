@@ -1,4 +1,4 @@
-"""`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` that of planning, logs and ranges."""
+"""`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` planning, logs and ranges."""
 
 import sys
 
