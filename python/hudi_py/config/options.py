@@ -7,14 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hudi_py.config import harmless, lock, read, refused, table, write
+from hudi_py.config import harmless, lock, read, refused, streaming, table, write
 from hudi_py.config.defaults import load_defaults
 from hudi_py.config.option import Option, Policy, Scope
 from hudi_py.errors import ConfigError
 
 T = TypeVar("T")
 
-HONOURED: tuple[Option[Any], ...] = (*read.OPTIONS, *write.OPTIONS, *table.OPTIONS, *lock.OPTIONS)
+HONOURED: tuple[Option[Any], ...] = (
+    *read.OPTIONS,
+    *streaming.OPTIONS,
+    *write.OPTIONS,
+    *table.OPTIONS,
+    *lock.OPTIONS,
+)
 """Every option with an effect."""
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)
 """Every declared option; families of harmless keys are in `harmless.PREFIXES`."""
