@@ -1,0 +1,7 @@
+"""HFile version 3: sorted keys and values, as base files and log blocks of the metadata table hold them."""
+
+from hudi_py.formats.hfile.blocks import ByteSource
+from hudi_py.formats.hfile.entries import Entries
+from hudi_py.formats.hfile.reader import HFile, open_hfile, read_hfile
+
+__all__ = ["ByteSource", "Entries", "HFile", "open_hfile", "read_hfile"]

@@ -1,0 +1,123 @@
+"""Keys and values of data blocks as Arrow arrays.
+
+An entry is `int32 key length, int32 value length, key, value, byte 0`, its key `int16 row length, row, byte 0 (family
+length), int64 timestamp, byte type`: 12 bytes besides the row, which is the record key.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.hfile.blocks import ByteSource
+
+_LENGTHS: Final = struct.Struct(">ii")
+_BESIDES_ROW: Final = 12
+_AROUND: Final = _LENGTHS.size + 1
+_SMALLEST: Final = _AROUND + _BESIDES_ROW
+_ROW_AT: Final = _LENGTHS.size + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries in the order of their keys."""
+
+    keys: pa.Array
+    """binary; ascending bytewise."""
+    values: pa.Array
+    """binary."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @classmethod
+    def empty(cls) -> Entries:
+        return cls(pa.array([], pa.binary()), pa.array([], pa.binary()))
+
+    @classmethod
+    def concat(cls, parts: list[Entries]) -> Entries:
+        """Several after each other."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.empty()
+        return cls(pa.concat_arrays([p.keys for p in parts]), pa.concat_arrays([p.values for p in parts]))
+
+    def with_keys(self, wanted: pa.Array) -> Entries:
+        """Those whose key is among `wanted` (binary)."""
+        mask = pc.is_in(self.keys, value_set=wanted)
+        return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
+
+    def with_prefix(self, prefix: bytes) -> Entries:
+        """Those whose key begins with `prefix`."""
+        mask = pc.starts_with(self.keys, prefix)
+        return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
+
+
+def parse_entries(payload: bytes, source: ByteSource) -> Entries:
+    """The entries of a data block.
+
+    Raises:
+        CorruptFileError: lengths contradict each other or the block, or keys do not ascend.
+    """
+    starts = _starts(payload, source)
+    if not len(starts):
+        return Entries.empty()
+    data = np.frombuffer(payload, np.uint8)
+    key_lengths = _window(data, ">i4")[starts].astype(np.int64)
+    ends = np.append(starts[1:], len(payload))
+    rows = _window(data, ">i2")[starts + _LENGTHS.size].astype(np.int64)
+    if bool((rows != key_lengths - _BESIDES_ROW).any()):
+        raise source.corrupt("a key's length does not go with its row's")
+    if data[starts + _ROW_AT + rows].any() or data[ends - 1].any():
+        raise source.corrupt("an entry has a column family or a version in memory, which Apache Hudi never writes")
+    buffer = pa.py_buffer(payload)
+    keys = _spans(buffer, starts + _ROW_AT, starts + _ROW_AT + rows)
+    values = _spans(buffer, starts + _LENGTHS.size + key_lengths, ends - 1)
+    if len(keys) > 1 and pc.any(pc.less_equal(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py():
+        raise source.corrupt("its keys do not ascend")
+    return Entries(keys, values)
+
+
+def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
+    """First byte of each entry. The lengths of all of them are positive and add up to the payload."""
+    starts: list[int] = []
+    add, unpack, end, at = starts.append, _LENGTHS.unpack_from, len(payload), 0
+    try:
+        # a loop in Python: each entry's lengths say where the next one is; 0.1 us an entry, decompression takes longer
+        while at < end:
+            key, value = unpack(payload, at)
+            if key < _BESIDES_ROW or value < 0:
+                raise source.corrupt(
+                    f"the entry at byte {at} of a block has a key of {key} and a value of {value} bytes"
+                )
+            add(at)
+            at += key + value + _AROUND
+    except struct.error:
+        at = -1
+    if at != end:
+        raise source.corrupt("the entries of a block do not end where it ends")
+    return np.array(starts, np.int64)
+
+
+def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
+    """`window[i]` is the number that starts at byte i."""
+    width = int(kind[-1])
+    window: npt.NDArray[Any] = np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))
+    return window
+
+
+def _spans(buffer: pa.Buffer, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> pa.Array:
+    """The bytes from each start to its end, ascending and apart: an array of values and gaps, every other one taken."""
+    offsets = np.empty(2 * len(start) + 1, np.int32)
+    offsets[0:-1:2] = start
+    offsets[1::2] = end
+    offsets[-1] = end[-1]
+    alternating = pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), buffer])
+    return pc.take(alternating, pa.array(np.arange(0, 2 * len(start), 2, dtype=np.int32)), boundscheck=False)

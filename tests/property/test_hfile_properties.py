@@ -1,0 +1,57 @@
+"""HFiles of any keys and values come back; damaged ones give entries or an error, nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hudi_py.errors import HudiError
+from hudi_py.formats.hfile import read_hfile
+from tests.support.hfiles import build_hfile
+
+ENTRIES = st.dictionaries(st.binary(max_size=200), st.binary(max_size=60), max_size=40)
+SHAPES = st.tuples(st.sampled_from([1, 50, 1 << 20]), st.sampled_from([1, 2]), st.booleans(), st.integers(1, 4))
+
+
+def build(entries: dict[bytes, bytes], shape: tuple[int, int, bool, int]) -> bytes:
+    block_bytes, codec, hbase, levels = shape
+    return build_hfile(sorted(entries.items()), block_bytes=block_bytes, codec=codec, hbase=hbase, levels=levels)
+
+
+@given(ENTRIES, SHAPES, st.lists(st.binary(max_size=4), max_size=5))
+@settings(deadline=None, max_examples=150)
+def test_round_trip_and_look_ups(
+    entries: dict[bytes, bytes], shape: tuple[int, int, bool, int], others: list[bytes]
+) -> None:
+    file = read_hfile(build(entries, shape))
+    found = file.scan()
+    assert dict(zip(found.keys.to_pylist(), found.values.to_pylist(), strict=True)) == entries
+    wanted = [*others, *list(entries)[::3]]
+    some = file.lookup(wanted)
+    assert some.keys.to_pylist() == sorted(set(wanted) & entries.keys())
+    for prefix in others:
+        assert file.lookup_prefix(prefix).keys.to_pylist() == sorted(k for k in entries if k.startswith(prefix))
+
+
+@given(
+    ENTRIES,
+    SHAPES,
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=400)
+def test_damage_is_an_error_or_other_entries(
+    entries: dict[bytes, bytes], shape: tuple[int, int, bool, int], changes: list[tuple[float, int]], head: bool
+) -> None:
+    data = bytearray(build(entries, shape))
+    span = len(data) - 4096 + 120 if head else len(data)  # the trailer is mostly padding
+    for place, byte in changes:
+        data[int(place * span)] = byte
+    try:
+        file = read_hfile(bytes(data))
+        file.scan()
+        file.lookup(list(entries))
+        file.lookup_prefix(b"a")
+        file.bloom_filter()
+    except HudiError:
+        pass
