@@ -9,38 +9,12 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.model.files import BaseFile, LogFile
-from hudi_py.model.names import PartitionPath
-from hudi_py.read import Scan, Split, check_columns, open_snapshot, parse_filter
-from hudi_py.read.plan import divide
+from hudi_py.read import Scan, check_columns, open_snapshot, parse_filter
 from hudi_py.read.split import ReadSpec
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-
-
-@dataclass(frozen=True, slots=True)
-class SplitFiles:
-    """A split without what all splits of a scan have in common."""
-
-    partition: PartitionPath
-    file_id: str
-    base_file: BaseFile | None
-    log_files: tuple[LogFile, ...]
-    row_groups: tuple[int, int] | None
-    partition_values: tuple[tuple[str, pa.Scalar], ...]
-
-    def of(self, spec: ReadSpec) -> Split:
-        """The whole split."""
-        return Split(
-            spec,
-            self.partition,
-            self.file_id,
-            self.base_file,
-            self.log_files,
-            self.row_groups,
-            self.partition_values,
-        )
+from pyspark_hudi.partitions import AnySplit, HudiPartition, TaskSize, tasks_of, with_spec, without_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +26,22 @@ class Pinned:
     """
 
     spec: ReadSpec
-    files: tuple[SplitFiles, ...]
+    splits: tuple[AnySplit, ...]
+    """Without their spec."""
 
     @property
     def schema(self) -> pa.Schema:
         """The rows' columns, in order."""
         return self.spec.output_schema
 
-    def divided(self, options: Options) -> list[SplitFiles]:
-        """The splits as tasks get them: large base files in pieces.
+    def tasks(self, options: Options) -> list[HudiPartition]:
+        """What each task of Spark is to read.
 
         Raises:
-            HistoryCleanedError: such a file was cleaned since.
+            HistoryCleanedError: a large file, which was to be divided, was cleaned since.
         """
         storage = open_storage(self.spec.uri, options.storage or None)
-        splits = [files.of(self.spec) for files in self.files]
-        return [_files(split) for split in divide(storage, splits, options.get(read_config.SPLIT_BYTES))]
+        return tasks_of(storage, [with_spec(split, self.spec) for split in self.splits], TaskSize.of(options))
 
 
 def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
@@ -94,10 +68,4 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
         options=options.values,
     )
     plan = scan.plan()
-    return Pinned(plan.spec, tuple(_files(split) for split in plan.splits))
-
-
-def _files(split: Split) -> SplitFiles:
-    return SplitFiles(
-        split.partition, split.file_id, split.base_file, split.log_files, split.row_groups, split.partition_values
-    )
+    return Pinned(plan.spec, tuple(without_spec(split) for split in plan.splits))

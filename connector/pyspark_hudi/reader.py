@@ -10,23 +10,17 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.read import read_split
+from hudi_py.read.task import read_split_on
 from hudi_py.schema.conform import conform_array
-from pyspark_hudi.pinned import Pinned, SplitFiles
+from hudi_py.storage import open_storage
+from pyspark_hudi.partitions import HudiPartition
+from pyspark_hudi.pinned import Pinned
 from pyspark_hudi.types import arrow_schema, to_target
 
 MIN_ROWS = 65_536
 """Smaller batches are put together: each costs Spark a round trip."""
 MAX_ROWS = 262_144
 """Larger ones are cut: Spark holds a batch as a whole."""
-
-
-class HudiPartition(InputPartition):
-    """A split, or nothing at all: Spark runs a task even for a scan without splits."""
-
-    def __init__(self, files: SplitFiles | None) -> None:
-        super().__init__(files)
-        self.files = files
 
 
 class HudiReader(DataSourceReader):
@@ -41,7 +35,7 @@ class HudiReader(DataSourceReader):
         _check_types(pinned, self._target)
         self._spec = pinned.spec
         self._storage_options = dict(options.storage)
-        self._partitions = [HudiPartition(files) for files in pinned.divided(options)] or [HudiPartition(None)]
+        self._partitions = pinned.tasks(options)
 
     def __getstate__(self) -> dict[str, object]:
         # tasks get their own partition, never the list of all
@@ -51,11 +45,14 @@ class HudiReader(DataSourceReader):
         return list(self._partitions)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        files: SplitFiles | None = getattr(partition, "files", None)
-        if files is None:
-            return
-        for batch in sized(read_split(files.of(self._spec), storage_options=self._storage_options or None)):
-            yield to_target(_named(batch, self._target), self._target)
+        if isinstance(partition, HudiPartition):
+            for batch in sized(self._rows(partition)):
+                yield to_target(_named(batch, self._target), self._target)
+
+    def _rows(self, partition: HudiPartition) -> Iterator[pa.RecordBatch]:
+        storage = open_storage(self._spec.uri, self._storage_options or None)
+        for split in partition.whole(self._spec):
+            yield from read_split_on(storage, split)
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

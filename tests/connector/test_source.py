@@ -75,9 +75,23 @@ def test_tasks_get_their_own_split_and_no_list(path: str) -> None:
     before = len(pickle.dumps((reader, source)))
     hudi_py.write(path, [{"id": n, "p": f"q{n}", "ts": 1, "v": n} for n in range(100)])
     reader, source = planned(loaded(path))
-    assert len(reader.partitions()) == 105
     assert len(pickle.dumps((reader, source))) < before + 200
-    assert all(len(pickle.dumps(partition)) < 1000 for partition in reader.partitions())
+    partitions = reader.partitions()
+    assert sum(len(partition.splits) for partition in partitions) == 105
+    assert 1 < len(partitions) < 105
+    assert all(len(pickle.dumps(partition)) < 500 + 400 * len(partition.splits) for partition in partitions)
+
+
+def test_small_slices_are_read_by_one_task(path: str) -> None:
+    (both, alone, one) = (
+        planned(loaded(path, **{"hoodie.py.read.min.tasks": count, "hoodie.py.read.open.cost.bytes": cost}))[0]
+        for count, cost in (("2", "4000000"), ("5", "4000000"), ("0", "100000000000"))
+    )
+    assert [len(partition.splits) for partition in both.partitions()] == [3, 2]
+    assert [len(partition.splits) for partition in alone.partitions()] == [1] * 5
+    assert [len(partition.splits) for partition in one.partitions()] == [1] * 5  # one costs what a task may read
+    expected = [(n, n) for n in range(50)]
+    assert read(loaded(path, **{"hoodie.py.read.min.tasks": "1"})) == expected
 
 
 def test_credentials_are_in_no_split(path: str) -> None:

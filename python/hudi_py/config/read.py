@@ -58,15 +58,35 @@ BATCH_ROWS = integer(
 )
 SPLIT_BYTES = integer(
     "hoodie.py.read.split.bytes",
-    "A file slice without logs is read in pieces of about this size; a slice with logs is one piece.",
+    "A file slice without logs is read in pieces of about this size; a slice with logs is one piece. Spark reads small "
+    "slices together, up to this size, in one task.",
     Scope.READ,
     128 * 1024 * 1024,
     minimum=1024 * 1024,
     unit="bytes",
     since=_SINCE,
 )
+OPEN_COST_BYTES = integer(
+    "hoodie.py.read.open.cost.bytes",
+    "What opening a file slice counts for, in bytes, when small ones are put together for one task of Spark: the larger, "
+    "the fewer slices a task gets (as `spark.sql.files.openCostInBytes`).",
+    Scope.READ,
+    4 * 1024 * 1024,
+    unit="bytes",
+    since=_SINCE,
+)
+MIN_TASKS = integer(
+    "hoodie.py.read.min.tasks",
+    "Spark reads with no fewer tasks than these where there is enough to read; slices are divided and put together for "
+    "that (as `spark.sql.files.minPartitionNum`). 0: twice the number of processors of the machine that plans, which is "
+    "the driver's.",
+    Scope.READ,
+    0,
+    unit="tasks",
+    since=_SINCE,
+)
 
-OPTIONS = (QUERY_TYPE, AS_OF_INSTANT, MERGE_TYPE, COLUMNS, FILTER, BATCH_ROWS, SPLIT_BYTES)
+OPTIONS = (QUERY_TYPE, AS_OF_INSTANT, MERGE_TYPE, COLUMNS, FILTER, BATCH_ROWS, SPLIT_BYTES, OPEN_COST_BYTES, MIN_TASKS)
 
 
 def column_names(text: str | None) -> list[str] | None:
