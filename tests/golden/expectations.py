@@ -42,7 +42,6 @@ class Beyond:
 # A read-optimized query merges nothing, so merge modes do not matter to it; nor do they where no slice has logs, as at
 # the first instant of some tables (`answered`).
 BEYOND: Final[Mapping[str, Beyond]] = {
-    "v6_cow_orc": Beyond("ORC base files"),
     "v6_mor_debezium_mysql": Beyond("payload class MySqlDebeziumAvroPayload"),
     "v6_mor_no_meta_fields": Beyond("merging logs of a table without meta fields (hoodie.populate.meta.fields=false)"),
     "v6_mor_overwrite_non_defaults": Beyond("payload class OverwriteNonDefaultsWithLatestAvroPayload"),

@@ -138,7 +138,7 @@ def iter_base_batches(
         names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
         groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
         if not names:
-            yield from _empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
+            yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
             return
         schema = pa.schema([plan.schema.field(name) for name in names])
         repeated: dict[str, pa.Array] = {}
@@ -154,7 +154,8 @@ def iter_base_batches(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows and no columns."""
     for start in range(0, rows, batch_rows):
         nothing = pa.nulls(min(batch_rows, rows - start))
         yield pa.RecordBatch.from_arrays([nothing], names=["_"]).select([])
@@ -186,7 +187,7 @@ def _plan(file: pq.ParquetFile) -> _Plan:
     leaves = (file.schema.column(at) for at in range(len(file.schema)))
     int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     for field in file.schema_arrow:
-        kind = _canonical(field.type)
+        kind = canonical_type(field.type)
         if field.name in int96:
             kind = pa.timestamp("us", "UTC")
         if not _alike(kind, field.type):
@@ -200,20 +201,21 @@ def _alike(kind: pa.DataType, found: pa.DataType) -> bool:
     return bool(kind == (found.value_type if pa.types.is_dictionary(found) else found))
 
 
-def _canonical(kind: pa.DataType) -> pa.DataType:
+def canonical_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which columns of base files are handed out, whatever the writer called things within it."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _canonical(kind.value_type)
+        return canonical_type(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):
         return pa.binary()
     if types.is_list(kind) or types.is_large_list(kind):
-        return pa.list_(pa.field("element", _canonical(kind.value_type)))
+        return pa.list_(pa.field("element", canonical_type(kind.value_type)))
     if types.is_map(kind):
-        return pa.map_(_canonical(kind.key_type), _canonical(kind.item_type))
+        return pa.map_(canonical_type(kind.key_type), canonical_type(kind.item_type))
     if types.is_struct(kind):
-        return pa.struct([pa.field(child.name, _canonical(child.type)) for child in kind])
+        return pa.struct([pa.field(child.name, canonical_type(child.type)) for child in kind])
     return kind
 
 

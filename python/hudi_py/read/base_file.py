@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.orc import iter_orc_batches, orc_rows, stripe_sizes
+from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
+from hudi_py.read.filter import Filter
+from hudi_py.read.prune import row_groups_to_read
 from hudi_py.schema import conform
 from hudi_py.storage import Storage
+from hudi_py.timeline.times import local_zone
 
 BASE_ROWS = 131_072
 """Rows of a batch when nobody asks for another number."""
@@ -23,7 +29,93 @@ def read_base(
     batch_rows: int = BASE_ROWS,
     row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """A base file's rows with the columns of `schema`."""
+    """A base file's rows with the columns of `schema`.
+
+    Args:
+        storage: of the table.
+        base_file: Parquet or ORC, told by its name's extension.
+        schema: columns of the result; those which the file lacks are null.
+        batch_rows: most rows of a batch.
+        row_groups: read only these row groups (ORC: stripes), by number.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+        FileNotFoundError: there is no such file.
+        SchemaMismatchError: a column's type cannot be read as that of `schema`.
+        UnsupportedTableError: the file is neither Parquet nor ORC.
+    """
     path = base_file.path
-    for batch in iter_base_batches(storage, path, schema.names, batch_rows=batch_rows, row_groups=row_groups):
+    for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
         yield conform(batch, schema, context=path)
+
+
+def count_rows(storage: Storage, base_file: BaseFile) -> int:
+    """Number of rows of a base file, from its footer alone. Errors as `read_base`."""
+    if _extension(storage, base_file) == "orc":
+        return orc_rows(storage, base_file.path)
+    with open_parquet(storage, base_file.path) as file:
+        return int(file.metadata.num_rows)
+
+
+def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
+    """Bytes of each row group (ORC: stripe) of a base file, from its footer. Errors as `read_base`."""
+    if _extension(storage, base_file) == "orc":
+        return stripe_sizes(storage, base_file.path)
+    with open_parquet(storage, base_file.path) as file:
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        return [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
+
+
+def row_groups_matching(
+    storage: Storage, base_file: BaseFile, given: tuple[int, int] | None, condition: Filter | None
+) -> list[int] | None:
+    """The row groups which may hold rows that satisfy a filter; None: all of the file.
+
+    Args:
+        given: first row group and the one behind the last of those to choose from; None: all.
+        condition: of ORC files nothing is left out by it: Arrow does not tell the statistics of stripes.
+    """
+    among = None if given is None else range(*given)
+    prunes = condition is not None and any(True for _ in condition.conjuncts())
+    if condition is None or not prunes or _extension(storage, base_file) == "orc":
+        return None if among is None else list(among)
+    with open_parquet(storage, base_file.path) as file:
+        every = range(file.metadata.num_row_groups)
+        kept = row_groups_to_read(file, every if among is None else among, condition)
+    return None if among is None and len(kept) == len(every) else kept
+
+
+def _batches(
+    storage: Storage,
+    base_file: BaseFile,
+    columns: Collection[str],
+    batch_rows: int,
+    row_groups: Sequence[int] | None,
+) -> Iterator[pa.RecordBatch]:
+    path = base_file.path
+    if _extension(storage, base_file) == "orc":
+        return iter_orc_batches(
+            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()
+        )
+    return iter_base_batches(storage, path, columns, batch_rows=batch_rows, row_groups=row_groups)
+
+
+def _extension(storage: Storage, base_file: BaseFile) -> str:
+    extension = base_file.name.extension
+    if extension not in ("parquet", "orc"):
+        raise UnsupportedTableError(
+            f"Cannot read base file {storage.uri}/{base_file.path}: its format is {extension}; supported are parquet "
+            "and orc"
+        )
+    return extension
+
+
+def _local_zone_name() -> str:
+    zone = local_zone()
+    if zone is timezone.utc:
+        return "UTC"
+    key = getattr(zone, "key", None)
+    if isinstance(key, str):
+        return key
+    offset = datetime.now(zone).strftime("%z")
+    return f"{offset[:3]}:{offset[3:5]}"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter
 from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts
 from hudi_py.read.snapshot import Snapshot
@@ -116,11 +116,7 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     assert split.base_file is not None
     try:
-        with open_parquet(storage, split.base_file.path) as file:
-            sizes = [
-                sum(group.column(at).total_compressed_size for at in range(group.num_columns))
-                for group in (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-            ]
+        sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
         raise cleaned(split, error) from error
     pieces: list[Split] = []

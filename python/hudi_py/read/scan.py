@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.read.base_file import count_rows
 from hudi_py.read.filter import Filter
 from hudi_py.read.parallel import default_threads, ordered
 from hudi_py.read.plan import Plan, divide, plan_scan
@@ -175,8 +175,7 @@ class Scan:
     def _footer_rows(self, split: Split) -> int:
         assert split.base_file is not None
         try:
-            with open_parquet(self._snapshot.storage, split.base_file.path) as file:
-                return int(file.metadata.num_rows)
+            return count_rows(self._snapshot.storage, split.base_file)
         except FileNotFoundError as error:
             raise cleaned(split, error) from error
 

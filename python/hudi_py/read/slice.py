@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import MergeSettings, merge_with_base, reduce_log, scan_log
 from hudi_py.merge.log import CommittedInstants
 from hudi_py.model.files import BaseFile, LogFile
-from hudi_py.read.base_file import read_base
-from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.base_file import read_base, row_groups_matching
 from hudi_py.read.split import Split
 from hudi_py.schema import OPERATION, RECORD_KEY, conform
 from hudi_py.storage import Storage
@@ -39,7 +37,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
         return
     assert split.base_file is not None
     schema = spec.read_schema()
-    groups = _row_groups(storage, split)
+    groups = row_groups_matching(storage, split.base_file, split.row_groups, spec.filter)
     if groups == []:
         return
     for batch in read_base(storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups):
@@ -84,19 +82,6 @@ def read_slice(
     for batch in merge_with_base(base, log, settings):
         if batch.num_rows:
             yield conform(batch, output)
-
-
-def _row_groups(storage: Storage, split: Split) -> list[int] | None:
-    """Row groups to read; None: all of the file."""
-    assert split.base_file is not None
-    given = None if split.row_groups is None else range(*split.row_groups)
-    condition = split.spec.filter
-    if condition is None or not any(True for _ in condition.conjuncts()):
-        return None if given is None else list(given)
-    with open_parquet(storage, split.base_file.path) as file:
-        every = range(file.metadata.num_row_groups)
-        kept = row_groups_to_read(file, every if given is None else given, condition)
-    return None if given is None and len(kept) == len(every) else kept
 
 
 def _with_values(batch: pa.RecordBatch, values: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:

@@ -29,8 +29,8 @@ _TIME_KEYGENS = ("TimestampBasedKeyGenerator", "TimestampBasedAvroKeyGenerator")
 def check_table(config: TableConfig, uri: str) -> None:
     """Raises UnsupportedTableError when the table's properties ask for what is not supported, whatever is read."""
     properties = config.properties
-    if config.base_file_format != "PARQUET":
-        _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET base files")
+    if config.base_file_format not in ("PARQUET", "ORC"):
+        _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET and ORC base files")
     if properties.get("hoodie.bootstrap.base.path", "").strip():
         _refuse(uri, "hoodie.bootstrap.base.path", properties["hoodie.bootstrap.base.path"], "tables without bootstrap")
     if properties.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
@@ -62,8 +62,8 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> 
     """Raises UnsupportedTableError for file slices which cannot be read right."""
     for file_slice in slices:
         base = file_slice.base_file
-        if base is not None and base.name.extension != "parquet":
-            _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet base files")
+        if base is not None and base.name.extension not in ("parquet", "orc"):
+            _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet and orc base files")
         if not file_slice.log_files:
             continue
         if not config.populates_meta_fields:

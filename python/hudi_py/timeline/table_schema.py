@@ -12,6 +12,9 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.log import HeaderKey, read_blocks
+from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
+from hudi_py.formats.orc import orc_metadata, orc_schema
+from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.formats.parquet import read_footer
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
@@ -26,7 +29,6 @@ SCHEMA_KEY = "schema"
 LATEST_SCHEMA_KEY = "latest_schema"
 """Of `extraMetadata`: the internal schema, in tables whose schema evolves on read."""
 CREATE_SCHEMA = "hoodie.table.create.schema"
-FOOTER_SCHEMA = "parquet.avro.schema"
 
 # `WriteOperationType.canUpdateSchema`: what these write has the schema of their plan, which may be older
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
@@ -121,6 +123,11 @@ def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str,
             return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
         # Files by Spark's row writer have no Avro schema
         return avro_schema(without_meta(footer.schema.remove_metadata()), *record_name(config.name))
+    if base_name is not None and base_name.extension == "orc":
+        text = orc_metadata(storage, path).get(ORC_SCHEMA)
+        if text is not None:
+            return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
+        return avro_schema(without_meta(orc_schema(storage, path)), *record_name(config.name))
     log_name = parse_log_file_name(name)
     info = storage.stat(path) if log_name is not None and not log_name.cdc else None
     if info is not None:

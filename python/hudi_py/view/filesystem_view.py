@@ -157,7 +157,7 @@ class FileSystemView:
     def _build(self, partition: PartitionPath, files: list[FileInfo]) -> list[_Group]:
         bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
         logs: dict[FileId, list[LogFile]] = defaultdict(list)
-        extension = self.config.base_file_format.lower()
+        extensions = _base_extensions(self.config)
         for info in sorted(files, key=lambda info: info.name):
             log_name = parse_log_file_name(info.name)
             if log_name is not None:
@@ -165,7 +165,7 @@ class FileSystemView:
                     logs[log_name.file_id].append(LogFile(partition, log_name, info.size))
                 continue
             base_name = parse_base_file_name(info.name)
-            if base_name is not None and base_name.extension == extension and self._counts(base_name.instant):
+            if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
                 # Of several files of one instant, left by attempts of a task, the last one stands
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size)
         groups: list[_Group] = []
@@ -203,6 +203,13 @@ class FileSystemView:
                 continue
             key = max((instant for instant in slices if instant <= completed), default=log.name.instant)
             slices.setdefault(key, _Slice(key)).logs.append(log)
+
+
+def _base_extensions(config: TableConfig) -> frozenset[str]:
+    """Extensions of base files: that of the table's format, or of all where it may have files of several formats."""
+    if config.properties.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
+        return frozenset(("parquet", "orc", "hfile"))
+    return frozenset((config.base_file_format.lower(),))
 
 
 def load_view(

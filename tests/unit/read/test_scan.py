@@ -356,7 +356,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "found"),
     [
-        ({"hoodie.table.base.file.format": "ORC"}, "ORC"),
+        ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
         ({"hoodie.bootstrap.base.path": "/old"}, "/old"),
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
         ({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),

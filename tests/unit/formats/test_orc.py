@@ -1,0 +1,114 @@
+"""ORC base files; what Apache Hudi wrote into some is compared by the golden table v6_cow_orc."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.orc import iter_orc_batches, orc_rows, orc_schema, stripe_sizes
+from hudi_py.storage import open_storage
+
+AT = datetime(2024, 7, 1, 12, 0, 0, 654)
+KIND = pa.struct([("t", pa.timestamp("ns")), ("n", pa.int32())])
+TABLE = pa.table(
+    {
+        "id": pa.array(range(1000), pa.int64()),
+        "t": pa.array([None, AT] * 500, pa.timestamp("ns")),
+        "s": pa.array([None, {"t": AT, "n": 1}, {"t": None, "n": None}, {"t": AT, "n": 2}] * 250, KIND),
+        "l": pa.array([None, [{"t": AT, "n": 1}, None], [], [None]] * 250, pa.list_(KIND)),
+        "m": pa.array([None, [("k", {"t": AT, "n": 1})], [], [("j", None)]] * 250, pa.map_(pa.string(), KIND)),
+        "d": pa.array([None, 1, 2, 3] * 250, pa.decimal128(30, 2)),
+    }
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    orc.write_table(TABLE, str(tmp_path / "a.orc"), stripe_size=4096, batch_size=100)
+    return str(tmp_path)
+
+
+def read(folder: str, **arguments: object) -> pa.Table:
+    arguments.setdefault("columns", None)
+    return pa.Table.from_batches(list(iter_orc_batches(open_storage(folder), "a.orc", **arguments)))  # type: ignore[arg-type]
+
+
+def test_types_are_those_of_the_parquet_reader(file: str) -> None:
+    at = pa.timestamp("us", "UTC")
+    inside = pa.struct([("t", at), ("n", pa.int32())])
+    rows = read(file)
+    assert rows.schema == pa.schema(
+        [
+            ("id", pa.int64()),
+            ("t", at),
+            ("s", inside),
+            ("l", pa.list_(pa.field("element", inside))),
+            ("m", pa.map_(pa.string(), inside)),
+            ("d", pa.decimal128(30, 2)),
+        ]
+    )
+    assert orc_schema(open_storage(file), "a.orc") == rows.schema
+    aware = AT.replace(tzinfo=timezone.utc)
+    assert rows["t"].to_pylist() == [None, aware] * 500
+    assert rows["s"].to_pylist()[:2] == [None, {"t": aware, "n": 1}]
+    assert rows["l"].to_pylist()[:4] == [None, [{"t": aware, "n": 1}, None], [], [None]]
+    assert rows["m"].to_pylist()[:4] == [None, [("k", {"t": aware, "n": 1})], [], [("j", None)]]
+    assert rows["d"].to_pylist() == TABLE["d"].to_pylist()
+
+
+def test_projection_stripes_and_counts(file: str) -> None:
+    storage = open_storage(file)
+    sizes = stripe_sizes(storage, "a.orc")
+    assert len(sizes) > 2
+    assert orc_rows(storage, "a.orc") == 1000
+    assert read(file, columns=["d", "no such", "id"], batch_rows=64).schema.names == ["d", "id"]
+    assert max(batch.num_rows for batch in iter_orc_batches(storage, "a.orc", None, batch_rows=64)) == 64
+    parts = [read(file, columns=["id"], stripes=[stripe]) for stripe in range(len(sizes))]
+    assert pa.concat_tables(parts)["id"].to_pylist() == list(range(1000))
+    for stripes in (None, [0], list(range(len(sizes)))):
+        counted = sum(b.num_rows for b in iter_orc_batches(storage, "a.orc", ["no such"], stripes=stripes))
+        assert counted == (len(parts[0]) if stripes == [0] else 1000)
+
+
+def test_timestamps_are_wall_clock_times_of_the_zone(file: str) -> None:
+    rows = read(file, zone="Europe/Berlin")
+    expected = datetime(2024, 7, 1, 10, 0, 0, 654, timezone.utc)
+    assert rows["t"][1].as_py() == expected
+    assert rows["s"][1].as_py() == {"t": expected, "n": 1}
+    assert rows["l"][1].as_py()[0]["t"] == expected
+
+
+def test_damage_is_an_error(file: str) -> None:
+    path = Path(file) / "a.orc"
+    data = path.read_bytes()
+    storage = open_storage(file)
+    for damaged in (b"", b"ORC", data[:-40], data[: len(data) // 2], b"\0" * 200):
+        path.write_bytes(damaged)
+        with pytest.raises(CorruptFileError, match=r"a\.orc"):
+            orc_rows(storage, "a.orc")
+    rnd = random.Random(3)
+    for _ in range(60):
+        mutated = bytearray(data)
+        for _ in range(4):
+            mutated[rnd.randrange(len(data))] = rnd.randrange(256)
+        path.write_bytes(mutated)
+        with contextlib.suppress(CorruptFileError, UnsupportedTableError):
+            list(iter_orc_batches(storage, "a.orc", None))
+
+
+def test_a_timestamp_beyond_nanoseconds(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"t": pa.array([datetime(9999, 1, 1)], pa.timestamp("us"))}), str(tmp_path / "a.orc"))
+    with pytest.raises(UnsupportedTableError, match="1678 to 2262"):
+        read(str(tmp_path))
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        orc_rows(open_storage(str(tmp_path)), "a.orc")
