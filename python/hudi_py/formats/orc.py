@@ -17,6 +17,11 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.parquet import BATCH_ROWS, canonical_type, empty_columns
 
+try:
+    from pyarrow import orc
+except ImportError:  # some builds of pyarrow leave it out
+    orc = None
+
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
@@ -32,12 +37,10 @@ def open_orc(storage: Storage, path: str) -> Iterator[Any]:
         FileNotFoundError: there is no such file.
         UnsupportedTableError: pyarrow was built without ORC, or a timestamp is beyond what Arrow reads from ORC.
     """
-    try:
-        from pyarrow import orc
-    except ImportError as error:
+    if orc is None:
         raise UnsupportedTableError(
-            f"Cannot read base file {path}: this build of pyarrow has no ORC ({error}); install pyarrow from PyPI"
-        ) from error
+            f"Cannot read base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
+        )
     with storage.open_input(path) as source, _damage_named(path):
         yield orc.ORCFile(source)
 
