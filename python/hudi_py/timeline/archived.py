@@ -1,0 +1,252 @@
+"""Archived instants: the archive of layout 1, and one entry point for both layouts.
+
+Layout 1 keeps log files `.commits_.archive.<n>_<token>` whose Avro blocks hold `HoodieArchivedMetaEntry` records, one
+for each state of an instant (`ArchivedTimelineLoaderV1`, 1.2.0; format reference 4.1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError, SchemaMismatchError
+from hudi_py.formats.avro import decode_log_content, write_container
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, InstantTime, State
+from hudi_py.model.names import join_path
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.history import ArchivedInstant, Chosen, archived_action, read_history
+
+__all__ = ["ArchivedInstant", "archive_folder", "archived_instants"]
+
+_LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
+_HEAD = ("commitTime", "actionType", "actionState", "stateTransitionTime")
+_STATES = {state.name: state for state in State}
+_METADATA = {
+    Action.COMMIT: "hoodieCommitMetadata",
+    Action.DELTA_COMMIT: "hoodieCommitMetadata",
+    Action.REPLACE_COMMIT: "hoodieReplaceCommitMetadata",
+    Action.CLEAN: "hoodieCleanMetadata",
+    Action.ROLLBACK: "hoodieRollbackMetadata",
+    Action.SAVEPOINT: "hoodieSavePointMetadata",
+    Action.INDEXING: "hoodieIndexCommitMetadata",
+}
+_PLANS = {
+    Action.COMMIT: "hoodieCompactionPlan",
+    Action.DELTA_COMMIT: "hoodieCompactionPlan",
+    Action.REPLACE_COMMIT: "hoodieRequestedReplaceMetadata",
+    Action.CLEAN: "hoodieCleanerPlan",
+}
+
+
+def archive_folder(config: TableConfig) -> str:
+    """Where archived instants lie, relative to the base path."""
+    if config.layout >= 2:
+        name = config.properties.get("hoodie.timeline.history.path", "").strip().strip("/") or "history"
+        return join_path(config.timeline_folder, name)
+    name = config.properties.get("hoodie.archivelog.folder", "archived").strip().strip("/")
+    return join_path(".hoodie", name)
+
+
+def archived_instants(
+    storage: Storage,
+    config: TableConfig,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    chosen: Chosen | None = None,
+    metadata: bool = False,
+    plans: bool = False,
+) -> list[ArchivedInstant]:
+    """Completed instants of the archived timeline, sorted by requested time; empty when nothing was archived.
+
+    Args:
+        since, until: requested times, both included.
+        chosen: further choice, told without metadata and plan; those of other instants are not read.
+        metadata: whether to read what the instants' completed files held.
+        plans: whether to read the plans of compactions, clusterings and cleans (layout 2: of rollbacks and restores
+            too).
+
+    Raises:
+        CorruptFileError: the archive is not what the format says.
+    """
+    folder = archive_folder(config)
+    read = read_history if config.layout >= 2 else _read_archive
+    return read(storage, folder, since=since, until=until, chosen=chosen, metadata=metadata, plans=plans)
+
+
+def _read_archive(
+    storage: Storage,
+    folder: str,
+    *,
+    since: str | None,
+    until: str | None,
+    chosen: Chosen | None,
+    metadata: bool,
+    plans: bool,
+) -> list[ArchivedInstant]:
+    found: dict[tuple[str, Action], ArchivedInstant] = {}
+    plan_of: dict[tuple[str, Action], bytes] = {}
+    files = []
+    for info in storage.list(folder):
+        match = _LOG.fullmatch(info.name)
+        if match and not info.is_dir:
+            files.append((int(match[1]), info))
+    for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name)):
+        try:
+            for block in read_blocks(storage, info.path, info.size):
+                # A block that was cut off was archived again by the next writer; Java passes over it too
+                if block.type is BlockType.AVRO:
+                    records = _Records(storage, block, since, until)
+                    for row, instant in records.instants():
+                        key = (instant.time, instant.action)
+                        if chosen is not None and not chosen(instant):
+                            continue
+                        plan = records.value(row, instant.action, _PLANS) if plans else None
+                        if plan is not None:
+                            plan_of[key] = plan
+                        if instant.state is State.COMPLETED:
+                            content = records.value(row, instant.action, _METADATA) if metadata else None
+                            found[key] = ArchivedInstant(
+                                instant.time, instant.completion_time, instant.action, instant.state, content
+                            )
+        except FileNotFoundError:  # merged into another file since it was listed
+            continue
+    return [
+        ArchivedInstant(
+            instant.time,
+            instant.completion_time,
+            instant.action,
+            instant.state,
+            instant.metadata,
+            plan_of.get(key),
+        )
+        for key, instant in sorted(found.items(), key=lambda item: (item[0][0], item[0][1].value))
+    ]
+
+
+class _Records:
+    """The entries of one block. Columns other than the heads are decoded when one is first asked for."""
+
+    def __init__(self, storage: Storage, block: LogBlock, since: str | None, until: str | None) -> None:
+        self._context = f"{storage.uri}/{block.path}"
+        try:
+            self._schema: Any = json.loads(block.header[HeaderKey.SCHEMA])
+        except (KeyError, ValueError, RecursionError) as error:
+            raise CorruptFileError(
+                f"Cannot read {self._context}: a block's Avro schema is no JSON ({error!r})"
+            ) from None
+        self._content = read_content(storage, block)
+        self._since, self._until = since, until
+        self._columns: dict[str, pa.Array] = {}
+        self._heads = self._decode(_HEAD)
+
+    def instants(self) -> Iterator[tuple[int, ArchivedInstant]]:
+        """Row number and instant of each state within the range; metadata and plan are left out."""
+        heads: list[list[str | None]] = [
+            self._heads.column(name).to_pylist() if name in self._heads.schema.names else [None] * self._heads.num_rows
+            for name in _HEAD
+        ]
+        for row, (time, action, state, transition) in enumerate(zip(*heads, strict=True)):
+            if not time or not action or (state is not None and state not in _STATES):
+                raise CorruptFileError(
+                    f"Cannot read {self._context}: an archived instant has time {time!r}, action {action!r}, state "
+                    f"{state!r}"
+                )
+            if (self._since is not None and time < self._since) or (self._until is not None and time > self._until):
+                continue
+            # Entries of old releases have no state: they are of completed instants
+            yield (
+                row,
+                ArchivedInstant(
+                    InstantTime(time),
+                    CompletionTime(transition or time),
+                    archived_action(action, self._context),
+                    State.COMPLETED if state is None else _STATES[state],
+                ),
+            )
+
+    def value(self, row: int, action: Action, columns: Mapping[Action, str]) -> bytes | None:
+        """What an entry holds in the column for its action: commit metadata as JSON, others as an Avro container."""
+        name = columns.get(action)
+        if name is None:
+            return None
+        if name not in self._columns:
+            batch = self._decode((name,))
+            if name not in batch.schema.names:
+                return None
+            self._columns[name] = batch.column(name)
+        array = self._columns[name]
+        scalar = array[row]
+        if not scalar.is_valid:
+            return None
+        record = _plain(scalar.as_py(), array.type)
+        if action in WRITE_ACTIONS and columns is _METADATA:
+            return json.dumps(record).encode()
+        return write_container(_field_schema(self._schema, name), [record])
+
+    def _decode(self, names: tuple[str, ...]) -> pa.RecordBatch:
+        try:
+            return decode_log_content([self._content], self._schema, names, context=self._context)
+        except SchemaMismatchError as error:
+            raise CorruptFileError(f"Cannot read {self._context}: {error}") from error
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """A value with maps as dictionaries, as Avro and JSON have them."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return {key: _plain(item, kind.item_type) for key, item in value}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_plain(item, kind.value_type) for item in value]
+    return value
+
+
+def _field_schema(schema: Any, name: str) -> dict[str, Any]:
+    """Schema of a field's record, complete in itself: types which the archive defines elsewhere are put in."""
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    field = next(field for field in schema["fields"] if field["name"] == name)
+    branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+    record = next(branch for branch in branches if branch != "null")
+    completed: dict[str, Any] = _complete(record, named, set())
+    return {"namespace": schema.get("namespace", ""), **completed}
+
+
+def _collect(schema: Any, named: dict[str, Any]) -> None:
+    if isinstance(schema, list):
+        for branch in schema:
+            _collect(branch, named)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "record":
+            named.setdefault(schema["name"], schema)
+            for field in schema["fields"]:
+                _collect(field["type"], named)
+        for part in ("items", "values", "type"):
+            if isinstance(schema.get(part), (dict, list)):
+                _collect(schema[part], named)
+
+
+def _complete(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
+    if isinstance(schema, str):
+        full = named.get(schema.rpartition(".")[2])
+        return schema if full is None or full["name"] in seen else _complete(full, named, seen)
+    if isinstance(schema, list):
+        return [_complete(branch, named, seen) for branch in schema]
+    result = dict(schema)
+    if schema.get("type") == "record":
+        seen.add(schema["name"])
+        result["fields"] = [{**field, "type": _complete(field["type"], named, seen)} for field in schema["fields"]]
+        return result
+    for part in ("items", "values", "type"):
+        if isinstance(result.get(part), (dict, list)) or (part != "type" and isinstance(result.get(part), str)):
+            result[part] = _complete(result[part], named, seen)
+    return result

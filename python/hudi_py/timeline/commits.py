@@ -1,0 +1,158 @@
+"""Completed writes of a table over a range of time, active and archived, with what each wrote.
+
+Ranges are on completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) and on requested times in layout 1
+(`IncrementalRelationV1`, 1.2.0); format reference 12.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.archived import ArchivedInstant, archived_instants
+from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+
+_THREADS = 16
+_Place = Callable[[Instant | ArchivedInstant], CompletionTime]
+_OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
+
+
+@dataclass(frozen=True, slots=True)
+class InstantRange:
+    """A stretch of the time axis of a table's range queries."""
+
+    begin: str | None = None
+    """Exclusive; None: from the start."""
+    end: str | None = None
+    """Inclusive; None: to the newest."""
+
+    def holds(self, time: str) -> bool:
+        return (self.begin is None or time > self.begin) and (self.end is None or time <= self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One completed commit, deltacommit or replacecommit."""
+
+    time: InstantTime
+    """Requested time: what `_hoodie_commit_time` of its rows is."""
+    completion_time: CompletionTime
+    """Where it lies on the axis of ranges. Layout 1: the requested time, unless transition times are asked for."""
+    action: Action
+    metadata: CommitMetadata
+    archived: bool = False
+
+    @property
+    def is_compaction(self) -> bool:
+        return self.metadata.compacted or self.metadata.operation == "COMPACT"
+
+    @property
+    def is_log_compaction(self) -> bool:
+        return self.metadata.operation == "LOG_COMPACT"
+
+    @property
+    def is_clustering(self) -> bool:
+        return self.metadata.operation == "CLUSTER"
+
+    @property
+    def is_overwrite(self) -> bool:
+        """Whether it replaced the rows of partitions or of the table."""
+        return self.metadata.operation in _OVERWRITES
+
+    @property
+    def sort_key(self) -> tuple[str, str]:
+        return (self.completion_time, self.time)
+
+
+def read_commits(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    span: InstantRange,
+    *,
+    skip_compaction: bool = True,
+    skip_clustering: bool = True,
+    skip_overwrite: bool = False,
+    transition_times: bool = False,
+    archived: bool = True,
+) -> list[Commit]:
+    """The commits of a range, oldest first by the axis of ranges.
+
+    Args:
+        timeline: the active timeline, pinned or not.
+        skip_compaction: leave out compactions and log compactions: they change no row.
+        skip_clustering: leave out clusterings.
+        skip_overwrite: leave out INSERT OVERWRITE of partitions and tables.
+        transition_times: layout 1: the axis is the completed files' modification time (`USE_TRANSITION_TIME`).
+        archived: whether to read archived instants; done only where the range can reach them.
+
+    Raises:
+        CorruptFileError: an instant's metadata or the archive cannot be read.
+    """
+    by_requested = timeline.layout.version < 2 and not transition_times
+
+    def place(instant: Instant | ArchivedInstant) -> CompletionTime:
+        return CompletionTime(instant.time) if by_requested else instant.completion_time or CompletionTime(instant.time)
+
+    # The oldest first, for archiving takes those away: what is gone from the listing by then is in the archive
+    active = [instant for instant in timeline.write_completed if span.holds(place(instant))]
+    known = {instant.time for instant in timeline.write_completed}
+    found, gone = _active(storage, timeline, active, place)
+    # In layout 2 an archived write that took long may have completed within any range
+    reaches = timeline.start is None or not by_requested or span.begin is None or span.begin < timeline.start
+    if archived and (reaches or gone):
+
+        def chosen(instant: ArchivedInstant) -> bool:
+            listed = instant.time in known and instant.time not in gone
+            return instant.action in WRITE_ACTIONS and not listed and span.holds(place(instant))
+
+        for entry in archived_instants(storage, config, until=span.end, chosen=chosen, metadata=True):
+            context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
+            metadata = decode_commit_metadata(entry.metadata or b"", context)
+            found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
+    commits = _with_compactions_told(found, config)
+    kept = [
+        commit
+        for commit in commits
+        if not (skip_compaction and (commit.is_compaction or commit.is_log_compaction))
+        and not (skip_clustering and commit.is_clustering)
+        and not (skip_overwrite and commit.is_overwrite)
+    ]
+    return sorted(kept, key=lambda commit: commit.sort_key)
+
+
+def _active(
+    storage: Storage, timeline: Timeline, instants: Sequence[Instant], place: _Place
+) -> tuple[list[Commit], set[str]]:
+    """Commits of active instants, and the times of those archived since they were listed."""
+
+    def one(instant: Instant) -> Commit | None:
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:
+            return None
+        return Commit(instant.time, place(instant), instant.action.comparable, metadata)
+
+    if len(instants) <= 1 or storage.is_local:
+        commits = [one(instant) for instant in instants]
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(instants)), "hudi-commits") as pool:
+            commits = list(pool.map(one, instants))
+    gone = {str(instant.time) for instant, commit in zip(instants, commits, strict=True) if commit is None}
+    return [commit for commit in commits if commit is not None], gone
+
+
+def _with_compactions_told(commits: Iterable[Commit], config: TableConfig) -> list[Commit]:
+    """In a merge-on-read table every `commit` is a compaction, whatever its metadata says (archived ones may not)."""
+    if not config.is_mor:
+        return list(commits)
+    return [
+        replace(commit, metadata=replace(commit.metadata, compacted=True)) if commit.action is Action.COMMIT else commit
+        for commit in commits
+    ]

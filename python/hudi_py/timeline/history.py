@@ -1,0 +1,208 @@
+"""The history of layout 2: archived instants in sorted runs of Parquet files (`LSMTimeline`, 1.2.0).
+
+`_version_` holds the number of the newest manifest, `manifest_<n>` names the runs, and a run is a Parquet file
+`<first>_<last>_<level>.parquet`, named by the requested times of its first and last instant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.model.instant import Action, CompletionTime, InstantTime, State
+from hudi_py.model.names import join_path
+from hudi_py.storage import Storage
+
+VERSION_FILE = "_version_"
+_MANIFEST = re.compile(r"manifest_(\d+)", re.ASCII)
+_RUN = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet", re.ASCII)
+_ACTIONS = {action.value: action for action in Action}
+_THREADS = 16
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """An instant which has left the active timeline."""
+
+    time: InstantTime
+    completion_time: CompletionTime
+    """Layout 1: when the completed file was last modified; the requested time where the archive does not tell."""
+    action: Action
+    """The action it is known under once completed: a compaction is a `COMMIT`."""
+    state: State
+    metadata: bytes | None = None
+    """What the completed instant's file held, as JSON or an Avro container; None when empty or not asked for."""
+    plan: bytes | None = None
+    """The plan of the requested instant as an Avro container, for actions which have one; None when not asked for."""
+
+
+Chosen = Callable[[ArchivedInstant], bool]
+"""Which archived instants are wanted, told without metadata and plan."""
+
+
+def read_history(
+    storage: Storage,
+    folder: str,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    chosen: Chosen | None = None,
+    metadata: bool = False,
+    plans: bool = False,
+) -> list[ArchivedInstant]:
+    """Instants of a history folder, sorted by requested time; empty when there is none.
+
+    Args:
+        since, until: requested times, both included. Runs outside are not opened.
+        chosen: further choice; metadata and plans of other instants are not read.
+        metadata, plans: whether to read these columns.
+
+    Raises:
+        CorruptFileError: a manifest or run is not what the format says, or a run is missing.
+    """
+    missing: FileNotFoundError | None = None
+    for _ in range(_TRIES):
+        names = _runs(storage, folder)
+        wanted = [name for name in names if _overlaps(name, since, until)]
+
+        def one(name: str) -> list[ArchivedInstant]:
+            path = join_path(folder, name)
+            return list(_read_run(storage, path, since, until, chosen, metadata=metadata, plans=plans))
+
+        try:
+            if len(wanted) <= 1 or storage.is_local:
+                parts = [one(name) for name in wanted]
+            else:
+                with ThreadPoolExecutor(min(_THREADS, len(wanted)), "hudi-history") as pool:
+                    parts = list(pool.map(one, wanted))
+        except FileNotFoundError as error:  # compacted since the manifest was read: another manifest tells the new runs
+            missing = error
+            continue
+        # An instant is in one run only, but a writer that was cut off and tried again may have left it in two
+        found = {(instant.time, instant.action): instant for part in parts for instant in part}
+        return sorted(found.values(), key=lambda instant: (instant.time, instant.action.value))
+    raise CorruptFileError(
+        f"Cannot read the archived timeline {storage.uri}/{folder}: a file which its newest manifest names is missing "
+        f"({missing}); rebuild it or restore the file"
+    )
+
+
+def _runs(storage: Storage, folder: str) -> list[str]:
+    """File names in the newest manifest (`LSMTimeline.latestSnapshotManifest`)."""
+    number = _version(storage, folder)
+    data: bytes | None = None
+    if number is not None:
+        try:
+            data = storage.read(join_path(folder, f"manifest_{number}"))
+        except FileNotFoundError:
+            data = None
+    if data is None:
+        numbers = [int(found[1]) for info in storage.list(folder) if (found := _MANIFEST.fullmatch(info.name))]
+        if not numbers:
+            return []
+        number = max(numbers)
+        data = storage.read(join_path(folder, f"manifest_{number}"))
+    path = f"{storage.uri}/{folder}/manifest_{number}"
+    try:
+        names = [entry["fileName"] for entry in json.loads(data)["files"] or ()]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read {path}: a JSON list of files is expected ({error!r})") from None
+    for name in names:
+        if not isinstance(name, str) or not _RUN.fullmatch(name):
+            raise CorruptFileError(
+                f"Cannot read {path}: it names the file {name!r}; <first>_<last>_<level>.parquet is expected"
+            )
+    return names
+
+
+def _version(storage: Storage, folder: str) -> int | None:
+    """The number in `_version_`; None where it is missing or torn, while it is being replaced."""
+    try:
+        text = storage.read(join_path(folder, VERSION_FILE)).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.isdecimal() and len(text) < 19 else None
+
+
+def _overlaps(name: str, since: str | None, until: str | None) -> bool:
+    found = _RUN.fullmatch(name)
+    return found is not None and (since is None or found[2] >= since) and (until is None or found[1] <= until)
+
+
+def _read_run(
+    storage: Storage,
+    path: str,
+    since: str | None,
+    until: str | None,
+    chosen: Chosen | None,
+    *,
+    metadata: bool,
+    plans: bool,
+) -> Iterator[ArchivedInstant]:
+    with open_parquet(storage, path) as file:
+        names = set(file.schema_arrow.names)
+        for needed in ("instantTime", "completionTime", "action"):
+            if needed not in names:
+                raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
+        keys = file.read(["instantTime", "completionTime", "action"])
+        instants = _instants(keys, f"{storage.uri}/{path}")
+        kept = [
+            at
+            for at, instant in enumerate(instants)
+            if (since is None or instant.time >= since)
+            and (until is None or instant.time <= until)
+            and (chosen is None or chosen(instant))
+        ]
+        columns = ["metadata"] * (metadata and "metadata" in names) + ["plan"] * (plans and "plan" in names)
+        if not kept or not columns:
+            yield from (instants[at] for at in kept)
+            return
+        values = file.read(columns).take(pa.array(kept, pa.int64()))
+    for row, at in enumerate(kept):
+        instant = instants[at]
+        yield ArchivedInstant(
+            instant.time,
+            instant.completion_time,
+            instant.action,
+            instant.state,
+            _bytes(values, "metadata", row),
+            _bytes(values, "plan", row),
+        )
+
+
+def _instants(keys: pa.Table, context: str) -> list[ArchivedInstant]:
+    if pc.any(pc.is_null(keys.column("instantTime"))).as_py() or pc.any(pc.is_null(keys.column("action"))).as_py():
+        raise CorruptFileError(f"Cannot read the archived timeline {context}: an instant has no time or no action")
+    columns: Sequence[list[str]] = [
+        keys.column(name).cast(pa.string()).to_pylist() for name in ("instantTime", "completionTime", "action")
+    ]
+    return [
+        ArchivedInstant(
+            InstantTime(time), CompletionTime(completion or time), archived_action(action, context), State.COMPLETED
+        )
+        for time, completion, action in zip(*columns, strict=True)
+    ]
+
+
+def archived_action(name: str, context: str) -> Action:
+    """The completed action of an archived instant. Raises CorruptFileError for a name that is no action."""
+    action = _ACTIONS.get(name)
+    if action is None:
+        raise CorruptFileError(f"Cannot read the archived timeline {context}: '{name}' is no action of a timeline")
+    return action.comparable
+
+
+def _bytes(values: pa.Table, name: str, row: int) -> bytes | None:
+    if name not in values.column_names:
+        return None
+    value: bytes | None = values.column(name)[row].as_py()
+    return value or None
