@@ -7,5 +7,6 @@ from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
 from hudi_py.storage.open import open_storage
+from hudi_py.storage.within import FolderStorage
 
-__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "ObjectStorage", "Storage", "open_storage"]
+__all__ = ["FileInfo", "FolderStorage", "LocalStorage", "MemoryStorage", "ObjectStorage", "Storage", "open_storage"]

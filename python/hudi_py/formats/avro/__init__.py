@@ -1,7 +1,7 @@
 """Avro to Arrow and back, a column at a time, and Avro object container files."""
 
 from hudi_py.formats.avro.container import read_container, write_container
-from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content
+from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
 from hudi_py.formats.avro.encode import encode_log_content
 from hudi_py.formats.avro.schema import AvroSchema
 from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
@@ -13,6 +13,7 @@ __all__ = [
     "avro_schema",
     "decode_log_batches",
     "decode_log_content",
+    "decode_values",
     "encode_log_content",
     "minimal_fixed_size",
     "read_container",

@@ -46,6 +46,27 @@ def decode_log_batches(
             yield batch
 
 
+def decode_values(
+    values: pa.Array, schema: AvroSchema, columns: Collection[str] | None = None, *, context: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """The records which a binary array holds, one Avro record a value (no nulls), as an HFile's values are.
+
+    Types, batches and errors as those of `decode_log_batches`.
+    """
+    decoder = compile_columns(resolve_record(schema), columns)
+    if not len(values):
+        return
+    bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    data = memoryview(values.buffers()[2] or b"").cast("B")[int(bounds[0]) : int(bounds[-1])]
+    with reading(context, _WHAT):
+        block = ByteBlock([data], widest_value(decoder))
+        places = bounds.astype(np.int64) - int(bounds[0]) + block.starts[0]
+    for begin, end in _chunks(places[:-1], places[1:]):
+        with reading(context, _WHAT):
+            batch = _decode(block, decoder, places[begin:end], places[begin + 1 : end + 1])
+        yield batch
+
+
 def decode_log_content(
     contents: Sequence[bytes | bytearray | memoryview],
     schema: AvroSchema,

@@ -1,0 +1,162 @@
+"""The `files` partition: names and sizes of a table's files, partition by partition."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError, HudiError
+from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
+from hudi_py.metadata.records import Versions
+from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
+from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import Lister, StorageLister
+
+_FIELD: Final = "filesystemMetadata"
+_MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted", pa.bool_())]))
+_SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
+
+
+def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+    """For each key of `files` its names with their sizes in bytes: what was added and not removed since.
+
+    The newest removal of a name counts against what is older; of the additions behind it the largest size stands, as
+    files only grow (`HoodieMetadataPayload.combineFileSystemMetadata`, 1.2.0).
+
+    Args:
+        keys: partitions' keys, `__all_partitions__` among them; None: all.
+    """
+    versions = metadata.records(FILES, [_FIELD], _SCHEMA, _normalise, keys=keys)
+    return _fold(versions)
+
+
+def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+    if _FIELD not in batch.schema.names:
+        raise CorruptFileError(f"Records of the metadata table have no field {_FIELD}; its schema is not known")
+    return pa.RecordBatch.from_arrays([batch.column(_FIELD).cast(_MAP)], schema=_SCHEMA)
+
+
+def _fold(versions: Versions) -> dict[str, dict[str, int]]:
+    column = versions.fields.column(0).combine_chunks()
+    maps = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    offsets = np.asarray(maps.offsets)
+    parent = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    begin, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    names = maps.keys.slice(begin, end - begin)
+    items = maps.items.slice(begin, end - begin)
+    sizes = np.asarray(pc.fill_null(pc.struct_field(items, "size"), 0))
+    removed = np.asarray(pc.fill_null(pc.struct_field(items, "isDeleted"), False))
+    ids, count = versions.ids()
+    erased = np.full(count, -1, np.int64)
+    erased[ids[versions.deleted]] = np.flatnonzero(versions.deleted)  # ascending, so the last delete stays
+    owner = ids[parent]
+    encoded = names.dictionary_encode()
+    members = owner * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
+    _, pairs = np.unique(members, return_inverse=True)
+    pairs = pairs.reshape(-1)
+    place = np.arange(len(pairs))
+    last_removed = np.full(int(pairs.max(initial=-1)) + 1, -1, np.int64)
+    last_removed[pairs[removed]] = place[removed]
+    alive = ~removed & (place > last_removed[pairs]) & (parent > erased[owner])
+    key_texts, name_texts = versions.keys.to_pylist(), encoded.dictionary.to_pylist()
+    found: dict[str, dict[str, int]] = {}
+    for key in key_texts:
+        found.setdefault(key, {})
+    codes = encoded.indices.to_numpy(zero_copy_only=False)[alive].tolist()
+    # into dictionaries, which is what the callers look up in
+    for row, code, size in zip(parent[alive].tolist(), codes, sizes[alive].tolist(), strict=True):
+        of_key = found[key_texts[row]]
+        name = name_texts[code]
+        of_key[name] = max(size, of_key.get(name, 0))
+    return found
+
+
+class MetadataLister:
+    """Partitions and files as the metadata table has them.
+
+    On any doubt (damage, a missing file or record, an unknown form) it lists the storage from then on, and warns once.
+    """
+
+    def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
+        self._metadata = metadata
+        self._fallback = fallback
+        self._doubted = False
+        self._files: dict[str, dict[str, int]] = {}
+        self._lock = threading.Lock()
+
+    def partitions(self) -> list[PartitionPath]:
+        """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
+        found = self._read([ALL_PARTITIONS])
+        if found is None:
+            return self._fallback.partitions()
+        return sorted(PartitionPath(partition_of_key(key)) for key in found[ALL_PARTITIONS])
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        """Files of a partition, sorted by path; empty when there is no such partition."""
+        key = partition_key(partition)
+        found = self._read([key])
+        if found is None:
+            return self._fallback.files(partition)
+        # modification times are not known, and nobody asks for those of data files
+        return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(found[key].items())]
+
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
+        """Reads the records of several partitions in one pass, for `files` to come."""
+        self._read([partition_key(partition) for partition in partitions])
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the storage is listed after all."""
+        return self._doubted
+
+    def _read(self, keys: list[str]) -> dict[str, dict[str, int]] | None:
+        with self._lock:
+            if self._doubted:
+                return None
+            missing = [key for key in keys if key not in self._files]
+            if missing:
+                try:
+                    self._load(missing)
+                except (HudiError, FileNotFoundError) as error:
+                    self._doubted = True
+                    doubt(self._metadata.storage.uri, error)
+                    return None
+            return self._files
+
+    def _load(self, keys: list[str]) -> None:
+        # a look-up of many keys reads most blocks anyway
+        found = read_files(self._metadata, keys if len(keys) < 64 else None)
+        for key in keys:
+            files = found.get(key)
+            if files is None and key == ALL_PARTITIONS:
+                raise CorruptFileError(f"it has no record of all partitions in '{FILES}'")
+            if files is not None and key != ALL_PARTITIONS and min(files.values(), default=1) <= 0:
+                name = min(files, key=lambda each: files[each])
+                raise CorruptFileError(f"it says that {name} of partition '{key}' has {files[name]} bytes")
+            self._files[key] = files or {}
+
+
+def metadata_lister(storage: Storage, config: TableConfig, timeline: Timeline) -> tuple[Lister, MetadataTable | None]:
+    """A lister by the metadata table and the table itself; by the storage, and None, where there is none to trust."""
+    fallback = StorageLister(storage, config)
+    try:
+        metadata = open_metadata(storage, config, timeline)
+    except (HudiError, FileNotFoundError) as error:
+        doubt(storage.uri, error)
+        return fallback, None
+    return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
+
+
+def doubt(uri: str, error: Exception) -> None:
+    """Warns that a metadata table, or an index in it, is not used."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    warnings.warn(f"The metadata table of {uri} is not used, files are listed instead: {reason}", stacklevel=2)

@@ -1,0 +1,138 @@
+"""Keys of the metadata table's records, and the file group which holds a key (format reference 10.1, 10.2).
+
+Sources: `HashID`, `ColumnIndexID`, `PartitionIndexID`, `FileIndexID`, `SecondaryIndexKeyUtils`,
+`HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.formats.hashing import java_string_hash
+
+ALL_PARTITIONS: Final = "__all_partitions__"
+UNPARTITIONED: Final = "."
+"""Stands for the one partition of a table without partitions."""
+SECONDARY_SEPARATOR: Final = "$"
+NULL_SECONDARY: Final = "\0"
+SEED: Final = -625288518 & 0xFFFFFFFFFFFFFFFF
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+_P1: Final = 0x9E3779B185EBCA87
+_P2: Final = 0xC2B2AE3D27D4EB4F
+_P3: Final = 0x165667B19E3779F9
+_P4: Final = 0x85EBCA77C2B2AE63
+_P5: Final = 0x27D4EB2F165667C5
+_ESCAPED: Final = re.compile(r"[\\$\0]")
+
+
+def partition_key(partition: str) -> str:
+    """Key of a partition's record in `files`."""
+    return partition or UNPARTITIONED
+
+
+def partition_of_key(key: str) -> str:
+    """The partition whose record in `files` has this key."""
+    return "" if key == UNPARTITIONED else key
+
+
+@lru_cache(4096)
+def column_id(column: str) -> str:
+    """First part of a column's keys in `column_stats` and `partition_stats`."""
+    return _base64(hash64(column))
+
+
+@lru_cache(65536)
+def partition_id(partition: str) -> str:
+    """The part of a key which stands for a partition."""
+    return _base64(hash64(partition or UNPARTITIONED))
+
+
+def file_id(name: str) -> str:
+    """The part of a key which stands for a file, by its name."""
+    return _base64(hashlib.md5(name.encode(), usedforsecurity=False).digest())
+
+
+def column_stats_key(column: str, partition: str, name: str) -> str:
+    return column_id(column) + partition_id(partition) + file_id(name)
+
+
+def partition_stats_key(column: str, partition: str) -> str:
+    return column_id(column) + partition_id(partition)
+
+
+def bloom_filter_key(partition: str, name: str) -> str:
+    return partition_id(partition) + file_id(name)
+
+
+def secondary_prefix(value: str | None) -> str:
+    """What all keys of a secondary value begin with."""
+    escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
+    return escaped + SECONDARY_SEPARATOR
+
+
+def record_key_of_secondary(key: str) -> str:
+    """The record key in a key of a secondary index, which begins behind the first separator that is not escaped."""
+    at = 0
+    while at < len(key) and key[at] != SECONDARY_SEPARATOR:
+        at += 2 if key[at] == "\\" else 1
+    return re.sub(r"\\(.)", r"\1", key[at + 1 :], flags=re.DOTALL)
+
+
+def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
+    """For each key the number of the file group, out of `count`, which holds it."""
+    hashes = java_string_hash(pa.array(list(keys), pa.string()))
+    # Math.abs twice: that of the least int is itself, and its remainder is negative
+    return np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def hash64(text: str, seed: int = SEED) -> bytes:
+    """XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. Names are short and few."""
+    data = text.encode()
+    at, end = 0, len(data)
+    if end >= 32:
+        lanes = [seed + _P1 + _P2 & _MASK, seed + _P2 & _MASK, seed, seed - _P1 & _MASK]
+        while at <= end - 32:
+            for lane in range(4):
+                word = int.from_bytes(data[at : at + 8], "little")
+                lanes[lane] = _round(lanes[lane], word)
+                at += 8
+        value = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        for lane in lanes:
+            value = (value ^ _round(0, lane)) * _P1 + _P4 & _MASK
+    else:
+        value = seed + _P5 & _MASK
+    value = value + end & _MASK
+    while at <= end - 8:
+        value ^= _round(0, int.from_bytes(data[at : at + 8], "little"))
+        value = _rotated(value, 27) * _P1 + _P4 & _MASK
+        at += 8
+    if at <= end - 4:
+        value ^= int.from_bytes(data[at : at + 4], "little") * _P1 & _MASK
+        value = _rotated(value, 23) * _P2 + _P3 & _MASK
+        at += 4
+    for byte in data[at:]:
+        value = _rotated(value ^ (byte * _P5 & _MASK), 11) * _P1 & _MASK
+    value = (value ^ value >> 33) * _P2 & _MASK
+    value = (value ^ value >> 29) * _P3 & _MASK
+    return (value ^ value >> 32).to_bytes(8, "big")
+
+
+def _round(lane: int, word: int) -> int:
+    return _rotated(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> 64 - bits) & _MASK

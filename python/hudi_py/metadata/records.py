@@ -1,0 +1,221 @@
+"""Records of the metadata table: versions from base HFiles and log blocks, and which of them stand.
+
+The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema which the file or block names;
+the key is the entry's, whatever the record's own key says (format reference 10.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.hfile import Entries, HFile, open_hfile
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.merge import CommittedInstants, scan_log
+from hudi_py.model.files import FileSlice
+from hudi_py.storage import Storage
+
+KEY: Final = "key"
+GROUP: Final = "group"
+_THREADS: Final = 16
+
+Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
+"""Decoded fields, and the Avro schema they were written with, to columns which do not depend on that schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records of a file group: all (no keys, no prefix), those with some keys, or those with a prefix."""
+
+    keys: tuple[str, ...] | None = None
+    prefixes: tuple[str, ...] | None = None
+
+    def read(self, file: HFile) -> Entries:
+        """Those of an HFile."""
+        if self.keys is not None:
+            return file.lookup(key.encode() for key in self.keys)
+        if self.prefixes is not None:
+            return Entries.concat([file.lookup_prefix(prefix.encode()) for prefix in sorted(set(self.prefixes))])
+        return file.scan()
+
+
+ALL: Final = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Records of one file or log block, all of one writer schema; or the keys of a delete block."""
+
+    keys: pa.Array
+    """string."""
+    values: pa.Array | None
+    """binary; None for deletes."""
+    schema: str
+    group: int
+    context: str
+    rows: pa.RecordBatch | None = None
+    """Records which came decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of records, oldest first for each key."""
+
+    keys: pa.Array
+    groups: npt.NDArray[np.int32]
+    deleted: npt.NDArray[np.bool_]
+    """Versions which delete the record; their fields are null."""
+    fields: pa.Table
+    """The normalised fields."""
+
+    def newest(self) -> npt.NDArray[np.int64]:
+        """Rows of the last version of each key which no delete follows, in the order of first appearance."""
+        last = np.flatnonzero(self.is_last())
+        return last[~self.deleted[last]]
+
+    def is_last(self) -> npt.NDArray[np.bool_]:
+        """Versions behind which there is no other one of their key."""
+        result = np.zeros(len(self.keys), np.bool_)
+        ids, count = self.ids()
+        last = np.full(count, -1, np.int64)
+        last[ids] = np.arange(len(ids))  # of repeated targets NumPy keeps the last value assigned
+        result[last[last >= 0]] = True
+        return result
+
+    def ids(self) -> tuple[npt.NDArray[np.int64], int]:
+        """A number for each version, the same for those of one key in one file group; how many there are."""
+        encoded = self.keys.dictionary_encode()
+        count = len(encoded.dictionary)
+        ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        groups = int(self.groups.max(initial=0)) + 1
+        return ids * groups + self.groups, count * groups
+
+
+def read_parts(
+    storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]], committed: CommittedInstants
+) -> list[Part]:
+    """The records of file groups, base file first, then the log blocks which count, in their order.
+
+    Args:
+        slices: the number of the group, its slice, and what of it is wanted.
+        committed: instants whose log blocks count; base files are taken whole.
+
+    Raises:
+        CorruptFileError, UnsupportedTableError: what the files hold.
+        FileNotFoundError: a file was cleaned since it was listed.
+    """
+
+    def one(task: tuple[int, FileSlice, Wanted]) -> list[Part]:
+        return list(_slice_parts(storage, *task, committed))
+
+    if len(slices) > 1 and not storage.is_local:
+        with ThreadPoolExecutor(min(_THREADS, len(slices)), "hudi-metadata") as pool:
+            return [part for parts in pool.map(one, slices) for part in parts]
+    return [part for task in slices for part in one(task)]
+
+
+def _slice_parts(
+    storage: Storage, group: int, piece: FileSlice, wanted: Wanted, committed: CommittedInstants
+) -> Iterable[Part]:
+    base = piece.base_file
+    if base is not None:
+        file = open_hfile(storage, base.path, base.size)
+        yield _entries_part(wanted.read(file), file.schema, group, f"{storage.uri}/{base.path}")
+    for block in scan_log(storage, piece.log_files, committed=committed):
+        context = f"{storage.uri}/{block.path}"
+        if block.type is BlockType.HFILE:
+            file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
+            yield _entries_part(wanted.read(file), block.header.get(HeaderKey.SCHEMA), group, context)
+        elif block.type is BlockType.DELETE:
+            deletes = decode_deletes(read_content(storage, block), context=context)
+            yield Part(deletes.keys.cast(pa.string()), None, "", group, context)
+        elif block.type is BlockType.AVRO:
+            yield _avro_part(storage, block, group, context)
+        else:
+            raise UnsupportedTableError(
+                f"Cannot read {context}: it holds a block of type {block.type.name}; a metadata table has HFILE, AVRO, "
+                "DELETE and COMMAND blocks"
+            )
+
+
+def _entries_part(entries: Entries, schema: str | None, group: int, context: str) -> Part:
+    if not schema:
+        raise CorruptFileError(f"Cannot read {context}: it does not name the schema of its records")
+    return Part(_texts(entries.keys, context), entries.values, schema, group, context)
+
+
+def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> Part:
+    """Records in an Avro block carry their own keys."""
+    schema = block.header.get(HeaderKey.SCHEMA)
+    if not schema:
+        raise CorruptFileError(f"Cannot read {context}: an Avro block has no SCHEMA")
+    rows = decode_log_content([read_content(storage, block)], _parsed(schema, context), context=context)
+    if KEY not in rows.schema.names:
+        raise CorruptFileError(f"Cannot read {context}: the records of an Avro block have no key")
+    return Part(rows.column(KEY).cast(pa.string()), None, schema, group, context, rows)
+
+
+def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> Versions:
+    """The parts as versions of records.
+
+    Args:
+        columns: fields of the records to decode.
+        empty: schema of what `normalise` makes of them.
+
+    Raises:
+        CorruptFileError: records contradict their schema.
+    """
+    parts = [part for part in parts if len(part.keys)]
+    tables: list[pa.Table] = []
+    positions: list[npt.NDArray[np.int64]] = []
+    by_schema: dict[str, list[tuple[Part, int]]] = {}
+    start = 0
+    for part in parts:
+        count = len(part.keys)
+        if part.rows is not None:
+            kept = part.rows.select([name for name in part.rows.schema.names if name in columns])
+            tables.append(pa.Table.from_batches([normalise(kept, _parsed(part.schema, part.context))]))
+            positions.append(np.arange(start, start + count, dtype=np.int64))
+        elif part.values is not None:
+            by_schema.setdefault(part.schema, []).append((part, start))
+        start += count
+    for schema, members in by_schema.items():
+        # records of one writer schema are decoded in one call, wherever they stand
+        context = members[0][0].context
+        avro = _parsed(schema, context)
+        values = pa.concat_arrays([part.values for part, _ in members])
+        batches = [normalise(batch, avro) for batch in decode_values(values, avro, columns, context=context)]
+        tables.append(pa.Table.from_batches(batches, empty))
+        positions.extend(np.arange(at, at + len(part.keys), dtype=np.int64) for part, at in members)
+    fields = pa.concat_tables(tables) if tables else empty.empty_table()
+    places = np.concatenate(positions) if positions else np.zeros(0, np.int64)
+    rows = np.full(start, -1, np.int64)
+    rows[places] = np.arange(len(places))
+    deleted = rows < 0
+    keys = pa.concat_arrays([part.keys for part in parts]) if parts else pa.array([], pa.string())
+    groups = [np.full(len(part.keys), part.group, np.int32) for part in parts]
+    taken = fields.take(pa.array(rows, mask=deleted)) if len(rows) else fields
+    return Versions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
+
+
+def _parsed(schema: str, context: str) -> Any:
+    try:
+        return json.loads(schema)
+    except ValueError as error:
+        raise CorruptFileError(f"Cannot read {context}: the schema of its records is no JSON ({error})") from error
+
+
+def _texts(keys: pa.Array, context: str) -> pa.Array:
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(f"Cannot read {context}: a key is not UTF-8") from error

@@ -1,0 +1,198 @@
+"""The metadata table of a table: which of its files and instants count, and its records by partition and key.
+
+A merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions are indexes (format reference 10).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.merge import CommittedInstants
+from hudi_py.metadata.keys import file_groups
+from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, read_parts
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import WRITE_ACTIONS
+from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FolderStorage, Storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.view import load_view
+
+FOLDER: Final = ".hoodie/metadata"
+FILES: Final = "files"
+COLUMN_STATS: Final = "column_stats"
+PARTITION_STATS: Final = "partition_stats"
+BLOOM_FILTERS: Final = "bloom_filters"
+RECORD_INDEX: Final = "record_index"
+_GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
+
+
+class MetadataTable:
+    """The metadata table as of a timeline of its table; see `open_metadata`.
+
+    Reads nothing but what is asked for, and keeps the listing of its partitions only.
+    """
+
+    def __init__(self, storage: Storage, config: TableConfig, timeline: Timeline) -> None:
+        self.partitions = config.metadata_partitions
+        """Those which readers may use."""
+        self.storage = FolderStorage(storage, FOLDER)
+        own = load_table_config(self.storage)
+        if own.base_file_format != "HFILE" or not own.is_mor:
+            raise UnsupportedTableError(
+                f"Cannot read the metadata table at {self.storage.uri}: it is a {own.table_type} table of "
+                f"{own.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
+            )
+        self.timeline = load_timeline(self.storage, own)
+        self._check_kept_up(timeline)
+        self._view = load_view(self.storage, own, self.timeline)
+        self._committed = self._valid_instants(timeline)
+        self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
+
+    def has(self, partition: str) -> bool:
+        """Whether readers may use a partition."""
+        return partition in self.partitions
+
+    def records(
+        self,
+        partition: str,
+        columns: Collection[str],
+        empty: pa.Schema,
+        normalise: Normalise,
+        *,
+        keys: Iterable[str] | None = None,
+        prefixes: Iterable[str] | None = None,
+        hashed: Mapping[str, str] | None = None,
+    ) -> Versions:
+        """Versions of a partition's records; all of them unless `keys` or `prefixes` are given.
+
+        Args:
+            keys, prefixes: only records with these keys, or whose key begins with one of these.
+            hashed: for each key or prefix what is hashed to find its file group, where that is not the key itself;
+                prefixes which are not in it are looked up in every group.
+            columns, empty, normalise: see `assemble`.
+
+        Raises:
+            CorruptFileError, UnsupportedTableError, FileNotFoundError: see `read_parts`.
+        """
+        tasks: list[tuple[int, FileSlice, Wanted]] = []
+        number = 0
+        wanted = None if keys is None else sorted(set(keys))
+        starts = None if prefixes is None else sorted(set(prefixes))
+        for slices in self.file_groups(partition).values():
+            for at, piece in enumerate(slices):
+                tasks.append((number + at, piece, ALL))
+            if wanted is not None:
+                chosen = _by_group(wanted, hashed, len(slices))
+                tasks[number:] = [(number + at, slices[at], Wanted(keys=tuple(some))) for at, some in chosen.items()]
+            elif starts is not None and hashed is not None:
+                chosen = _by_group(starts, hashed, len(slices))
+                tasks[number:] = [
+                    (number + at, slices[at], Wanted(prefixes=tuple(some))) for at, some in chosen.items()
+                ]
+            elif starts is not None:
+                tasks[number:] = [(n, piece, Wanted(prefixes=tuple(starts))) for n, piece, _ in tasks[number:]]
+            number = len(tasks)
+        parts = read_parts(self.storage, tasks, self._committed)
+        return assemble(parts, columns, empty, normalise)
+
+    def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
+        """Newest slices of a partition's file groups in order of their numbers, by what precedes the number in their
+        ids; there is one such prefix, except in a record index by data partition.
+
+        Raises:
+            CorruptFileError: there are none, or numbers are missing.
+        """
+        found = self._slices.get(partition)
+        if found is None:
+            found = self._slices[partition] = self._file_groups(partition)
+        return found
+
+    def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
+        by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
+        for piece in self._view.latest_slices(PartitionPath(partition)):
+            parsed = _GROUP_NUMBER.fullmatch(piece.file_id)
+            if parsed is None:
+                raise CorruptFileError(
+                    f"Partition '{partition}' of the metadata table at {self.storage.uri} has a file group "
+                    f"{piece.file_id!r}; expected is an id that ends in a number of four digits and -0"
+                )
+            by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
+        if not by_prefix:
+            raise CorruptFileError(
+                f"Partition '{partition}' of the metadata table at {self.storage.uri} has no file groups"
+            )
+        result: dict[str, Sequence[FileSlice]] = {}
+        for prefix, numbered in by_prefix.items():
+            numbered.sort(key=lambda entry: entry[0])
+            if [number for number, _ in numbered] != list(range(len(numbered))):
+                raise CorruptFileError(
+                    f"Partition '{partition}' of the metadata table at {self.storage.uri} has the file groups "
+                    f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
+                )
+            result[prefix] = [piece for _, piece in numbered]
+        return result
+
+    def _valid_instants(self, timeline: Timeline) -> CommittedInstants:
+        """Instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
+
+        Completed ones of the table and of the metadata table, without those which are pending on the table's own
+        timeline: a block is written before the table's instant completes. Older ones than the metadata table's
+        timeline were archived there, hence completed; that has the commits which were rolled back since among them.
+        """
+        pending = {instant.time for instant in timeline.pending}
+        completed = {instant.time for instant in timeline.completed}
+        completed |= {instant.time for instant in self.timeline.completed if instant.time not in pending}
+        start = min([self.timeline.start or "", *pending]) if self.timeline.start else ""
+        return CommittedInstants(start, frozenset(completed))
+
+    def _check_kept_up(self, timeline: Timeline) -> None:
+        """Raises CorruptFileError when the table has been written to without its metadata table.
+
+        Every write since the metadata table was made has an instant of the same time in it.
+        """
+        own = {instant.time for instant in self.timeline.completed}
+        first = min((time for time in own if not _is_initial(time)), default=None)
+        start = max(first or "", self.timeline.start or "")
+        if not own:
+            raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
+        for instant in timeline.completed:
+            if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
+                continue
+            if first is not None and instant.time > start:
+                raise CorruptFileError(
+                    f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
+                    f"{instant.time}: another writer did not keep it up"
+                )
+
+
+def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> MetadataTable | None:
+    """The metadata table; None where the table's properties name no partition of it.
+
+    Args:
+        timeline: the table's, maybe pinned: what completed later there does not count here either.
+
+    Raises:
+        TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
+            is not read, or was not kept up.
+    """
+    return MetadataTable(storage, config, timeline) if FILES in config.metadata_partitions else None
+
+
+def _by_group(keys: Sequence[str], hashed: Mapping[str, str] | None, count: int) -> dict[int, list[str]]:
+    chosen: dict[int, list[str]] = {}
+    texts = keys if hashed is None else [hashed.get(key, key) for key in keys]
+    for key, group in zip(keys, file_groups(texts, count).tolist() if count > 1 else [0] * len(keys), strict=True):
+        chosen.setdefault(group, []).append(key)
+    return chosen
+
+
+def _is_initial(time: str) -> bool:
+    """Instants under which partitions were first filled (format reference 10.3)."""
+    return time.startswith("00000000000000")

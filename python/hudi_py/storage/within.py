@@ -1,0 +1,75 @@
+"""A folder of a storage as a storage of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from hudi_py.storage.base import FileInfo, Storage, clean_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class FolderStorage:
+    """Everything at and below one folder of another storage, paths relative to that folder."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._storage = storage
+        self._folder = clean_path(folder)
+
+    @property
+    def uri(self) -> str:
+        return f"{self._storage.uri}/{self._folder}"
+
+    @property
+    def is_local(self) -> bool:
+        return self._storage.is_local
+
+    def read(self, path: str) -> bytes:
+        return self._storage.read(self._below(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._storage.read_range(self._below(path), offset, length)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._storage.open_input(self._below(path))
+
+    def open_output(self, path: str) -> BinaryIO:
+        return self._storage.open_output(self._below(path))
+
+    def put(self, path: str, data: bytes) -> None:
+        self._storage.put(self._below(path), data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._storage.put_if_absent(self._below(path), data)
+
+    def list(self, path: str = "") -> list[FileInfo]:
+        return [self._relative(info) for info in self._storage.list(self._below(path))]
+
+    def walk(self, path: str = "") -> Iterator[FileInfo]:
+        return map(self._relative, self._storage.walk(self._below(path)))
+
+    def stat(self, path: str) -> FileInfo | None:
+        found = self._storage.stat(self._below(path))
+        return None if found is None else self._relative(found)
+
+    def delete(self, path: str) -> bool:
+        return self._storage.delete(self._below(path))
+
+    def delete_tree(self, path: str) -> None:
+        self._storage.delete_tree(self._below(path))
+
+    def rename(self, src: str, dst: str) -> None:
+        self._storage.rename(self._below(src), self._below(dst))
+
+    def touch(self, path: str) -> None:
+        self._storage.touch(self._below(path))
+
+    def _below(self, path: str) -> str:
+        # leading slashes are refused below, where the whole path is checked
+        return f"{self._folder}/{clean_path(path)}".rstrip("/") if path else self._folder
+
+    def _relative(self, info: FileInfo) -> FileInfo:
+        return replace(info, path=info.path[len(self._folder) + 1 :])
