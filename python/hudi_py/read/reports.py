@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.split import Split
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -24,6 +27,12 @@ _FILES = pa.schema(
 )
 _PARTITIONS = pa.schema(
     [("partition", pa.string())] + [(name, pa.int64()) for name in ("num_slices", "num_files", "num_bytes")]
+)
+
+_SPLITS = pa.schema(
+    [(name, pa.string()) for name in ("partition", "file_id", "base_file")]
+    + [("base_bytes", pa.int64()), ("log_files", pa.list_(pa.string())), ("log_bytes", pa.int64())]
+    + [("kind", pa.string()), ("native", pa.bool_()), ("why_not_native", pa.string())]
 )
 
 
@@ -65,8 +74,10 @@ def history_report(storage: Storage, timeline: Timeline) -> pa.Table:
     return pa.Table.from_pylist(rows, _HISTORY)
 
 
-def file_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
-    """The newest file slice of each file group."""
+def file_report(
+    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
+) -> pa.Table:
+    """The newest file slice of each file group, now or as of an instant."""
     rows = [
         {
             "partition": piece.partition,
@@ -77,14 +88,16 @@ def file_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa
             "log_files": [str(log.name) for log in piece.log_files],
             "log_bytes": sum(log.size for log in piece.log_files),
         }
-        for _, slices in _partitions(storage, config, timeline)
+        for _, slices in _partitions(storage, config, timeline, as_of)
         for piece in slices
     ]
     return pa.Table.from_pylist(rows, _FILES)
 
 
-def partition_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
-    """Partitions and the size of their newest file slices."""
+def partition_report(
+    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
+) -> pa.Table:
+    """Partitions and the size of their newest file slices, now or as of an instant."""
     rows = [
         {
             "partition": path,
@@ -92,12 +105,45 @@ def partition_report(storage: Storage, config: TableConfig, timeline: Timeline) 
             "num_files": sum(len(piece.log_files) + (piece.base_file is not None) for piece in slices),
             "num_bytes": sum(piece.size for piece in slices),
         }
-        for path, slices in _partitions(storage, config, timeline)
+        for path, slices in _partitions(storage, config, timeline, as_of)
     ]
     return pa.Table.from_pylist(rows, _PARTITIONS)
 
 
-def _partitions(storage: Storage, config: TableConfig, timeline: Timeline) -> Iterator[tuple[str, list[FileSlice]]]:
+def split_report(splits: Sequence[Any], reasons: Sequence[str | None]) -> pa.Table:
+    """What a plan reads, a row for each file slice: partition, file_id, base_file (string), base_bytes (int64),
+    log_files (list of string), log_bytes (int64), kind (string: `base`, `base + log`, `log` or `changes`), native
+    (bool: whether any Parquet reader may read it) and why_not_native (string).
+
+    Args:
+        reasons: for each split what `read.plain.why_not_plain` says.
+    """
+    rows = []
+    for split, reason in zip(splits, reasons, strict=True):
+        row = {
+            "partition": split.partition,
+            "file_id": split.file_id,
+            "kind": "changes",
+            "log_files": [],
+            "base_bytes": 0,
+            "log_bytes": split.size,
+            "native": reason is None,
+            "why_not_native": reason,
+        }
+        if isinstance(split, Split):
+            parts = ["base"] * (split.base_file is not None) + ["log"] * bool(split.log_files)
+            row["kind"] = " + ".join(parts)
+            row["base_file"] = str(split.base_file.name) if split.base_file else None
+            row["base_bytes"] = split.base_file.size if split.base_file else 0
+            row["log_files"] = [str(log.name) for log in split.log_files]
+            row["log_bytes"] = sum(log.size for log in split.log_files)
+        rows.append(row)
+    return pa.Table.from_pylist(rows, _SPLITS)
+
+
+def _partitions(
+    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None
+) -> Iterator[tuple[str, list[FileSlice]]]:
     view = load_view(storage, config, timeline)
     for path in view.partitions():
-        yield path, view.latest_slices(path)
+        yield path, view.latest_slices(path, as_of)

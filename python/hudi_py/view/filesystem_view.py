@@ -137,6 +137,15 @@ class FileSystemView:
             if group.slices
         ]
 
+    def every_slice(self, partition: PartitionPath) -> list[FileSlice]:
+        """All committed slices that are still there, replaced groups among them, by file id and then oldest first."""
+        return [
+            _file_slice(group, piece.base_instant, piece.base, piece.logs)
+            for group in self._load(partition)
+            for piece in reversed(group.slices)
+            if piece.base is not None or piece.logs
+        ]
+
     def _visible(self, partition: PartitionPath, as_of: InstantTime | None) -> list[_Group]:
         groups: list[_Group] = []
         for group in self._load(partition):

@@ -1,0 +1,152 @@
+"""Which splits any Parquet reader reads as we do: the file alone holds the rows, in the table's own types.
+
+An engine may then read the file with its own reader. Nothing but the footer tells for certain: a commit's files may
+come from writers of different schemas (clustering may copy row groups as they are), and a timestamp's unit is the
+file's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.task import cleaned
+from hudi_py.storage import Storage
+
+_THREADS = 16
+_GLOB = frozenset("{}[]*?\\:")
+"""Characters in a path which Hadoop's file systems take for something else than themselves."""
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Footer keys of files whose days are counted in the old calendar, which readers treat differently."""
+
+
+def why_not_plain(storage: Storage, splits: Sequence[Any]) -> list[str | None]:
+    """For each split why a plain Parquet reader would not do, or None where it does.
+
+    Reads the footers of those base files for which only the footer can tell, many at once.
+
+    Raises:
+        HistoryCleanedError: such a file is gone.
+    """
+    reasons = [_without_footer(split) for split in splits]
+    open_ones = [at for at, reason in enumerate(reasons) if reason is None]
+    with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
+        for at, reason in zip(open_ones, pool.map(lambda at: _by_footer(storage, splits[at]), open_ones), strict=True):
+            reasons[at] = reason
+    return reasons
+
+
+def _without_footer(split: Any) -> str | None:
+    if not isinstance(split, Split):
+        return "its rows are changes, which are worked out"
+    spec = split.spec
+    if split.log_files:
+        return f"{len(split.log_files)} log files are to be merged"
+    if split.base_file is None or spec.mode in ("log", "log_unmerged"):
+        return "its base file is not read"
+    if spec.commit_times is not None or spec.keys is not None:
+        return "rows are chosen by their commit or key"
+    needed = set(spec.wanted_columns)
+    left_out = [name for name, _ in split.partition_values if name in needed]
+    if left_out:
+        return f"column {left_out[0]} is not in the file"
+    if getattr(spec, "history", None) is not None:
+        return "columns are told apart by their id (schema on read)"
+    if getattr(split.base_file, "source", None) is not None:
+        return "the table was bootstrapped: the columns are in two files"
+    path = split.base_file.path
+    if not path.endswith(".parquet"):
+        return "it is no Parquet file"
+    if not _GLOB.isdisjoint(path):
+        return "its path has characters that stand for patterns"
+    return _unusual(spec)
+
+
+def _unusual(spec: ReadSpec) -> str | None:
+    names = [name.lower() for name in spec.table_schema.names]
+    for name in spec.wanted_columns:
+        if names.count(name.lower()) > 1:
+            return f"column {name} is told from another by case alone"
+        if not _is_common(spec.table_schema.field(name).type):
+            return f"column {name} is {spec.table_schema.field(name).type}"
+    return None
+
+
+def _by_footer(storage: Storage, split: Split) -> str | None:
+    assert split.base_file is not None
+    try:
+        with open_parquet(storage, split.base_file.path) as file:
+            return _differs(file.metadata, split.spec)
+    except FileNotFoundError as error:
+        raise cleaned(split, error) from error
+
+
+def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
+    # not the reader's schema, which has timestamps of old files in our unit already
+    schema = metadata.schema.to_arrow_schema()
+    old_days = any(key in (metadata.metadata or {}) for key in _OLD_CALENDAR)
+    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
+    int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    for name in spec.wanted_columns:
+        kind = spec.table_schema.field(name).type
+        if schema.get_field_index(name) < 0:
+            return f"column {name} is not in the file"
+        found = schema.field(name).type
+        if not _same(found, kind):
+            return f"column {name} is {found} in the file and {kind} in the table"
+        if name in int96:
+            return f"column {name} holds timestamps of the old kind (INT96)"
+        if old_days and _has_days(kind):
+            return f"column {name} counts days in the old calendar"
+    return None
+
+
+def _same(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Equal types; what elements of lists and maps are called, and whether anything may be null, does not count."""
+    if pa.types.is_struct(kind):
+        if not pa.types.is_struct(found) or [field.name for field in found] != [field.name for field in kind]:
+            return False
+        return all(_same(mine.type, other.type) for mine, other in zip(found, kind, strict=True))
+    if pa.types.is_map(kind):
+        if not pa.types.is_map(found):
+            return False
+        return _same(found.key_type, kind.key_type) and _same(found.item_type, kind.item_type)
+    if pa.types.is_list(kind):
+        return pa.types.is_list(found) and _same(found.value_type, kind.value_type)
+    return bool(found.equals(kind))
+
+
+def _is_common(kind: pa.DataType) -> bool:
+    """Whether all readers take the type for the same thing."""
+    if pa.types.is_struct(kind):
+        names = [field.name.lower() for field in kind]
+        return bool(names) and len(set(names)) == len(names) and all(_is_common(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return _is_common(kind.key_type) and _is_common(kind.item_type)
+    if pa.types.is_list(kind):
+        return _is_common(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return kind.unit == "us" and kind.tz in (None, "UTC")
+    return bool(
+        pa.types.is_boolean(kind)
+        or pa.types.is_int32(kind)
+        or pa.types.is_int64(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
+        or pa.types.is_decimal128(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_date32(kind)
+    )
+
+
+def _has_days(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_days(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))

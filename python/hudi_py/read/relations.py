@@ -1,0 +1,148 @@
+"""A table's timeline and file slices with the columns that Apache Hudi's table functions give them
+(`TimelineRelation`, `FileSystemRelation`, 1.2.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import load_view
+
+_NUMBERS = (
+    "Total_Bytes_Written",
+    "Total_Files_Updated",
+    "Total_Partitions_Written",
+    "Total_Records_Written",
+    "Total_Updated_Records_Written",
+    "Total_Write_Errors",
+)
+TIMELINE_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("Timestamp", "Action", "State", "Completion_Time", "File_Name")]
+    + [(name, pa.int64()) for name in _NUMBERS]
+)
+FILE_SLICE_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("File_ID", "Partition_Path", "Base_Instant_Time", "Base_File_Path")]
+    + [("Base_File_Size", pa.int64()), ("Log_File_Count", pa.int64()), ("Log_File_Size", pa.int64())]
+    + [("Log_File_Scheduled", pa.int64()), ("Log_File_Unscheduled", pa.int64())]
+)
+
+
+def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline, *, archived: bool = False) -> pa.Table:
+    """One row for each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
+
+    The numbers are those of commits, pending ones included, and -1 for other actions. Completion_Time is null while an
+    instant is pending.
+
+    Args:
+        archived: whether archived instants come before the active ones.
+
+    Raises:
+        CorruptFileError: an instant's metadata or the archive cannot be read.
+    """
+    rows: list[dict[str, object]] = []
+    if archived:
+        known = {instant.time for instant in timeline.completed}
+        for entry in archived_instants(storage, config, metadata=True):
+            if entry.time not in known:
+                name = timeline.layout.completed_name(entry.time, entry.action, entry.completion_time)
+                rows.append(
+                    _timeline_row(entry.time, entry.action, State.COMPLETED, entry.completion_time, name)
+                    | _numbers(entry.action, entry.metadata or b"", f"the archived {entry.time} of {storage.uri}")
+                )
+    for instant in timeline.instants:
+        try:
+            numbers = _active_numbers(storage, timeline, instant)
+        except FileNotFoundError:  # archived or rolled back since it was listed
+            continue
+        completion = instant.completion_time if instant.completed else None
+        row = _timeline_row(instant.time, instant.action, instant.state, completion, instant.file_name)
+        rows.append(row | numbers)
+    return pa.Table.from_pylist(rows, TIMELINE_SCHEMA)
+
+
+def file_slice_relation(
+    storage: Storage, config: TableConfig, timeline: Timeline, pattern: str | None = None
+) -> pa.Table:
+    """Every committed file slice that is still there, replaced file groups among them: `FILE_SLICE_SCHEMA`.
+
+    Base_File_Path is absolute, empty where a slice has only logs, and Base_File_Size then -1. Logs whose delta commit
+    is the slice's own instant count as scheduled, as in Java.
+
+    Args:
+        pattern: partition path, in which `*` and `?` stand for parts of one folder's name; None: every partition.
+    """
+    view = load_view(storage, config, timeline)
+    by_name = config.version < 8
+    rows: list[dict[str, object]] = []
+    for partition in view.partitions():
+        if pattern is not None and not _matches(partition, pattern):
+            continue
+        for piece in view.every_slice(partition):
+            own = sum(log.size for log in piece.log_files if by_name or log.name.instant == piece.base_instant)
+            total = sum(log.size for log in piece.log_files)
+            base = piece.base_file
+            values = (
+                piece.file_id,
+                partition,
+                piece.base_instant,
+                f"{storage.uri.rstrip('/')}/{base.path}" if base else "",
+                base.size if base else -1,
+                len(piece.log_files),
+                total,
+                own,
+                total - own,
+            )
+            rows.append(dict(zip(FILE_SLICE_SCHEMA.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, FILE_SLICE_SCHEMA)
+
+
+def _timeline_row(
+    time: InstantTime, action: Action, state: State, completion: CompletionTime | None, name: str
+) -> dict[str, object]:
+    return {
+        "Timestamp": time,
+        "Action": action.value,
+        "State": state.name,
+        "Completion_Time": completion,
+        "File_Name": name,
+    }
+
+
+def _active_numbers(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, object]:
+    path = timeline.layout.path(instant.file_name)
+    commit = instant.action in WRITE_ACTIONS and instant.state is not State.REQUESTED
+    return _numbers(instant.action, storage.read(path) if commit else b"", f"{storage.uri}/{path}")
+
+
+def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:
+    """What a commit's statistics sum up to (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
+    if action not in WRITE_ACTIONS:
+        return dict.fromkeys(_NUMBERS, -1)
+    stats = decode_commit_metadata(data, context).stats
+    values = (
+        sum(stat.total_write_bytes for stat in stats),
+        sum(stat.prev_commit not in ("", "null") for stat in stats),
+        len({stat.partition_path for stat in stats}),
+        sum(stat.num_writes for stat in stats),
+        sum(stat.num_updates for stat in stats),
+        0,
+    )
+    return dict(zip(_NUMBERS, values, strict=True))
+
+
+def _matches(partition: str, pattern: str) -> bool:
+    parts, patterns = list(_folders(partition)), list(_folders(pattern))
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def _folders(path: str) -> Iterator[str]:
+    return (part for part in path.split("/") if part)
