@@ -46,7 +46,6 @@ BEYOND: Final[Mapping[str, Beyond]] = {
     "v6_mor_no_meta_fields": Beyond("merging logs of a table without meta fields (hoodie.populate.meta.fields=false)"),
     "v6_mor_overwrite_non_defaults": Beyond("payload class OverwriteNonDefaultsWithLatestAvroPayload"),
     "v6_mor_partial_update_payload": Beyond("payload class PartialUpdateAvroPayload"),
-    "v9_cow_schema_on_read": Beyond("schema on read (columns told apart by id)"),
     "v9_cow_vector": Beyond("VECTOR columns"),
     "v9_mor_debezium_postgres": Beyond(
         "partial update mode FILL_UNAVAILABLE (Debezium's payload classes)",

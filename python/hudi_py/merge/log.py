@@ -21,7 +21,7 @@ from hudi_py.merge.ordering import default_mask
 from hudi_py.merge.reduce import Versions, combined, delete_marks, find_winners, row_ordering
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.model.files import LogFile
-from hudi_py.schema import RECORD_KEY, conform
+from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 
 
@@ -94,7 +94,12 @@ def _place_log_compactions(blocks: dict[str, list[LogBlock]]) -> list[LogBlock]:
 
 
 def reduce_log(
-    storage: Storage, blocks: Sequence[LogBlock], schema: pa.Schema, settings: MergeSettings
+    storage: Storage,
+    blocks: Sequence[LogBlock],
+    schema: pa.Schema,
+    settings: MergeSettings,
+    *,
+    history: SchemaHistory | None = None,
 ) -> LogRecords | None:
     """The records of the blocks, one version for each key, or None when there are none.
 
@@ -102,6 +107,7 @@ def reduce_log(
         blocks: in merge order, from `scan_log`.
         schema: columns to read, with `_hoodie_record_key`, and with the ordering and delete marker columns which the
             table has; each block's records are conformed to it.
+        history: how columns of a block become those of `schema`; None: by name.
 
     Raises:
         UnsupportedTableError: a block holds partial updates or HFile content.
@@ -111,7 +117,10 @@ def reduce_log(
     row_positions: list[np.ndarray] = []
     deletes: list[tuple[Deletes, int, str]] = []
     start = 0
-    groups: dict[str, list[tuple[bytes, int, int]]] = {}
+    # blocks of one writer schema, and of one version of the table's schema where columns are told apart by id
+    groups: dict[tuple[str, int], list[tuple[bytes, int, int]]] = {}
+    instants: dict[int, str] = {}
+    mapping = history or SchemaHistory()
     for block in blocks:
         if block.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true":
             raise UnsupportedTableError(
@@ -125,10 +134,14 @@ def reduce_log(
             start += len(decoded.keys)
         elif block.type is BlockType.AVRO:
             count = _record_count(content, block)
-            groups.setdefault(_writer_schema(block), []).append((content, start, count))
+            instant = block.header.get(HeaderKey.INSTANT_TIME, "")
+            version = mapping.at(instant)
+            number = -1 if version is None else version.version_id
+            instants.setdefault(number, instant)
+            groups.setdefault((_writer_schema(block), number), []).append((content, start, count))
             start += count
         elif block.type is BlockType.PARQUET:
-            table = _parquet_rows(content, schema, block)
+            table = _parquet_rows(content, schema, block, mapping)
             tables.append(table)
             row_positions.append(np.arange(start, start + table.num_rows, dtype=np.int64))
             start += table.num_rows
@@ -137,15 +150,16 @@ def reduce_log(
                 f"Log file {block.path} holds a block of type {block.type.name}; supported are AVRO, PARQUET, DELETE "
                 "and COMMAND blocks"
             )
-    for writer_schema, members in groups.items():
+    for (writer_schema, number), members in groups.items():
         # blocks of one writer schema are decoded in one call, wherever they stand; positions keep their order
         batch = decode_log_content(
             [content for content, _, _ in members],
-            json.loads(writer_schema),
-            columns=schema.names,
+            mapping.writer_schema(json.loads(writer_schema)),
+            columns=mapping.columns(instants[number], schema.names),
             context=blocks[0].path,
         )
-        tables.append(pa.Table.from_batches([conform(batch, schema, context=blocks[0].path)]))
+        batch = mapping.conform(batch, instants[number], schema, context=blocks[0].path, repaired=True)
+        tables.append(pa.Table.from_batches([batch]))
         row_positions.extend(np.arange(at, at + count, dtype=np.int64) for _, at, count in members)
     if not start:
         return None
@@ -264,12 +278,13 @@ def _writer_schema(block: LogBlock) -> str:
     return schema
 
 
-def _parquet_rows(content: bytes, schema: pa.Schema, block: LogBlock) -> pa.Table:
+def _parquet_rows(content: bytes, schema: pa.Schema, block: LogBlock, history: SchemaHistory) -> pa.Table:
+    instant = block.header.get(HeaderKey.INSTANT_TIME, "")
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        names = [name for name in schema.names if name in set(file.schema_arrow.names)]
+        names = [name for name in history.columns(instant, schema.names) if name in set(file.schema_arrow.names)]
         table = file.read(columns=names, use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptFileError(f"Parquet block at byte {block.content_offset} of {block.path}: {error}") from error
-    batches = [conform(batch, schema, context=block.path) for batch in table.to_batches()]
+    batches = [history.conform(batch, instant, schema, context=block.path) for batch in table.to_batches()]
     return pa.Table.from_batches(batches, schema)

@@ -13,7 +13,7 @@ from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune import row_groups_to_read
-from hudi_py.schema import conform
+from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
 from hudi_py.timeline.times import local_zone
 
@@ -28,6 +28,7 @@ def read_base(
     *,
     batch_rows: int = BASE_ROWS,
     row_groups: Sequence[int] | None = None,
+    history: SchemaHistory | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """A base file's rows with the columns of `schema`.
 
@@ -37,6 +38,7 @@ def read_base(
         schema: columns of the result; those which the file lacks are null.
         batch_rows: most rows of a batch.
         row_groups: read only these row groups (ORC: stripes), by number.
+        history: how columns of the file become those of `schema`; None: by name.
 
     Raises:
         CorruptFileError: the file is damaged.
@@ -45,8 +47,13 @@ def read_base(
         UnsupportedTableError: the file is neither Parquet nor ORC.
     """
     path = base_file.path
-    for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
-        yield conform(batch, schema, context=path)
+    if history is None:
+        for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
+            yield conform(batch, schema, context=path)
+        return
+    instant = base_file.instant
+    for batch in _batches(storage, base_file, history.columns(instant, schema.names), batch_rows, row_groups):
+        yield history.conform(batch, instant, schema, context=path)
 
 
 def count_rows(storage: Storage, base_file: BaseFile) -> int:
@@ -67,17 +74,23 @@ def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
 
 
 def row_groups_matching(
-    storage: Storage, base_file: BaseFile, given: tuple[int, int] | None, condition: Filter | None
+    storage: Storage,
+    base_file: BaseFile,
+    given: tuple[int, int] | None,
+    condition: Filter | None,
+    history: SchemaHistory | None = None,
 ) -> list[int] | None:
     """The row groups which may hold rows that satisfy a filter; None: all of the file.
 
     Args:
         given: first row group and the one behind the last of those to choose from; None: all.
         condition: of ORC files nothing is left out by it: Arrow does not tell the statistics of stripes.
+        history: as in `read_base`; nothing is left out of files whose columns are not those of their names.
     """
     among = None if given is None else range(*given)
     prunes = condition is not None and any(True for _ in condition.conjuncts())
-    if condition is None or not prunes or _extension(storage, base_file) == "orc":
+    named = history is None or (not history.repairs and history.sources(base_file.instant) is None)
+    if condition is None or not prunes or not named or _extension(storage, base_file) == "orc":
         return None if among is None else list(among)
     with open_parquet(storage, base_file.path) as file:
         every = range(file.metadata.num_row_groups)

@@ -51,14 +51,16 @@ def plan_scan(
     limit: int | None,
     batch_rows: int,
     options: Mapping[str, str] | None = None,
+    view: FileSystemView | None = None,
 ) -> Plan:
-    """The file slices that hold the rows asked for.
+    """The file slices that hold the rows asked for, of all that `view` shows; None: all of the table.
 
     Raises:
         UnsupportedTableError: a slice cannot be read right by this release.
     """
     config, schema = snapshot.config, snapshot.schema
-    view = load_view(snapshot.storage, config, snapshot.timeline)
+    if view is None:
+        view = load_view(snapshot.storage, config, snapshot.timeline)
     before = view.partitions()
     chosen = before if partitions is None else [path for path in before if path in set(partitions)]
     after = [path for path in chosen if _may_match(snapshot, condition, path)]
@@ -75,6 +77,7 @@ def plan_scan(
         as_of=snapshot.as_of,
         batch_rows=batch_rows,
         limit=limit,
+        history=snapshot.history,
     )
     splits = tuple(split_of(spec, piece, _path_values(snapshot, piece.partition)) for piece in slices)
     return Plan(spec, splits, len(before), len(after))

@@ -11,7 +11,7 @@ from hudi_py.merge.log import CommittedInstants
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import read_base, row_groups_matching
 from hudi_py.read.split import Split
-from hudi_py.schema import OPERATION, RECORD_KEY, conform
+from hudi_py.schema import OPERATION, RECORD_KEY, SchemaHistory, conform
 from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
@@ -33,14 +33,17 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             committed=spec.committed,
             as_of=spec.as_of,
             batch_rows=spec.batch_rows,
+            history=spec.history,
         )
         return
     assert split.base_file is not None
     schema = spec.read_schema()
-    groups = row_groups_matching(storage, split.base_file, split.row_groups, spec.filter)
+    groups = row_groups_matching(storage, split.base_file, split.row_groups, spec.filter, spec.history)
     if groups == []:
         return
-    for batch in read_base(storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups):
+    for batch in read_base(
+        storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups, history=spec.history
+    ):
         yield _with_values(batch, split.partition_values)
 
 
@@ -55,6 +58,7 @@ def read_slice(
     committed: CommittedInstants | None,
     as_of: str | None = None,
     batch_rows: int = MERGE_ROWS,
+    history: SchemaHistory | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of a file slice: base rows in their order, then log rows in the order of their keys.
 
@@ -63,6 +67,7 @@ def read_slice(
         columns: columns of the result; those the merge needs besides are read and left out.
         settings: how versions merge.
         committed, as_of: see `scan_log`.
+        history: how columns of files and blocks become those of `schema`; None: by name.
 
     Yields:
         Batches with `columns` in the order of `schema`; none is empty.
@@ -71,14 +76,15 @@ def read_slice(
     merge_schema = pa.schema([field for field in schema if field.name in needed])
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
-    log = reduce_log(storage, blocks, merge_schema, settings)
+    log = reduce_log(storage, blocks, merge_schema, settings, history=history)
     if log is None:
         if base_file is not None:
-            yield from read_base(storage, base_file, output, batch_rows=batch_rows)
+            yield from read_base(storage, base_file, output, batch_rows=batch_rows, history=history)
         return
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None:
-        base = read_base(storage, base_file, merge_schema, batch_rows=max(batch_rows, MERGE_ROWS))
+        rows = max(batch_rows, MERGE_ROWS)
+        base = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
     for batch in merge_with_base(base, log, settings):
         if batch.num_rows:
             yield conform(batch, output)

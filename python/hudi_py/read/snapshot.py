@@ -11,8 +11,8 @@ from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.support import check_schema, check_schema_history, check_table, text_partition_columns
-from hudi_py.schema import with_meta
+from hudi_py.read.support import check_schema, check_table, text_partition_columns
+from hudi_py.schema import SchemaHistory, with_meta
 from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -32,6 +32,8 @@ class Snapshot:
     """All columns as rows show them, meta columns first."""
     pin: Pin
     as_of: InstantTime | None = None
+    history: SchemaHistory | None = None
+    """How columns of base files and log blocks become those of `schema`; None where names tell."""
 
     @property
     def committed(self) -> CommittedInstants | None:
@@ -57,17 +59,18 @@ def open_snapshot(
     instant = None if as_of is None else parse_instant(as_of, table_zone(config))
     if instant is not None:
         _check_not_cleaned(storage, timeline, instant)
-    schema = _schema(storage, config, timeline, instant)
-    return Snapshot(storage, config, timeline.at(pin), schema, pin, instant)
+    schema, history = _schema(storage, config, timeline, instant)
+    return Snapshot(storage, config, timeline.at(pin), schema, pin, instant, history)
 
 
 def table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Schema:
     """All columns of the newest state, as rows show them; see `open_snapshot`."""
-    return _schema(storage, config, timeline, None)
+    return _schema(storage, config, timeline, None)[0]
 
 
-def _schema(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | None) -> pa.Schema:
-    check_schema_history(any(not info.is_dir for info in storage.list(".hoodie/.schema")), storage.uri)
+def _schema(
+    storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | None
+) -> tuple[pa.Schema, SchemaHistory | None]:
     seen = timeline
     if as_of is not None:
         # the schema is that of the time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)
@@ -80,14 +83,14 @@ def _schema(storage: Storage, config: TableConfig, timeline: Timeline, as_of: st
         # the Avro layer knows the type, not the table
         raise UnsupportedTableError(f"Table at {storage.uri} is not supported: {error}") from error
     if resolved is None:
-        return with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])
+        return (with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])), None
     check_schema(resolved.avro, storage.uri)
     schema: pa.Schema = resolved.arrow
     for name in text_partition_columns(config, storage.uri):
         at = schema.get_field_index(name)
         if at >= 0 and pa.types.is_integer(schema.field(at).type):
             schema = schema.set(at, schema.field(at).with_type(pa.string()))
-    return schema
+    return schema, resolved.history
 
 
 def _check_not_cleaned(storage: Storage, timeline: Timeline, as_of: str) -> None:

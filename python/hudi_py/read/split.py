@@ -11,7 +11,7 @@ from hudi_py.merge import CommittedInstants, MergeSettings
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
-from hudi_py.schema import COMMIT_TIME, RECORD_KEY
+from hudi_py.schema import COMMIT_TIME, RECORD_KEY, SchemaHistory
 
 SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
 """`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
@@ -47,6 +47,8 @@ class ReadSpec:
     """Only rows of these record keys; None: all."""
     emit_deletes: bool = False
     """Whether deletes found in logs come out as rows too, with `_hoodie_operation` = `D`."""
+    history: SchemaHistory | None = None
+    """How columns of base files and log blocks become those of the table; None where names tell."""
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -49,15 +49,6 @@ def check_schema(avro: Any, uri: str) -> None:
             )
 
 
-def check_schema_history(has_history: bool, uri: str) -> None:
-    """Raises UnsupportedTableError for a table whose columns are told apart by id (schema on read)."""
-    if has_history:
-        raise UnsupportedTableError(
-            f"Table at {uri} keeps a schema history in .hoodie/.schema (hoodie.schema.on.read.enable=true): its "
-            "columns may have been renamed; supported are tables whose schema evolves without it"
-        )
-
-
 def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> None:
     """Raises UnsupportedTableError for file slices which cannot be read right."""
     for file_slice in slices:

@@ -1,6 +1,7 @@
 """Arrow schemas of tables: meta columns and the conforming of batches to a schema; knows no timeline."""
 
 from hudi_py.schema.conform import conform, conform_array
+from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -22,6 +23,7 @@ __all__ = [
     "OPERATION",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "SchemaHistory",
     "conform",
     "conform_array",
     "split_meta",

@@ -6,7 +6,12 @@ without schema-on-read (format reference, section 13; `HoodieAvroUtils.rewritePr
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +19,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
 
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (
     pa.types.is_binary,
@@ -23,25 +29,72 @@ _BYTES = (
 )
 
 
-def conform(batch: pa.RecordBatch, target: pa.Schema, *, context: str = "") -> pa.RecordBatch:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Which member of a type that was read each member of the type wanted is, where names do not tell."""
+
+    members: Mapping[str, tuple[str | None, Sources | None]]
+    """Name wanted to name read (None: it is not there, whatever is called so) and the same for what is within it.
+    Lists have the member `element`, maps `value`."""
+
+    def of(self, name: str) -> tuple[str | None, Sources | None]:
+        """What a member is read from, and how what is within it is told apart."""
+        return self.members.get(name, (name, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """Timestamps whose stored numbers mean what the table's schema says, not what the file says.
+
+    Source: `HoodieSchemaRepair` and `SchemaRepair` (1.2.0).
+    """
+
+    types: Mapping[str, str]
+    """Dotted path of a column to the Avro logical type in the table's schema."""
+
+    def apply(self, array: pa.Array, path: str) -> pa.Array:
+        """The array at a path with the type it should have been written with."""
+        wanted = self.types.get(path)
+        source = array.type
+        if wanted is None:
+            return array
+        if pa.types.is_timestamp(source) and source.unit == "us" and wanted.endswith("millis"):
+            return array.view(pa.timestamp("ms", source.tz))
+        if pa.types.is_int64(source) and wanted.startswith("local"):
+            return array.view(pa.timestamp("ms" if wanted.endswith("millis") else "us"))
+        return array
+
+
+def conform(
+    batch: pa.RecordBatch,
+    target: pa.Schema,
+    *,
+    context: str = "",
+    sources: Sources | None = None,
+    repairs: Repairs | None = None,
+) -> pa.RecordBatch:
     """The batch with the columns of `target`, in its order and exactly its types.
 
     Args:
         batch: columns are matched by name; those which `target` lacks are left out.
         target: columns missing in the batch become null; struct members likewise.
         context: what is being read, for messages, e.g. a file's path.
+        sources: which columns of the batch those of `target` are; None: those of their names.
+        repairs: timestamps whose type in the batch is not what their numbers mean.
 
     Raises:
         SchemaMismatchError: a column's type is neither that of `target` nor promotable to it, or a column which may not
             be null is missing.
     """
-    if batch.schema.equals(target):
+    if sources is None and repairs is None and batch.schema.equals(target):
         return batch
     columns = []
     for field in target:
-        index = batch.schema.get_field_index(field.name)
+        name, inner = (field.name, None) if sources is None else sources.of(field.name)
+        index = -1 if name is None else batch.schema.get_field_index(name)
         if index >= 0:
-            columns.append(conform_array(batch.column(index), field.type, path=field.name, context=context))
+            walk = _Walk(context, repairs)
+            columns.append(walk.conform(batch.column(index), field.type, field.name, inner))
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
     if not columns:
@@ -53,29 +106,7 @@ def conform(batch: pa.RecordBatch, target: pa.Schema, *, context: str = "") -> p
 
 def conform_array(array: pa.Array, target: pa.DataType, *, path: str = "", context: str = "") -> pa.Array:
     """The array as `target`; the rules are those of `conform`. `path` names the column in messages."""
-    source = array.type
-    if source.equals(target):
-        return array
-    if pa.types.is_dictionary(source):
-        return conform_array(array.dictionary_decode(), target, path=path, context=context)
-    if isinstance(array, pa.ExtensionArray):
-        return conform_array(array.storage, target, path=path, context=context)
-    if pa.types.is_null(source):
-        return pa.nulls(len(array), target)
-    if pa.types.is_struct(target) and pa.types.is_struct(source):
-        return _conform_struct(array, target, path, context)
-    if _is_list(target) and _is_list(source):
-        return _conform_list(array, target, path, context)
-    if pa.types.is_map(target) and pa.types.is_map(source):
-        return _conform_map(array, target, path, context)
-    if not promotable(source, target):
-        where = f" of {context}" if context else ""
-        raise SchemaMismatchError(
-            f"Column '{path}'{where} is {source}, which cannot be read as {target}; supported promotions: int to long, "
-            "float, double, string; long to float, double, string; float to double, string; double to string; "
-            "binary to string and back; date to string; wider decimals"
-        )
-    return _promote(array, target, path, context)
+    return _Walk(context, None).conform(array, target, path, None)
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -114,6 +145,18 @@ def promotable(source: pa.DataType, target: pa.DataType) -> bool:
     return False
 
 
+def readable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a column of scalar type `source` may be read as `target`.
+
+    Besides promotions these are the changes of type which schema on read allows (`SchemaChangeUtils`, 1.2.0).
+    """
+    if promotable(source, target):
+        return True
+    if pa.types.is_decimal(target):
+        return bool(pa.types.is_integer(source) or pa.types.is_floating(source) or _is(source, _TEXT))
+    return bool(pa.types.is_date(target) and _is(source, _TEXT))
+
+
 def _is(kind: pa.DataType, predicates: tuple[object, ...]) -> bool:
     return any(predicate(kind) for predicate in predicates)  # type: ignore[operator]
 
@@ -128,6 +171,10 @@ def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> p
         return pa.array(java_float_strings(array), target)
     if pa.types.is_float64(target) and pa.types.is_float32(source):
         return _float_to_double(array)
+    if pa.types.is_decimal(target) and not pa.types.is_decimal(source):
+        return _to_decimal(array, target)
+    if pa.types.is_date(target) and _is(source, _TEXT):
+        return _to_date(array)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
         # Zones are labels here: the count since the epoch is kept (a file may lack the zone the table has)
         plain = array if source.tz is None else array.cast(pa.timestamp(source.unit, "UTC"))
@@ -138,6 +185,43 @@ def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> p
         raise SchemaMismatchError(
             f"Column '{path}' of {context or 'the data'} holds a value which {target} cannot hold: {error}"
         ) from error
+
+
+def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Numbers and texts as decimals, rounded half up; what is no number or has too many digits becomes null.
+
+    Integers and floats go through their text, as in `HoodieParquetFileFormatHelper` (1.2.0).
+    """
+    texts = java_float_strings(array) if pa.types.is_floating(array.type) else array.cast(pa.string()).to_pylist()
+    step = decimal.Decimal(1).scaleb(-target.scale)
+    limit = decimal.Decimal(1).scaleb(target.precision - target.scale)
+    context = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP, traps=[])
+
+    def one(text: str | None) -> decimal.Decimal | None:
+        number = None if text is None else context.create_decimal(text.strip())
+        if number is None or not number.is_finite() or number.adjusted() > 100:
+            return None
+        number = number.quantize(step, context=context)
+        return number if abs(number) < limit else None
+
+    # One by one: no Arrow kernel turns texts into decimals and rounds
+    return pa.array([one(text) for text in texts], target)
+
+
+def _to_date(array: pa.Array) -> pa.Array:
+    """Texts `yyyy-MM-dd` as dates; others become null, as Spark casts them."""
+
+    def one(text: str | None) -> datetime.date | None:
+        found = None if text is None else _DATE.fullmatch(text.strip())
+        if found is None:
+            return None
+        try:
+            return datetime.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+        except ValueError:
+            return None
+
+    # One by one: Arrow's own parsing fails as a whole where one text is no date
+    return pa.array([one(text) for text in array.to_pylist()], pa.date32())
 
 
 def _float_to_double(array: pa.Array) -> pa.Array:
@@ -173,58 +257,91 @@ def _null_mask(array: pa.Array) -> np.ndarray | None:
     return pc.is_null(array).to_numpy(zero_copy_only=False) if array.null_count else None
 
 
-def _conform_struct(array: pa.StructArray, target: pa.StructType, path: str, context: str) -> pa.Array:
-    names = [field.name for field in array.type]
-    members = array.flatten()
-    children = []
-    for field in target:
-        if field.name in names:
-            member = members[names.index(field.name)]
-            children.append(conform_array(member, field.type, path=f"{path}.{field.name}", context=context))
-        else:
-            children.append(pa.nulls(len(array), field.type))
-    mask = pc.is_null(array) if array.null_count else None
-    if not children:
-        return pa.array([None if valid is None else {} for valid in array.to_pylist()], target)
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Conforming through nested types."""
+
+    context: str
+    repairs: Repairs | None
+
+    def conform(self, array: pa.Array, target: pa.DataType, path: str, sources: Sources | None) -> pa.Array:
+        if self.repairs is not None:
+            array = self.repairs.apply(array, path)
+        source = array.type
+        if sources is None and self.repairs is None and source.equals(target):
+            return array
+        if pa.types.is_dictionary(source):
+            return self.conform(array.dictionary_decode(), target, path, sources)
+        if isinstance(array, pa.ExtensionArray):
+            return self.conform(array.storage, target, path, sources)
+        if pa.types.is_null(source):
+            return pa.nulls(len(array), target)
+        if pa.types.is_struct(target) and pa.types.is_struct(source):
+            return self._struct(array, target, path, sources)
+        if _is_list(target) and _is_list(source):
+            return self._list(array, target, path, sources)
+        if pa.types.is_map(target) and pa.types.is_map(source):
+            return self._map(array, target, path, sources)
+        if source.equals(target):
+            return array
+        if not readable(source, target):
+            where = f" of {self.context}" if self.context else ""
+            raise SchemaMismatchError(
+                f"Column '{path}'{where} is {source}, which cannot be read as {target}; supported promotions: int to "
+                "long, float, double, string, decimal; long to float, double, string, decimal; float to double, "
+                "string, decimal; double to string, decimal; binary to string and back; date to string and back; "
+                "string to decimal; wider decimals"
+            )
+        return _promote(array, target, path, self.context)
+
+    def _struct(self, array: pa.StructArray, target: pa.StructType, path: str, sources: Sources | None) -> pa.Array:
+        names = [field.name for field in array.type]
+        members = array.flatten()
+        children = []
+        for field in target:
+            name, inner = (field.name, None) if sources is None else sources.of(field.name)
+            if name in names:
+                member = members[names.index(name)]
+                children.append(self.conform(member, field.type, f"{path}.{field.name}", inner))
+            else:
+                children.append(pa.nulls(len(array), field.type))
+        mask = pc.is_null(array) if array.null_count else None
+        if not children:
+            return pa.array([None if valid is None else {} for valid in array.to_pylist()], target)
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+    def _list(self, array: pa.Array, target: pa.DataType, path: str, sources: Sources | None) -> pa.Array:
+        if pa.types.is_fixed_size_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        offsets, values = _offsets(array)
+        inner = None if sources is None else sources.of("element")[1]
+        child = self.conform(values, target.value_type, f"{path}.element", inner)
+        mask = pc.is_null(array) if array.null_count else None
+        if pa.types.is_fixed_size_list(target):
+            plain = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, mask=mask)
+            return plain.cast(target)
+        if pa.types.is_large_list(target):
+            return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), child, type=target, mask=mask)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=target, mask=mask)
+
+    def _map(self, array: pa.MapArray, target: pa.MapType, path: str, sources: Sources | None) -> pa.Array:
+        offsets = np.asarray(array.offsets)
+        first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+        inner = None if sources is None else sources.of("value")[1]
+        keys = self.conform(array.keys.slice(first, last - first), target.key_type, f"{path}.key", None)
+        items = self.conform(array.items.slice(first, last - first), target.item_type, f"{path}.value", inner)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        validity = None
+        if array.null_count:
+            validity = pa.array(pc.is_valid(array).to_numpy(zero_copy_only=False)).buffers()[1]
+        starts = pa.array((offsets - first).astype(np.int32), pa.int32())
+        return pa.Array.from_buffers(
+            target, len(array), [validity, starts.buffers()[1]], null_count=array.null_count, children=[entries]
+        )
 
 
 def _offsets(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Offsets from zero and the child values they cover, whatever slice of its buffers the array is."""
-    if pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
     offsets = np.asarray(array.offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    values = array.values.slice(first, last - first)
-    return offsets - first, values
-
-
-def _conform_list(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
-    if pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
-    offsets, values = _offsets(array)
-    child = conform_array(values, target.value_type, path=f"{path}.element", context=context)
-    mask = pc.is_null(array) if array.null_count else None
-    if pa.types.is_fixed_size_list(target):
-        plain = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, mask=mask)
-        return plain.cast(target)
-    if pa.types.is_large_list(target):
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), child, type=target, mask=mask)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=target, mask=mask)
-
-
-def _conform_map(array: pa.MapArray, target: pa.MapType, path: str, context: str) -> pa.Array:
-    offsets = np.asarray(array.offsets)
-    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    keys = conform_array(array.keys.slice(first, last - first), target.key_type, path=f"{path}.key", context=context)
-    items = conform_array(
-        array.items.slice(first, last - first), target.item_type, path=f"{path}.value", context=context
-    )
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    validity = None
-    if array.null_count:
-        validity = pa.array(pc.is_valid(array).to_numpy(zero_copy_only=False)).buffers()[1]
-    starts = pa.array((offsets - first).astype(np.int32), pa.int32())
-    return pa.Array.from_buffers(
-        target, len(array), [validity, starts.buffers()[1]], null_count=array.null_count, children=[entries]
-    )
+    return offsets - first, array.values.slice(first, last - first)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.errors import CorruptFileError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
@@ -19,7 +20,8 @@ from hudi_py.formats.parquet import read_footer
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import META_FIELDS, with_meta, without_meta
+from hudi_py.schema import META_FIELDS, SchemaHistory, with_meta, without_meta
+from hudi_py.schema.internal import InternalSchema, parse_history, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -28,8 +30,11 @@ SCHEMA_KEY = "schema"
 """Of `extraMetadata`: the table schema as Avro JSON."""
 LATEST_SCHEMA_KEY = "latest_schema"
 """Of `extraMetadata`: the internal schema, in tables whose schema evolves on read."""
+HISTORY_FOLDER = ".hoodie/.schema"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 
+# `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
+_HISTORY = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit", re.ASCII)
 # `WriteOperationType.canUpdateSchema`: what these write has the schema of their plan, which may be older
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 
@@ -42,6 +47,13 @@ class TableSchema:
     """The record, without the five meta columns; with `_hoodie_operation` where the table has it."""
     arrow: pa.Schema
     """All columns of a row, the meta columns first in tables which populate them."""
+    history: SchemaHistory | None = None
+    """How columns of files become these; None where names tell."""
+
+    @property
+    def evolves_on_read(self) -> bool:
+        """Whether columns are told apart by id (`hoodie.schema.on.read.enable`)."""
+        return self.history is not None and self.history.query is not None
 
 
 def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> TableSchema | None:
@@ -50,16 +62,40 @@ def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeli
     None for an empty table that was created without a schema.
 
     Raises:
-        UnsupportedTableError: the table's schema evolves on read (`latest_schema` in a commit).
         CorruptFileError: a schema or a commit cannot be read.
     """
-    record = _recorded(storage, timeline)
+    record, latest = _recorded(storage, timeline)
     if record is None and config.properties.get(CREATE_SCHEMA):
         text = config.properties[CREATE_SCHEMA]
         record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
     if record is None:
         record = _of_data_files(storage, config, timeline)
-    return None if record is None else table_schema_of(record, config)
+    if record is None:
+        return None
+    schema = table_schema_of(record, config)
+    repairs = timestamp_repairs(schema.avro)
+    if latest is None:
+        return replace(schema, history=SchemaHistory(repairs=repairs)) if repairs else schema
+    versions = {version.version_id: version for version in schema_versions(storage, timeline)}
+    versions.setdefault(latest.version_id, latest)
+    ordered = tuple(versions[number] for number in sorted(versions))
+    return replace(schema, history=SchemaHistory(latest, ordered, repairs))
+
+
+def schema_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:
+    """The versions of a schema that evolves on read, oldest first, from the newest completed file that keeps them.
+
+    Source: `FileBasedInternalSchemaStorageManager` (1.2.0).
+
+    Raises:
+        CorruptFileError: that file cannot be read.
+    """
+    found = [(name, info) for info in storage.list(HISTORY_FOLDER) if (name := _HISTORY.fullmatch(info.name))]
+    for name, info in sorted(found, key=lambda each: each[0]["time"], reverse=True):
+        if timeline.is_committed(name["time"]):
+            text = storage.read(info.path).decode("utf-8", "replace")
+            return parse_history(text, f"the schema history {storage.uri}/{info.path}")
+    return ()
 
 
 def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
@@ -74,23 +110,21 @@ def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
     return TableSchema(own, with_meta(arrow) if config.populates_meta_fields else arrow)
 
 
-def _recorded(storage: Storage, timeline: Timeline) -> dict[str, Any] | None:
-    service: dict[str, Any] | None = None
+def _recorded(storage: Storage, timeline: Timeline) -> tuple[dict[str, Any] | None, InternalSchema | None]:
+    """The record in the newest write, and the internal schema beside it where the schema evolves on read."""
+    service: tuple[dict[str, Any], InternalSchema | None] | None = None
     for metadata in _newest_first(storage, timeline):
-        if metadata.extra.get(LATEST_SCHEMA_KEY):
-            raise UnsupportedTableError(
-                f"Cannot use the table at {storage.uri}: its schema evolves on read ({LATEST_SCHEMA_KEY} is in its "
-                "newest commits, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; "
-                "use Apache Hudi for this table"
-            )
         text = metadata.extra.get(SCHEMA_KEY)
         if not text:
             continue
-        record = _parse(text, f"the schema in a commit of the table at {storage.uri}")
+        context = f"in a commit of the table at {storage.uri}"
+        latest = metadata.extra.get(LATEST_SCHEMA_KEY)
+        internal = parse_internal_schema(latest, f"{LATEST_SCHEMA_KEY} {context}") if latest else None
+        found = _parse(text, f"the schema {context}"), internal
         if metadata.operation not in _SERVICES:
-            return record
-        service = service or record
-    return service
+            return found
+        service = service or found
+    return service or (None, None)
 
 
 def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetadata]:

@@ -87,6 +87,12 @@ def write_settings(
         )
     merge = merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
+    if stored is not None and stored.evolves_on_read:
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': its schema evolves on read (latest_schema is in its newest "
+            "commit, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; write it with "
+            "Apache Hudi"
+        )
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named)

@@ -386,7 +386,7 @@ def test_merge_settings_do_not_matter_without_logs(tmp_path: Path) -> None:
     assert hudi_py.open_table(table.uri).scan(query_type="read_optimized").count() == 1
 
 
-def test_partial_updates_and_schema_history_are_refused(tmp_path: Path) -> None:
+def test_partial_updates_are_refused(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.base(1, [row("a", 1)])
     table.log(2, [row("a", 2)], header={HeaderKey.IS_PARTIAL: "true"})
@@ -394,9 +394,6 @@ def test_partial_updates_and_schema_history_are_refused(tmp_path: Path) -> None:
     table.commit(2)
     with pytest.raises(UnsupportedTableError, match="IS_PARTIAL"):
         hudi_py.open_table(table.uri).scan().to_table()
-    table.storage.put(f".hoodie/.schema/{instant(1)}.schemacommit", b"{}")
-    with pytest.raises(UnsupportedTableError, match=r"\.hoodie/\.schema"):
-        hudi_py.open_table(table.uri).scan()
 
 
 def test_slices_without_base_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
@@ -112,9 +112,41 @@ def test_schema_of_a_data_file(with_avro: bool) -> None:
         table.resolve()
 
 
-def test_schema_on_read_is_refused() -> None:
-    table = Table().commit("10", {"schema": avro("a"), "latest_schema": "{}"})
-    with pytest.raises(UnsupportedTableError, match="latest_schema"):
+def internal(version: int, *names: str) -> str:
+    fields = [{"id": at, "name": name, "optional": True, "type": "long"} for at, name in enumerate(names)]
+    return json.dumps({"max_column_id": 9, "version_id": version, "type": "record", "fields": fields})
+
+
+@pytest.mark.parametrize("name", ["10.schemacommit", "10_11.schemacommit"])
+def test_schema_on_read(name: str) -> None:
+    table = Table().commit("10", {"schema": avro("b"), "latest_schema": internal(10, "b")})
+    older = f'{{"schemas":[{internal(10, "b")},{internal(0, "a")}]}}'
+    table.storage.put(f".hoodie/.schema/{name}", older.encode())
+    table.storage.put(".hoodie/.schema/10.schemacommit.requested", b"")
+    table.storage.put(".hoodie/.schema/99.schemacommit", b"of a write that did not complete")
+    found = table.resolve()
+    assert found is not None
+    assert found.evolves_on_read
+    assert found.history is not None
+    assert [schema.version_id for schema in found.history.versions] == [0, 10]
+    assert found.history.columns("09", ["b"]) == ["a"]
+    assert found.history.columns("10", ["b"]) == ["b"]
+
+
+def test_a_write_without_latest_schema_ends_schema_on_read() -> None:
+    table = Table().commit("10", {"schema": avro("b"), "latest_schema": internal(10, "b")})
+    found = table.commit("11", {"schema": avro("b")}).resolve()
+    assert found is not None
+    assert not found.evolves_on_read
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type":"record","fields":[{}]}', '{"type":"map"}', "[" * 9999])
+def test_corrupt_internal_schema(text: str) -> None:
+    with pytest.raises(CorruptFileError, match="latest_schema in a commit"):
+        Table().commit("10", {"schema": avro("a"), "latest_schema": text}).resolve()
+    table = Table().commit("10", {"schema": avro("b"), "latest_schema": internal(10, "b")})
+    table.storage.put(".hoodie/.schema/10.schemacommit", text.encode())
+    with pytest.raises(CorruptFileError, match=r"\.hoodie/\.schema/10\.schemacommit"):
         table.resolve()
 
 

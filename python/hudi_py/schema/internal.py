@@ -1,0 +1,304 @@
+"""Schemas whose columns are told apart by id (schema on read), and how a file's columns become those of a query.
+
+A table whose schema evolves on read keeps every version of its schema (`.hoodie/.schema`, format reference section 13).
+A file was written under the newest version that is no later than its instant; a column of the query is the file's
+column of the same id, whatever either calls it. Source: `InternalSchema`, `SerDeHelper`, `InternalSchemaMerger`,
+`InternalSchemaUtils.searchSchema` (1.2.0).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.schema.conform import Repairs, Sources, conform
+
+_MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRecord:
+    """A struct, or all columns of a table."""
+
+    fields: tuple[InternalField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InternalArray:
+    element_id: int
+    element: InternalType
+
+
+@dataclass(frozen=True, slots=True)
+class InternalMap:
+    key_id: int
+    value_id: int
+    value: InternalType
+
+
+@dataclass(frozen=True, slots=True)
+class InternalField:
+    """A column or a member of a struct; the id stays when name, place or type change."""
+
+    id: int
+    name: str
+    type: InternalType
+
+
+InternalType: TypeAlias = str | InternalRecord | InternalArray | InternalMap
+"""Primitive types are their names, for example `long` or `decimal(10, 2)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalSchema:
+    """One version of a table's schema."""
+
+    version_id: int
+    """The instant of the change as a number; 0: from the table's creation."""
+    record: InternalRecord
+
+
+def parse_internal_schema(text: str, context: str = "an internal schema") -> InternalSchema:
+    """The schema of a commit's `latest_schema`.
+
+    Raises:
+        CorruptFileError: the text is no JSON of an internal schema; `context` names where it is from.
+    """
+    return _schema(_json(text, context), context)
+
+
+def parse_history(text: str, context: str = "a schema history") -> tuple[InternalSchema, ...]:
+    """The versions in a completed `schemacommit` file, oldest first.
+
+    Raises:
+        CorruptFileError: as `parse_internal_schema`.
+    """
+    parsed = _json(text, context)
+    schemas = parsed.get("schemas") if isinstance(parsed, dict) else None
+    if not isinstance(schemas, list):
+        raise CorruptFileError(f"Cannot read {context}: it has no list of schemas")
+    versions = {schema.version_id: schema for schema in (_schema(each, context) for each in schemas)}
+    return tuple(versions[number] for number in sorted(versions))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaHistory:
+    """How the columns of files and log blocks become those of a query. Pickles."""
+
+    query: InternalSchema | None = None
+    """What the query sees; None where columns are told apart by name."""
+    versions: tuple[InternalSchema, ...] = ()
+    """Oldest first."""
+    repairs: tuple[tuple[str, str], ...] = ()
+    """Columns whose logical type the table's schema corrects: dotted path and Avro logical type."""
+
+    def at(self, instant: str) -> InternalSchema | None:
+        """The version under which an instant wrote; None where columns go by name."""
+        if self.query is None or not instant.isdecimal():
+            return None
+        found = [schema for schema in self.versions if schema.version_id <= int(instant)]
+        return found[-1] if found else None
+
+    def sources(self, instant: str) -> Sources | None:
+        """Which column of a file by an instant each column of the query is; None: the one of its name."""
+        written = self.at(instant)
+        if written is None or self.query is None:
+            return None
+        return _pair(self.query.record, written.record)
+
+    def columns(self, instant: str, names: Iterable[str]) -> list[str]:
+        """Names in a file or block by an instant of the query's columns `names`; those it lacks are left out."""
+        sources = self.sources(instant)
+        if sources is None:
+            return list(names)
+        found = (sources.of(name)[0] for name in names)
+        return [name for name in found if name is not None]
+
+    def conform(
+        self, batch: pa.RecordBatch, instant: str, target: pa.Schema, *, context: str = "", repaired: bool = False
+    ) -> pa.RecordBatch:
+        """A batch of a file or log block in the schema of the query.
+
+        Args:
+            batch: with at least the columns that `columns` tells.
+            instant: of the base file, or of the log block.
+            target: columns wanted, by the query's names.
+            context: what is being read, for messages.
+            repaired: the batch was decoded with the schema that `writer_schema` gave.
+
+        Raises:
+            SchemaMismatchError: as `hudi_py.schema.conform`.
+        """
+        repairs = None if repaired or not self.repairs else Repairs(dict(self.repairs))
+        return conform(batch, target, context=context, sources=self.sources(instant), repairs=repairs)
+
+    def writer_schema(self, avro: Any) -> Any:
+        """The Avro schema to decode a log block with, given the one in its header.
+
+        Same but for the logical types of timestamps which the table's schema corrects (`HoodieSchemaRepair`, 1.2.0).
+        """
+        return _repaired(avro, "", dict(self.repairs)) if self.repairs else avro
+
+
+def timestamp_repairs(avro: Any) -> tuple[tuple[str, str], ...]:
+    """The timestamps of a table's Avro schema whose files may lack the logical type, or have a wrong one.
+
+    Some writers have stored a timestamp in milliseconds labelled as microseconds, and local timestamps as plain longs
+    (`HoodieSchemaRepair`, 1.2.0).
+    """
+    found: list[tuple[str, str]] = []
+    _collect(avro, "", found, 0)
+    return tuple(found)
+
+
+_REPAIRED = frozenset({"timestamp-millis", "local-timestamp-millis", "local-timestamp-micros"})
+_MICROS = frozenset({"timestamp-micros", "local-timestamp-micros"})
+
+
+def _collect(avro: Any, path: str, found: list[tuple[str, str]], depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        return
+    for name, child in _members(avro, path):
+        _collect(child, name, found, depth + 1)
+    if isinstance(avro, dict) and avro.get("type") == "long" and avro.get("logicalType") in _REPAIRED:
+        found.append((path, avro["logicalType"]))
+
+
+def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
+    """The schemas within a schema and the paths they have, as `hudi_py.schema.conform` names them."""
+    if isinstance(avro, list):
+        values = [branch for branch in avro if branch != "null"]
+        # members of unions of several types are structs of their own, in which nothing is repaired
+        return [(path, values[0])] if len(values) == 1 else []
+    if not isinstance(avro, dict):
+        return []
+    kind = avro.get("type")
+    if isinstance(kind, (dict, list)):
+        return [(path, kind)]
+    if kind == "record" and isinstance(avro.get("fields"), list):
+        return [(f"{path}.{each['name']}" if path else each["name"], each["type"]) for each in avro["fields"]]
+    if kind == "array":
+        return [(f"{path}.element", avro.get("items"))]
+    if kind == "map":
+        return [(f"{path}.value", avro.get("values"))]
+    return []
+
+
+def _repaired(avro: Any, path: str, repairs: Mapping[str, str]) -> Any:
+    if isinstance(avro, list):
+        values = [branch for branch in avro if branch != "null"]
+        if len(values) != 1:
+            return avro
+        return [branch if branch == "null" else _repaired(branch, path, repairs) for branch in avro]
+    wanted = repairs.get(path)
+    if avro == "long":
+        local = wanted is not None and wanted.startswith("local")
+        return {"type": "long", "logicalType": wanted} if local else avro
+    if not isinstance(avro, dict):
+        return avro
+    kind = avro.get("type")
+    if kind == "long":
+        found = avro.get("logicalType")
+        relabelled = found in _MICROS and wanted is not None and wanted.endswith("millis")
+        missing = found is None and wanted is not None and wanted.startswith("local")
+        return {**avro, "logicalType": wanted} if relabelled or missing else avro
+    if isinstance(kind, (dict, list)):
+        return {**avro, "type": _repaired(kind, path, repairs)}
+    if kind == "record" and isinstance(avro.get("fields"), list):
+        fields = [
+            {**each, "type": _repaired(each["type"], f"{path}.{each['name']}" if path else each["name"], repairs)}
+            for each in avro["fields"]
+        ]
+        return {**avro, "fields": fields}
+    if kind == "array":
+        return {**avro, "items": _repaired(avro.get("items"), f"{path}.element", repairs)}
+    if kind == "map":
+        return {**avro, "values": _repaired(avro.get("values"), f"{path}.value", repairs)}
+    return avro
+
+
+@functools.lru_cache(256)
+def _pair(query: InternalRecord, written: InternalRecord) -> Sources | None:
+    """Sources of a record's members; None when each is the one of its name and nothing else could be taken for it."""
+    by_id = {each.id: each for each in written.fields}
+    members: dict[str, tuple[str | None, Sources | None]] = {}
+    same = True
+    for each in query.fields:
+        found = by_id.get(each.id)
+        if found is None:
+            members[each.name] = (None, None)
+            same = False
+            continue
+        inner = _inner(each.type, found.type)
+        members[each.name] = (found.name, inner)
+        same = same and found.name == each.name and inner is None
+    return None if same else Sources(members)
+
+
+def _inner(query: InternalType, written: InternalType) -> Sources | None:
+    if isinstance(query, InternalRecord) and isinstance(written, InternalRecord):
+        return _pair(query, written)
+    if isinstance(query, InternalArray) and isinstance(written, InternalArray):
+        inner = _inner(query.element, written.element)
+        return None if inner is None else Sources({"element": ("element", inner)})
+    if isinstance(query, InternalMap) and isinstance(written, InternalMap):
+        inner = _inner(query.value, written.value)
+        return None if inner is None else Sources({"value": ("value", inner)})
+    return None
+
+
+def _json(text: str, context: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read {context}: it is not JSON; {error}") from None
+
+
+def _schema(parsed: Any, context: str) -> InternalSchema:
+    try:
+        record = _type(parsed, 0)
+        version = _number(parsed, "version_id", "version-id")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFileError(f"Cannot read {context}: it is no internal schema; {error!r}") from None
+    if not isinstance(record, InternalRecord):
+        raise CorruptFileError(f"Cannot read {context}: it is an internal schema of {record}, not of a record")
+    return InternalSchema(version, record)
+
+
+def _type(parsed: Any, depth: int) -> InternalType:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(parsed, str):
+        return parsed.lower()
+    kind = parsed["type"]
+    if kind == "record":
+        return InternalRecord(_fields(parsed["fields"], depth))
+    if kind == "array":
+        return InternalArray(_number(parsed, "element_id", "element-id"), _type(parsed["element"], depth + 1))
+    if kind == "map":
+        value = _type(parsed["value"], depth + 1)
+        return InternalMap(_number(parsed, "key_id", "key-id"), _number(parsed, "value_id", "value-id"), value)
+    raise ValueError(f"unknown type {kind!r}")
+
+
+def _fields(parsed: Sequence[Any], depth: int) -> tuple[InternalField, ...]:
+    fields = tuple(InternalField(int(each["id"]), str(each["name"]), _type(each["type"], depth + 1)) for each in parsed)
+    if len({each.id for each in fields}) != len(fields) or len({each.name for each in fields}) != len(fields):
+        raise ValueError("two fields of one id or name")
+    return fields
+
+
+def _number(parsed: Mapping[str, Any], *keys: str) -> int:
+    """A number under its key, or under the key that some releases used."""
+    for key in keys:
+        if key in parsed:
+            return int(parsed[key])
+    if keys[0] == "version_id":
+        return 0
+    raise KeyError(keys[0])
