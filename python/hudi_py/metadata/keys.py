@@ -91,7 +91,8 @@ def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
     """For each key the number of the file group, out of `count`, which holds it."""
     hashes = java_string_hash(pa.array(list(keys), pa.string()))
     # Math.abs twice: that of the least int is itself, and its remainder is negative
-    return np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
+    numbers: npt.NDArray[np.int64] = np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
+    return numbers
 
 
 def _base64(data: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Which row groups of a base file may hold rows that satisfy a filter, by their statistics.
+"""Whether rows within known bounds can satisfy a filter; and which row groups of a base file may, by their statistics.
 
-Only for slices without logs: a newer version of a row in a log must meet the row it replaces. Floating columns are left
-out because statistics do not count NaN, which is greater than any number in Spark.
+Statistics do not count NaN, which is greater than any number in Spark, so upper bounds of floating columns are not
+bounds for `>` and `>=`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from hudi_py.read.predicate import Column, Comparison, IsNull, Literal, Logical,
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Statistics of one column in one row group."""
+    """Statistics of one column in some rows."""
 
     low: Any
-    """Least value, None when not known."""
+    """Least value, None when not known; timestamps may be microseconds since the epoch."""
     high: Any
     nulls: int | None
-    rows: int
+    """Rows where the column is null, None when not known."""
+    rows: int | None
+
+
+BoundsOf = Callable[[Column], Bounds | None]
+"""Bounds of a column; None where nothing is known."""
 
 
 def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) -> list[int]:
@@ -38,7 +43,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
     schema, metadata = file.schema_arrow, file.metadata
     leaves = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
 
-    def bounds_of(group: int) -> Callable[[Column], Bounds | None]:
+    def bounds_of(group: int) -> BoundsOf:
         chunk = metadata.row_group(group)
 
         def bounds(column: Column) -> Bounds | None:
@@ -46,26 +51,27 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
             field = schema.get_field_index(name)
             if len(column.path) > 1 or field < 0 or name not in leaves:
                 return None
-            if not schema.field(field).type.equals(column.kind) or not _has_order(column.kind):
+            if not schema.field(field).type.equals(column.kind) or not has_order(column.kind):
                 return None
             statistics = chunk.column(leaves[name]).statistics
             if statistics is None:
                 return None
             nulls = statistics.null_count if statistics.has_null_count else None
             low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
-            if not isinstance(low, _PYTHON) or not isinstance(high, _PYTHON):
+            if not isinstance(low, _PYTHON) or not isinstance(high, _PYTHON) or low != low or high != high:
                 low = high = None
             return Bounds(low, high, nulls, chunk.num_rows)
 
         return bounds
 
-    return [group for group in given if all(_may_be_true(node, bounds_of(group)) for node in conjuncts)]
+    return [group for group in given if all(may_be_true(node, bounds_of(group)) for node in conjuncts)]
 
 
-_PYTHON = (int, str, bytes, datetime.date, decimal.Decimal)
+_PYTHON = (int, float, str, bytes, datetime.date, decimal.Decimal)
 
 
-def _has_order(kind: pa.DataType) -> bool:
+def has_order(kind: pa.DataType) -> bool:
+    """Whether bounds of a column of this type are made use of."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -73,19 +79,22 @@ def _has_order(kind: pa.DataType) -> bool:
         or pa.types.is_date32(kind)
         or pa.types.is_decimal128(kind)
         or pa.types.is_timestamp(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
     )
 
 
-def _may_be_true(node: Node, bounds: Callable[[Column], Bounds | None]) -> bool:
+def may_be_true(node: Node, bounds: BoundsOf) -> bool:
+    """Whether a predicate can be true for a row within the bounds; False is certain, True is not."""
     if isinstance(node, Logical):
-        results = (_may_be_true(part, bounds) for part in node.parts)
+        results = (may_be_true(part, bounds) for part in node.parts)
         return all(results) if node.operator == "AND" else any(results)
     if isinstance(node, IsNull) and isinstance(node.operand, Column):
         found = bounds(node.operand)
         return found is None or found.nulls is None or found.nulls > 0
     if isinstance(node, Not) and isinstance(node.operand, IsNull) and isinstance(node.operand.operand, Column):
         found = bounds(node.operand.operand)
-        return found is None or found.nulls is None or found.nulls < found.rows
+        return found is None or found.nulls is None or found.rows is None or found.nulls < found.rows
     if isinstance(node, Comparison):
         return _compare(node, bounds)
     if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
@@ -93,23 +102,28 @@ def _may_be_true(node: Node, bounds: Callable[[Column], Bounds | None]) -> bool:
         if found is None or found.low is None:
             return True
         low, high = _value(found.low, node.kind), _value(found.high, node.kind)
-        return any(low <= _value(item, node.kind) <= high for item in node.items)
+        items = (_value(item, node.kind) for item in node.items)
+        return any(item != item or low <= item <= high for item in items)
     return True
 
 
-def _compare(node: Comparison, bounds: Callable[[Column], Bounds | None]) -> bool:
+def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     left, right, operator = node.left, node.right, node.operator
     if isinstance(left, Literal) and isinstance(right, Column):
         left, right = right, left
         operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
     if not isinstance(left, Column) or not isinstance(right, Literal) or right.value is None:
         return True
-    if operator in ("!=", "<=>") or not _same_order(left.kind, node.kind):
+    if operator == "<=>":
+        operator = "="  # with a constant that is not null it is true for the same rows
+    if operator == "!=" or not _same_order(left.kind, node.kind):
         return True
     found = bounds(left)
     if found is None or found.low is None:
         return True
     low, high, value = _value(found.low, node.kind), _value(found.high, node.kind), _value(right.value, node.kind)
+    if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
+        return True
     return bool(
         {
             "=": low <= value <= high,
@@ -124,6 +138,8 @@ def _compare(node: Comparison, bounds: Callable[[Column], Bounds | None]) -> boo
 def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
     """Whether values of a column keep their order when cast to the type of the comparison."""
     if column.equals(compared):
+        return True
+    if pa.types.is_float32(column) and pa.types.is_float64(compared):
         return True
     exact = pa.types.is_integer(compared) or pa.types.is_decimal(compared)
     return bool((pa.types.is_integer(column) or pa.types.is_decimal(column)) and exact)

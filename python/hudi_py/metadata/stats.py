@@ -1,0 +1,298 @@
+"""Column statistics of files (`column_stats`) and of whole partitions (`partition_stats`).
+
+Bounds are unions of wrapper records, whose kinds and units differ between releases (format reference 10.2); they come
+out as Python values of the column's Arrow type, or as unknown wherever that is not certain.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.metadata.keys import column_stats_key, partition_stats_key
+from hudi_py.metadata.records import Versions
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+
+_FIELD: Final = "ColumnStatsMetadata"
+_INTEGERS: Final = ("BooleanWrapper", "IntWrapper", "LongWrapper", "DateWrapper", "LocalDateWrapper")
+_TIMES: Final = ("TimestampMicrosWrapper", "TimeMicrosWrapper")
+_SLOTS: Final[Mapping[str, pa.DataType]] = {
+    "whole": pa.int64(),
+    "real": pa.float64(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "decimal": pa.decimal128(30, 15),
+}
+_SLOT_OF: Final = {
+    **dict.fromkeys((*_INTEGERS, *_TIMES), "whole"),
+    "FloatWrapper": "real",
+    "DoubleWrapper": "real",
+    "StringWrapper": "text",
+    "BytesWrapper": "bytes",
+    "DecimalWrapper": "decimal",
+}
+_BOUND: Final = pa.struct([("kind", pa.string()), *_SLOTS.items()])
+_SCHEMA: Final = pa.schema(
+    [
+        ("column", pa.string()),
+        ("file", pa.string()),
+        ("low", _BOUND),
+        ("high", _BOUND),
+        ("values", pa.int64()),
+        ("nulls", pa.int64()),
+        ("deleted", pa.bool_()),
+        ("tight", pa.bool_()),
+        ("type", pa.int32()),
+        ("detail", pa.string()),
+    ]
+)
+_MILLIS_TYPES: Final = frozenset({15, 18})
+_MICROS_TYPES: Final = frozenset({16, 19})
+_OLD: Final = frozenset({None, 0})
+"""Value types of records which do not tell it (`HoodieIndexVersion.V1`)."""
+_YEAR_9999_MS: Final = 253_402_300_800_000
+_SURROGATES: Final = "\ud800"
+_EPOCH: Final = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """Statistics of one column of one file or partition."""
+
+    low: Any
+    """Least value, as Python has the column's type (timestamps: microseconds since the epoch); None: not known."""
+    high: Any
+    nulls: int | None
+    values: int | None
+    """Rows, nulls among them."""
+
+
+def column_stats(
+    metadata: MetadataTable, columns: Mapping[str, pa.DataType], files: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str, str], ColumnRange]:
+    """Statistics by (column, partition, file name); files and columns without a record are left out.
+
+    Args:
+        columns: top-level columns and their Arrow types.
+        files: (partition, name) of base and log files.
+    """
+    places = {
+        column_stats_key(column, partition, name): (column, partition, name)
+        for partition, name in files
+        for column in columns
+    }
+    return {places[key]: found for key, found in _ranges(metadata, COLUMN_STATS, columns, places).items()}
+
+
+def partition_stats(
+    metadata: MetadataTable, columns: Mapping[str, pa.DataType], partitions: Iterable[str]
+) -> dict[tuple[str, str], ColumnRange]:
+    """Statistics by (column, partition) over the newest files of each partition."""
+    places = {
+        partition_stats_key(column, partition): (column, partition) for partition in partitions for column in columns
+    }
+    return {places[key]: found for key, found in _ranges(metadata, PARTITION_STATS, columns, places).items()}
+
+
+def _ranges(
+    metadata: MetadataTable, partition: str, columns: Mapping[str, pa.DataType], places: Mapping[str, tuple[str, ...]]
+) -> dict[str, ColumnRange]:
+    versions = metadata.records(partition, [_FIELD], _SCHEMA, normalise, keys=places)
+    result: dict[str, ColumnRange] = {}
+    for key, record in fold(versions).items():
+        column = places[key][0]
+        if record["column"] == column:
+            result[key] = _range(record, columns[column])
+    return result
+
+
+def fold(versions: Versions) -> dict[str, dict[str, Any]]:
+    """The standing record of each key, with Python values.
+
+    As `HoodieTableMetadataUtil.mergeColumnStatsRecords` (1.2.0): a later record replaces an earlier one when its bounds
+    are tight, or when either is a removal; else their union stands.
+    """
+    result: dict[str, dict[str, Any]] = {}
+    # few records: those of the columns of one filter, one or two versions each
+    for key, erased, record in zip(
+        versions.keys.to_pylist(), versions.deleted.tolist(), versions.fields.to_pylist(), strict=True
+    ):
+        if erased or record["deleted"] is not False:
+            result.pop(key, None)
+            continue
+        before = result.get(key)
+        result[key] = record if before is None or record["tight"] else _union(before, record)
+    return result
+
+
+def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(after)
+    for name, pick in (("low", min), ("high", max)):
+        merged[name] = _picked(before, after, name, pick)
+    for name in ("values", "nulls"):
+        merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
+    return merged
+
+
+def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any) -> dict[str, Any] | None:
+    if all_null(before) or all_null(after):
+        return after[name] if all_null(before) else before[name]  # type: ignore[no-any-return]
+    old, new = before[name], after[name]
+    if not old or not new or old["kind"] != new["kind"] or before["type"] != after["type"]:
+        return None
+    slot = _SLOT_OF.get(old["kind"], "")
+    if slot in ("", "bytes") or old[slot] is None or new[slot] is None:
+        return None  # bytes may be decimals, whose order is not that of the bytes
+    if slot == "text" and max(old[slot], new[slot]) >= _SURROGATES:
+        return None
+    return {**new, slot: pick(old[slot], new[slot])}
+
+
+def all_null(record: Mapping[str, Any]) -> bool:
+    """Whether a record tells that there is no value but null."""
+    return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
+
+
+def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
+    low, high = _value(record, "low", kind), _value(record, "high", kind)
+    if low is None or high is None or low > high:
+        low = high = None
+    return ColumnRange(low, high, record["nulls"], record["values"])
+
+
+def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
+    """A bound as a value of the column's type; None where it is of another type (promoted since) or unit."""
+    bound = record[name]
+    if not bound:
+        return None
+    wrapper, declared = bound["kind"], record["type"]
+    if pa.types.is_timestamp(kind):
+        return _micros(bound["whole"], wrapper, declared, lower=name == "low")
+    if pa.types.is_date32(kind):
+        named = wrapper in ("IntWrapper", "DateWrapper", "LocalDateWrapper") and (declared in _OLD or declared == 12)
+        return _date(bound["whole"]) if named else None
+    if pa.types.is_boolean(kind):
+        return bool(bound["whole"]) if wrapper == "BooleanWrapper" else None
+    if pa.types.is_integer(kind):
+        named = wrapper in ("IntWrapper", "LongWrapper") and (declared in _OLD or declared in (3, 4))
+        return bound["whole"] if named else None
+    if pa.types.is_floating(kind):
+        # a promoted float is not the number it was (0.1 stays 0.1 in Spark), so the very type is needed
+        named = wrapper == ("FloatWrapper" if pa.types.is_float32(kind) else "DoubleWrapper")
+        value = bound["real"]
+        return value if named and value is not None and not math.isnan(value) else None
+    if pa.types.is_string(kind):
+        # Java orders by UTF-16 units, Spark by bytes: the same up to the surrogates
+        text = bound["text"] if wrapper == "StringWrapper" and (declared in _OLD or declared == 7) else None
+        return None if text is None or max(text, default="") >= _SURROGATES else text
+    if pa.types.is_decimal(kind):
+        return _decimal(bound, wrapper, declared, record["detail"], kind)
+    return None
+
+
+def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
+    """Microseconds of a timestamp bound.
+
+    Records of old releases do not tell the unit, and files exist whose unit is not the one they declare. What would be
+    after the year 9999 in milliseconds is in microseconds; of smaller numbers the wider of both bounds is taken.
+    """
+    if value is None or wrapper not in ("LongWrapper", "TimestampMicrosWrapper"):
+        return None
+    if declared in _MILLIS_TYPES and abs(value) > _YEAR_9999_MS:
+        return None
+    if declared not in _MILLIS_TYPES and declared not in _MICROS_TYPES and declared not in _OLD:
+        return None
+    if abs(value) > _YEAR_9999_MS:
+        return value
+    return min(value, value * 1000) if lower else max(value, value * 1000)
+
+
+def _date(days: int | None) -> datetime.date | None:
+    try:
+        return None if days is None else _EPOCH + datetime.timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+def _decimal(
+    bound: Mapping[str, Any], wrapper: str, declared: int | None, detail: str | None, kind: pa.DataType
+) -> decimal.Decimal | None:
+    if wrapper == "DecimalWrapper":
+        # its scale is fixed: longer fractions were rounded
+        return bound["decimal"] if kind.scale <= _SLOTS["decimal"].scale else None
+    if wrapper != "BytesWrapper" or declared != 10 or not detail or bound["bytes"] is None:
+        return None
+    precision, _, scale = detail.partition(",")
+    if not (precision.strip().isdecimal() and scale.strip().isdecimal()) or int(scale) > kind.scale:
+        return None
+    unscaled = int.from_bytes(bound["bytes"], "big", signed=True)
+    return decimal.Decimal(unscaled).scaleb(-int(scale), decimal.Context(prec=80))
+
+
+def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+    """Statistics as columns which do not depend on the writer's schema."""
+    if _FIELD not in batch.schema.names:
+        raise CorruptFileError(f"Records of the metadata table have no field {_FIELD}; its schema is not known")
+    record = batch.column(_FIELD)
+    names = [field.name for field in record.type]
+    wrappers = wrapper_names(avro)
+
+    def part(name: str, kind: pa.DataType) -> pa.Array:
+        return pc.struct_field(record, name).cast(kind) if name in names else pa.nulls(len(record), kind)
+
+    nested = "valueType" in names
+    columns = [
+        part("columnName", pa.string()),
+        part("fileName", pa.string()),
+        _bound(pc.struct_field(record, "minValue"), wrappers),
+        _bound(pc.struct_field(record, "maxValue"), wrappers),
+        part("valueCount", pa.int64()),
+        part("nullCount", pa.int64()),
+        part("isDeleted", pa.bool_()),
+        part("isTightBound", pa.bool_()),
+        pc.struct_field(record, ["valueType", "typeOrdinal"]) if nested else pa.nulls(len(record), pa.int32()),
+        pc.struct_field(record, ["valueType", "additionalInfo"]) if nested else pa.nulls(len(record), pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def wrapper_names(avro: Any) -> list[str]:
+    """Names of the records in the union of a bound, in order."""
+    try:
+        field = next(field for field in avro["fields"] if field["name"] == _FIELD)
+        record = next(branch for branch in field["type"] if isinstance(branch, dict))
+        union = next(field for field in record["fields"] if field["name"] == "minValue")["type"]
+        return [branch["name"] if isinstance(branch, dict) else branch for branch in union if branch != "null"]
+    except (KeyError, TypeError, StopIteration):
+        raise CorruptFileError("The schema of the metadata table's column statistics is not known") from None
+
+
+def _bound(union: pa.Array, wrappers: list[str]) -> pa.Array:
+    """A union of wrapper records, a struct with a member for each, as one struct of a few kinds of values."""
+    slots: dict[str, list[pa.Array]] = {name: [] for name in _SLOTS}
+    kinds: list[pa.Array] = []
+    for number, name in enumerate(wrappers):
+        slot = _SLOT_OF.get(name.rpartition(".")[2])
+        if slot is None:
+            continue
+        member = pc.struct_field(union, number)
+        if member.null_count == len(member):
+            continue
+        value = pc.struct_field(member, "value")
+        if pa.types.is_temporal(value.type):
+            value = value.cast(pa.int64()) if value.type.bit_width == 64 else value.cast(pa.int32())
+        slots[slot].append(value.cast(_SLOTS[slot]))
+        text = pa.scalar(name.rpartition(".")[2], pa.string())
+        kinds.append(pc.if_else(pc.is_valid(member), text, pa.scalar(None, pa.string())))
+    count = len(union)
+    kind = pc.coalesce(*kinds) if kinds else pa.nulls(count, pa.string())
+    arrays = [kind] + [pc.coalesce(*found) if found else pa.nulls(count, _SLOTS[n]) for n, found in slots.items()]
+    return pa.StructArray.from_arrays(arrays, fields=list(_BOUND), mask=pc.is_null(kind))
