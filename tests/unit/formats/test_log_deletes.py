@@ -218,10 +218,9 @@ def test_types_that_cannot_be_compared() -> None:
         decode(content_of(record(b"a", b"\x06\x0a"), record(b"b", b"\x0e\x02x")))
 
 
-@pytest.mark.parametrize("version", [1, 2, 4])
-def test_other_versions(version: int) -> None:
-    with pytest.raises(UnsupportedTableError, match=f"f.log at 0: delete block version {version}"):
-        decode(struct.pack(">ii", version, 1) + b"\x00")
+def test_a_later_version() -> None:
+    with pytest.raises(UnsupportedTableError, match="f.log at 0: delete block version 4"):
+        decode(struct.pack(">ii", 4, 1) + b"\x00")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Content of delete blocks, decoded (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
 
 Version 3: `int32 3`, `int32 length`, then Avro binary of `HoodieDeleteRecordList`: an array of
-`{recordKey: null|string, partitionPath: null|string, orderingVal: union of wrapper records}`.
+`{recordKey: null|string, partitionPath: null|string, orderingVal: union of wrapper records}`. Versions 1 and 2, which
+Apache Hudi wrote until 0.13, hold Java objects: see `kryo`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.log.kryo import KryoDeletes, is_default_value, read_kryo_deletes
 
 DELETE_BLOCK_VERSION = 3
 DECIMAL_WRAPPER_TYPE = pa.decimal128(30, 15)
@@ -51,7 +53,8 @@ class Deletes:
     """Null where the block has none."""
     ordering: pa.Array | None
     """Typed by the wrapper: bool, int32, int64, float, double, binary, string, date32, decimal128(30, 15), int64 for a
-    time, timestamp[us, UTC]; a struct with fields "0", "1", ... for several ordering fields. Null where `is_default`,
+    time, timestamp[us, UTC]; a struct with fields "0", "1", ... for several ordering fields. Decimals of versions 1 and
+    2 have the scale and precision their values need. Null where `is_default`,
     and None when all are. Java writes timestamps as longs of microseconds, so they usually come as int64."""
     is_default: npt.NDArray[np.bool_]
     """Rows without an ordering value or with the int 0: deletes that count by commit time (`OrderingValues`)."""
@@ -69,21 +72,23 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
 
     Raises:
         CorruptFileError: the bytes are not what the format says.
-        UnsupportedTableError: the content is of another version (1 and 2 are Java objects), or one block orders its
-            records by values of types that cannot be compared.
+        UnsupportedTableError: the content is of a later version, one block orders its records by values of types that
+            cannot be compared, or, in versions 1 and 2, by values of a Java class that is not known here.
     """
     if len(content) < 8:
         raise CorruptFileError(f"Cannot read deletes of {context}: {len(content)} bytes, expected at least 8")
     version, length = struct.unpack_from(">ii", content)
-    if version in (1, 2) or version > DELETE_BLOCK_VERSION:
+    if version > DELETE_BLOCK_VERSION:
         raise UnsupportedTableError(
-            f"Cannot read deletes of {context}: delete block version {version}, only {DELETE_BLOCK_VERSION} is "
-            "supported; compact the table with the release of Apache Hudi that wrote it"
+            f"Cannot read deletes of {context}: delete block version {version}, supported are 1 to "
+            f"{DELETE_BLOCK_VERSION}; compact the table with the release of Apache Hudi that wrote it"
         )
-    if version != DELETE_BLOCK_VERSION or length != len(content) - 8:
+    if version < 1 or length != len(content) - 8:
         raise CorruptFileError(
             f"Cannot read deletes of {context}: version {version} with {length} bytes in {len(content) - 8}"
         )
+    if version < DELETE_BLOCK_VERSION:
+        return _from_java(read_kryo_deletes(content[8:], version, context=context), context)
     try:
         spans = _find_records(content, 8)
         return _Decoder(content, context).deletes(spans)
@@ -92,6 +97,32 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
     except _CorruptError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
+
+
+def _from_java(records: KryoDeletes, context: str) -> Deletes:
+    """Records of a Kryo block; their ordering values get the types which Avro's wrappers have."""
+    is_default = np.fromiter(map(is_default_value, records.types, records.values), np.bool_, len(records.types))
+    kinds = {kind for kind, default in zip(records.types, is_default.tolist(), strict=True) if not default}
+    _check_comparable(sorted(kinds), kinds <= _JAVA_NUMBERS, context)
+    ordering = None
+    if kinds:
+        values = [None if default else each for each, default in zip(records.values, is_default.tolist(), strict=True)]
+        kind = kinds.pop() if len(kinds) == 1 else "double" if kinds & {"float", "double"} else "long"
+        try:
+            # decimals get the greatest scale among them
+            ordering = pa.array(values, _JAVA_TYPES.get(kind))
+        except pa.ArrowInvalid as error:
+            raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
+    keys, partitions = pa.array(records.keys, pa.string()), pa.array(records.partitions, pa.string())
+    return Deletes(keys, partitions, ordering, is_default)
+
+
+def _check_comparable(kinds: Sequence[str], comparable: bool, context: str) -> None:
+    if len(kinds) > 1 and not comparable:
+        raise UnsupportedTableError(
+            f"Cannot read deletes of {context}: their ordering values are of the types {' and '.join(kinds)}, which "
+            "cannot be compared; compact the table with the release of Apache Hudi that wrote it"
+        )
 
 
 class _CorruptError(Exception):
@@ -265,12 +296,7 @@ class _Decoder:
         kinds = [Wrapper(kind) for kind in np.unique(branches[~is_default])]
         if not kinds:
             return None, is_default
-        if len(kinds) > 1 and not _NUMBERS.issuperset(kinds):
-            names = " and ".join(kind.name for kind in kinds)
-            raise UnsupportedTableError(
-                f"Cannot read deletes of {self._context}: their ordering values are of the types {names}, which cannot "
-                "be compared; compact the table with the release of Apache Hudi that wrote it"
-            )
+        _check_comparable([kind.name for kind in kinds], _NUMBERS.issuperset(kinds), self._context)
         rows = [np.flatnonzero((branches == kind) & ~is_default) for kind in kinds]
         parts = [self._decode(kind, spans[at]) for kind, at in zip(kinds, rows, strict=True)]
         if len(parts) > 1:  # a column whose type was widened between two blocks that were merged into this one
@@ -360,6 +386,17 @@ class _Decoder:
         return pa.StructArray.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 
 
+_JAVA_NUMBERS = frozenset({"int", "long", "float", "double"})
+_JAVA_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
 _NUMBERS = frozenset({Wrapper.INT, Wrapper.LONG, Wrapper.FLOAT, Wrapper.DOUBLE})
 _VARINT_TYPES = {
     Wrapper.INT: pa.int32(),
