@@ -1,10 +1,10 @@
 """Delete blocks of versions 1 and 2, decoded from what Apache Hudi's own `SerializationUtils` wrote.
 
-kryo_samples.json holds the bytes in hexadecimal. `table_*` come from log files which release 0.12.2 wrote, one table for
-each type of the ordering field (the tables `mor_ordering` of tests/golden/old/make_tables.py). The others are the output
-of `SerializationUtils.serialize` of hudi-common 0.12.1 with Kryo 4.0.2 (`utf8_0.13`: of 0.13.1), called with arrays of
-`HoodieKey` or of `DeleteRecord.create(new HoodieKey("k" + i, "p"), value)`; `shared` holds the same record and key several
-times.
+kryo_samples.json holds the bytes in hexadecimal. `table_*` come from log files which release 0.12.2 wrote, one
+table for each type of the ordering field (the tables `mor_ordering` of tests/golden/old/make_tables.py). The others
+are the output of `SerializationUtils.serialize` of hudi-common 0.12.1 with Kryo 4.0.2 (`utf8_0.13`: of 0.13.1),
+called with arrays of `HoodieKey` or of `DeleteRecord.create(new HoodieKey("k" + i, "p"), value)`; `shared` holds
+the same record and key several times.
 """
 
 from __future__ import annotations
