@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import HistoryCleanedError
+from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform
@@ -40,7 +41,7 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
     output = spec.output_schema
     left = None if spec.limit is None else spec.limit + skip_rows
     try:
-        for batch in slice_rows(storage, split):
+        for batch in change_rows(storage, split) if isinstance(split, ChangeSplit) else slice_rows(storage, split):
             batch = _chosen(batch, spec)
             if spec.filter is not None:
                 batch = spec.filter.apply(batch)

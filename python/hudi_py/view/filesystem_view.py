@@ -146,6 +146,18 @@ class FileSystemView:
             if piece.base is not None or piece.logs
         ]
 
+    def slices_of(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
+        """All committed slices of a file group, newest first, whether it has been replaced or not; nothing is joined.
+
+        A slice without base file was opened by a compaction, or has logs alone. Empty where there is no such group.
+        """
+        return [
+            _file_slice(group, piece.base_instant, piece.base, piece.logs)
+            for group in self._load(partition)
+            if group.file_id == file_id
+            for piece in group.slices
+        ]
+
     def _visible(self, partition: PartitionPath, as_of: InstantTime | None) -> list[_Group]:
         groups: list[_Group] = []
         for group in self._load(partition):

@@ -1,0 +1,135 @@
+"""Rows as Apache Hudi's Spark reader writes them: Jackson's JSON of a Spark row.
+
+Source: `InternalRowToJsonStringConverter` (1.2.0, Scala 2.12), which hands Spark's internal values to Jackson: the
+members of objects that are null are left out; dates are days, timestamps microseconds since the epoch; binary is in
+Base64;
+of a decimal only a property of its Java class comes out, `{"zero":false}`; the members of nested structs and maps with
+more than four entries come in the order of Scala's hash map.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.read.changes.text import (
+    Offsets,
+    hashes,
+    items_of,
+    joined,
+    joined_items,
+    lengths_of_items,
+    number,
+    plain_array,
+    quoted,
+    string_hash,
+    where_valid,
+)
+
+_SMALL_MAP = 4
+"""Scala's maps of up to four entries keep their order."""
+
+
+def row_text(batch: pa.RecordBatch) -> pa.Array:
+    """Each row as a JSON object, string.
+
+    Raises:
+        UnsupportedTableError: a column has a type that Hudi tables do not have.
+    """
+    return _object(
+        [(field.name, _value(column)) for field, column in zip(batch.schema, batch.columns, strict=True)],
+        batch.num_rows,
+    )
+
+
+def _object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
+    if not members:
+        return pa.array(["{}"] * rows, pa.string())
+    parts = [joined([f",{_name(name)}:", text]) for name, text in members]
+    # Each member brings its comma, and the first one goes: a row of nulls alone would be dropped by Arrow 26 otherwise
+    return pc.replace_substring(joined(["{", *parts, "}"], skip_nulls=True), "{,", "{", max_replacements=1)
+
+
+def _name(name: str) -> str:
+    text: str = quoted(pa.array([name]))[0].as_py()
+    return text
+
+
+def _value(values: pa.Array) -> pa.Array:
+    """The text of each value; null where it is null."""
+    values = plain_array(values)
+    kind = values.type
+    is_ = pa.types
+    if is_.is_null(kind):
+        return pa.nulls(len(values), pa.string())
+    if is_.is_boolean(kind) or is_.is_integer(kind) or is_.is_floating(kind):
+        return number(values)
+    if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
+        return quoted(values)
+    if is_.is_decimal(kind):
+        zero = pc.equal(values, pa.scalar(0, pa.int64()).cast(pa.decimal128(19, 0)).cast(kind))
+        return joined(['{"zero":', zero.cast(pa.string()), "}"])
+    if is_.is_date32(kind):
+        return values.view(pa.int32()).cast(pa.string())
+    if is_.is_timestamp(kind):
+        return values.cast(pa.timestamp("us", kind.tz), safe=False).view(pa.int64()).cast(pa.string())
+    if is_.is_time32(kind):
+        return values.view(pa.int32()).cast(pa.string())
+    if is_.is_time64(kind):
+        return values.view(pa.int64()).cast(pa.string())
+    if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
+        # Value by value: Arrow has no kernel for Base64
+        coded = [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()]
+        return joined(['"', pa.array(coded, pa.string()), '"'])
+    if is_.is_struct(kind):
+        members = [(field.name, _value(member)) for field, member in zip(kind, values.flatten(), strict=True)]
+        if len(members) > _SMALL_MAP:
+            order = np.argsort(_scala_order(np.array([string_hash(name) for name, _ in members], np.uint32)))
+            members = [members[at] for at in order]
+        return where_valid(_object(members, len(values)), values)
+    if is_.is_map(kind):
+        return where_valid(_map(values), values)
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        offsets, items = items_of(values)
+        texts = pc.fill_null(_value(items), "null")
+        return where_valid(joined(["[", joined_items(texts, offsets, ","), "]"]), values)
+    raise UnsupportedTableError(f"Cannot write a column of type {kind} as JSON; Hudi tables have no such type")
+
+
+def _map(values: pa.MapArray) -> pa.Array:
+    offsets, entries = items_of(values)
+    keys, items = entries.flatten()
+    keys = plain_array(keys)
+    texts = joined([_value(keys), ":", _value(items)])
+    texts, offsets = _ordered(texts, keys, offsets)
+    kept = texts.is_valid().to_numpy(zero_copy_only=False)
+    if not kept.all():
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[offsets]
+        texts = texts.drop_null()
+    return joined(["{", joined_items(texts, offsets, ","), "}"])
+
+
+def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> tuple[pa.Array, Offsets]:
+    row, size = lengths_of_items(offsets)
+    if not len(size) or int(size.max()) <= _SMALL_MAP:
+        return texts, offsets
+    place = np.arange(len(row), dtype=np.uint64)
+    rank = np.where(size > _SMALL_MAP, _scala_order(hashes(keys, string_hash)), place)
+    return texts.take(pa.array(np.lexsort((place, rank, row)))), offsets
+
+
+def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """Where keys stand in `scala.collection.immutable.HashMap` (2.12): a trie of the mixed hash, five bits a level."""
+    h = codes + ~(codes << np.uint32(9))
+    h = h ^ (h >> np.uint32(14))
+    h = h + (h << np.uint32(4))
+    h = h ^ (h >> np.uint32(10))
+    rank = np.zeros(len(h), np.uint64)
+    for level in range(0, 35, 5):
+        rank = (rank << np.uint64(5)) | ((h >> np.uint32(level)) & np.uint32(31)).astype(np.uint64)
+    return rank

@@ -1,0 +1,247 @@
+"""The changes of a file group as rows of `op`, `ts_ms`, `before` and `after` (`CDCFileGroupIterator`, 1.2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError, HistoryCleanedError
+from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.merge import merge_with_base, reduce_log, scan_log
+from hudi_py.model.files import BaseFile
+from hudi_py.read.base_file import read_base
+from hudi_py.read.changes.images import ROWS, Images, images_of, pieces, whole
+from hudi_py.read.changes.record_text import record_text, stored_types
+from hudi_py.read.changes.row_text import row_text
+from hudi_py.read.changes.split import (
+    AFTER,
+    BEFORE,
+    CHANGE_SCHEMA,
+    DELETE,
+    INSERT,
+    OP,
+    UPDATE,
+    Change,
+    ChangeSource,
+    ChangeSplit,
+    InferenceCase,
+    LoggingMode,
+)
+from hudi_py.read.slice import slice_rows
+from hudi_py.read.split import ReadSpec, split_of
+from hudi_py.schema import conform_array
+from hudi_py.storage import Storage
+
+_KEY = "record_key"
+_LOGGED = {
+    LoggingMode.OP_KEY_ONLY: (),
+    LoggingMode.DATA_BEFORE: (BEFORE,),
+    LoggingMode.DATA_BEFORE_AFTER: (BEFORE, AFTER),
+}
+"""The images which change logs hold."""
+
+
+def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
+    """Batches of `CHANGE_SCHEMA` with at most 16384 rows, always in the same order, none of them empty.
+
+    Images may be left null where `split.spec` does not want their column. In memory at once: the log files of a commit
+    to this file group and the rows before of the same keys, or the images of the keys in its change logs.
+
+    Raises:
+        HistoryCleanedError: a file is gone.
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
+    """
+    assert split.source is not None
+    wanted = frozenset(split.spec.wanted_columns)
+    for change in split.changes:
+        try:
+            for batch in _READERS[change.case](storage, split.source, change, wanted):
+                if batch.num_rows:
+                    yield batch
+        except FileNotFoundError as error:
+            raise HistoryCleanedError(
+                f"Cannot read the changes of file group {split.file_id} in partition '{split.partition}' of "
+                f"{split.spec.uri} at instant {change.instant}: a file it needs is gone, likely cleaned ({error}); "
+                "begin the query after this instant"
+            ) from error
+
+
+def _of_inserted_file(
+    storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    assert change.after is not None
+    spec = source.rows if AFTER in wanted else replace(source.rows, columns=())
+    for batch in _base_rows(storage, spec, change.after):
+        for piece in pieces(batch):
+            yield _changes(change, piece.num_rows, INSERT, after=row_text(piece))
+
+
+def _of_gone_rows(
+    storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    spec = source.rows if BEFORE in wanted else replace(source.rows, columns=())
+    for batch in _rows_before(storage, spec, change):
+        for piece in pieces(batch):
+            yield _changes(change, piece.num_rows, DELETE, before=row_text(piece))
+
+
+def _of_logs(
+    storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """The log's records against the rows before of the same keys.
+
+    A delete counts whatever its ordering value; an update which leaves the row as it was does not.
+    """
+    spec = source.rows
+    schema = spec.table_schema
+    assert spec.merge is not None
+    blocks = scan_log(storage, change.logs, committed=spec.committed)
+    own = [block for block in blocks if block.instant_time == change.instant]
+    log = reduce_log(storage, own, schema, spec.merge, history=spec.history)
+    if log is None:
+        return
+    old = images_of(_rows_before(storage, spec, change), schema, log.keys)
+    new = images_of(merge_with_base(old.rows.to_batches(), log, spec.merge), schema)
+    for start in range(0, len(log.keys), ROWS):
+        keys = log.keys.slice(start, ROWS)
+        deleted = log.winners.deletes[start : start + ROWS]
+        before, after = old.at(keys), new.at(keys)
+        existed, exists = _valid(before), _valid(after)
+        gone, added = deleted & existed, ~deleted & ~existed & exists
+        updated = ~deleted & existed & exists & ~_true(pc.equal(before, after))
+        kept = pa.array(np.flatnonzero(gone | added | updated))
+        ops = pa.array(np.select([gone, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
+        after = pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), after)
+        yield _changes(change, len(kept), ops.take(kept), before=before.take(kept), after=after.take(kept))
+
+
+def _of_change_logs(
+    storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """What change logs say, with the images which they lack."""
+    logged = _logged(storage, source, change)
+    if source.mode is LoggingMode.DATA_BEFORE_AFTER:
+        for batch in logged:
+            before, after = (record_text(batch.column(name)) for name in (BEFORE, AFTER))
+            yield _changes(change, batch.num_rows, batch.column(OP), before=before, after=after)
+        return
+    batches = list(logged)
+    old: Images | None = None
+    new: Images | None = None
+    if source.mode is LoggingMode.OP_KEY_ONLY and BEFORE in wanted:
+        assert change.before is not None
+        old = _looked_up(storage, source.rows, change.before.base_file, batches, INSERT)
+    if AFTER in wanted:
+        new = _looked_up(storage, source.rows, change.after, batches, DELETE)
+    for batch in batches:
+        if source.mode is LoggingMode.DATA_BEFORE:
+            before = record_text(batch.column(BEFORE))
+        else:
+            before = _found(old, batch, INSERT, change)
+        yield _changes(
+            change, batch.num_rows, batch.column(OP), before=before, after=_found(new, batch, DELETE, change)
+        )
+
+
+_Reader = Callable[[Storage, ChangeSource, Change, Collection[str]], Iterator[pa.RecordBatch]]
+_READERS: Mapping[InferenceCase, _Reader] = {
+    InferenceCase.AS_IS: _of_change_logs,
+    InferenceCase.BASE_FILE_INSERT: _of_inserted_file,
+    InferenceCase.BASE_FILE_DELETE: _of_gone_rows,
+    InferenceCase.LOG_FILE: _of_logs,
+    InferenceCase.REPLACE_COMMIT: _of_gone_rows,
+}
+
+
+def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
+    """The records of change logs: `op`, the images they hold as structs of what is stored, else the key."""
+    images = _LOGGED[source.mode]
+    names = (OP, *images) if source.mode is LoggingMode.DATA_BEFORE_AFTER else (OP, _KEY, *images)
+    kind = arrow_type(stored_types(json.loads(source.record)))
+    types = {OP: pa.string(), _KEY: pa.string(), BEFORE: kind, AFTER: kind}
+    for log in change.logs:
+        for block in read_blocks(storage, log.path, log.size):
+            if block.type is not BlockType.CDC or block.instant_time != change.instant:
+                continue
+            schema = _block_schema(block)
+            for batch in decode_log_batches([read_content(storage, block)], schema, names, context=block.path):
+                missing = [name for name in names if name not in batch.schema.names]
+                if missing:
+                    raise CorruptFileError(
+                        f"Cannot read change log {block.path}: its records have no {', '.join(missing)}, as "
+                        f"{source.mode.value} wants it"
+                    )
+                columns = [
+                    conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
+                ]
+                whole_batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+                yield from pieces(whole_batch)
+
+
+def _block_schema(block: LogBlock) -> AvroSchema:
+    try:
+        schema: AvroSchema = stored_types(json.loads(block.header[HeaderKey.SCHEMA]))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read change log {block.path}: a block has no valid SCHEMA; {error}") from None
+    return schema
+
+
+def _looked_up(
+    storage: Storage, spec: ReadSpec, base: BaseFile | None, batches: list[pa.RecordBatch], without: str
+) -> Images:
+    """The images of logged keys in a base file, of all operations but one."""
+    assert base is not None
+    keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(_KEY) for batch in batches]
+    return images_of(_base_rows(storage, spec, base), spec.table_schema, whole(pa.chunked_array(keys, pa.string())))
+
+
+def _found(images: Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
+    """The image of each logged change; null for the operation which has none."""
+    if images is None:
+        return pa.nulls(batch.num_rows, pa.string())
+    needed = pc.not_equal(batch.column(OP), without)
+    texts = pc.if_else(needed, images.at(batch.column(_KEY)), pa.scalar(None, pa.string()))
+    missing = pc.and_(needed, texts.is_null())
+    if pc.any(missing).as_py():
+        key = batch.column(_KEY).filter(missing)[0].as_py()
+        raise CorruptFileError(
+            f"Cannot read the changes at instant {change.instant}: record key {key!r} of change log "
+            f"{change.logs[0].path} is not in the base file"
+        )
+    return texts
+
+
+def _base_rows(storage: Storage, spec: ReadSpec, base: BaseFile) -> Iterator[pa.RecordBatch]:
+    return read_base(storage, base, spec.output_schema, batch_rows=spec.batch_rows, history=spec.history)
+
+
+def _rows_before(storage: Storage, spec: ReadSpec, change: Change) -> Iterator[pa.RecordBatch]:
+    if change.before is not None:
+        yield from slice_rows(storage, split_of(replace(spec, as_of=change.before_as_of), change.before))
+
+
+def _changes(
+    change: Change, count: int, op: str | pa.Array, *, before: pa.Array | None = None, after: pa.Array | None = None
+) -> pa.RecordBatch:
+    nulls = pa.nulls(count, pa.string())
+    ops = _repeated(op, count) if isinstance(op, str) else op
+    columns = [ops, _repeated(change.instant, count), nulls if before is None else before]
+    return pa.RecordBatch.from_arrays([*columns, nulls if after is None else after], schema=CHANGE_SCHEMA)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int64)))
+
+
+def _valid(values: pa.Array) -> np.ndarray:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _true(mask: pa.Array) -> np.ndarray:
+    return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))

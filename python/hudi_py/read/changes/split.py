@@ -1,0 +1,100 @@
+"""What one task of a change data capture query reads: the changes of one file group, oldest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.read.split import ReadSpec, Split
+
+OP: Final = "op"
+TS_MS: Final = "ts_ms"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+
+CHANGE_SCHEMA: Final = pa.schema([(name, pa.string()) for name in (OP, TS_MS, BEFORE, AFTER)])
+"""`op`: `i`, `u` or `d`. `ts_ms`: requested time of the commit. `before`, `after`: the row as JSON; null, or the text
+`null`, where there is none (`HoodieCDCFileIndex.FULL_CDC_SPARK_SCHEMA`, 1.2.0)."""
+
+INSERT: Final = "i"
+UPDATE: Final = "u"
+DELETE: Final = "d"
+
+
+class LoggingMode(Enum):
+    """`hoodie.table.cdc.supplemental.logging.mode`: what a change log holds besides the kind of change."""
+
+    OP_KEY_ONLY = "OP_KEY_ONLY"
+    DATA_BEFORE = "DATA_BEFORE"
+    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
+
+
+class InferenceCase(Enum):
+    """How the changes of a commit to a file group are found (`HoodieCDCInferenceCase`, 1.2.0)."""
+
+    AS_IS = "AS_IS"
+    """They stand in change logs; images which these lack are looked up in the base files before and after."""
+    BASE_FILE_INSERT = "BASE_FILE_INSERT"
+    """Every row of a base file is new."""
+    BASE_FILE_DELETE = "BASE_FILE_DELETE"
+    """Every row of the base file before is gone."""
+    LOG_FILE = "LOG_FILE"
+    """Log files are merged with the file slice before them, and the rows before and after are compared."""
+    REPLACE_COMMIT = "REPLACE_COMMIT"
+    """Every row of the file group is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit changed in one file group, and the files that tell it."""
+
+    instant: str
+    """Requested time of the commit."""
+    case: InferenceCase
+    before: FileSlice | None = None
+    """The file slice before the commit, where its rows are needed."""
+    before_as_of: str | None = None
+    """Log blocks of later instants are not of the slice before."""
+    after: BaseFile | None = None
+    """The base file which the commit wrote, where its rows are needed."""
+    logs: tuple[LogFile, ...] = ()
+    """Change logs, or the log files which the commit wrote."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        size = sum(log.size for log in self.logs) + (self.before.size if self.before else 0)
+        return size + (self.after.size if self.after else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSource:
+    """What all change splits of a scan need of the table."""
+
+    rows: ReadSpec
+    """Reads the table's rows, all columns, as they are stored."""
+    mode: LoggingMode
+    record: str
+    """Avro schema of the table's rows without meta columns, JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit(Split):
+    """The changes of a file group. `spec` is about the four columns of changes; `source` about the table's rows."""
+
+    source: ChangeSource | None = None
+    """Never None; it has a default because the fields of `Split` have one."""
+    changes: tuple[Change, ...] = ()
+    """Oldest first."""
+
+    @property
+    def merged(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return sum(change.size for change in self.changes)

@@ -1,0 +1,153 @@
+"""Columns as the text Java would write of them: the pieces which both forms of a change's images are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.schema.conform import java_float_strings
+
+Offsets = npt.NDArray[np.int64]
+Hash = Callable[[str], int]
+
+_SHORT = (("\\", "\\\\"), ('"', '\\"'), ("\b", "\\b"), ("\t", "\\t"), ("\n", "\\n"), ("\f", "\\f"), ("\r", "\\r"))
+_ALWAYS = '"\\\\\x00-\x1f'
+_DIGITS_ONLY = r"^-?[0-9]+$"
+
+
+def quoted(values: pa.Array, beyond: str = "") -> pa.Array:
+    """Text in quotes; null stays null.
+
+    `"`, `\\` and control characters are escaped, and so are the characters of `beyond`, ranges of a regular expression.
+    """
+    values = values.cast(pa.string())
+    if pc.any(pc.match_substring_regex(values, f"[{_ALWAYS}{beyond}]")).as_py():
+        for plain, short in _SHORT:
+            values = pc.replace_substring(values, plain, short)
+        values = _escaped(values, f"[\x00-\x1f{beyond}]")
+    return joined(['"', values, '"'])
+
+
+def _escaped(values: pa.Array, rare: str) -> pa.Array:
+    mask = pc.fill_null(pc.match_substring_regex(values, rare), False)
+    if not pc.any(mask).as_py():
+        return values
+    pattern = re.compile(rare)
+    # One by one, for Arrow has no replacement that depends on the match; texts with such characters are few
+    texts = [pattern.sub(_unicode_escape, text) for text in values.filter(mask).to_pylist()]
+    return pc.replace_with_mask(values, mask, pa.array(texts, pa.string()))
+
+
+def _unicode_escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04X}"
+
+
+def number(values: pa.Array) -> pa.Array:
+    """Numbers and booleans as Java prints them; NaN and infinities in quotes."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.string())
+    if pa.types.is_float16(values.type):
+        values = values.cast(pa.float32())
+    size = pc.abs(values)
+    plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
+    texts = values.cast(pa.string())
+    whole = pc.match_substring_regex(texts, _DIGITS_ONLY)
+    texts = pc.if_else(whole, joined([texts, ".0"]), texts)
+    rare = pc.fill_null(pc.invert(plain), False)
+    if pc.any(rare).as_py():
+        # Arrow has no kernel for Java's notation of the others (1.0E10, "NaN")
+        odd = [_java_float(text, value) for text, value in _with_values(values.filter(rare))]
+        texts = pc.replace_with_mask(texts, rare, pa.array(odd, pa.string()))
+    return texts
+
+
+def _with_values(values: pa.Array) -> list[tuple[str, float]]:
+    return [(text or "", value) for text, value in zip(java_float_strings(values), values.to_pylist(), strict=True)]
+
+
+def _java_float(text: str, value: float) -> str:
+    if text[-1] in "Ny":  # NaN, Infinity
+        return f'"{text}"'
+    if ".0E" in text:
+        # Of one digit there are two where two come nearer: Double.toString(4.9E-324) is not 5.0E-324
+        mantissa, exponent = f"{value:.1e}".split("e")
+        closer = f"{mantissa}E{int(exponent)}"
+        if float(closer) == value:
+            return closer
+    return text
+
+
+def joined(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.Array:
+    """Columns and constants, row by row, put together; null where one of them is, unless nulls are skipped.
+
+    One part at least must be a column, and where nulls are skipped one a constant.
+    """
+    handling = "skip" if skip_nulls else "emit_null"
+    taken = [part if isinstance(part, pa.Array) else pa.scalar(part) for part in parts]
+    return pc.binary_join_element_wise(*taken, "", null_handling=handling)
+
+
+def joined_items(items: pa.Array, offsets: Offsets, separator: str) -> pa.Array:
+    """The items, none of them null, of each stretch between two offsets, put together."""
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)
+    return pc.binary_join(lists, separator)
+
+
+def where_valid(texts: pa.Array, values: pa.Array) -> pa.Array:
+    """The texts, null where the values are."""
+    return texts if not values.null_count else pc.if_else(values.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def items_of(values: pa.Array) -> tuple[Offsets, pa.Array]:
+    """Offsets from zero of a list or map array, and the items they cover (of a map: structs of key and value)."""
+    if pa.types.is_fixed_size_list(values.type):
+        values = values.cast(pa.list_(values.type.value_field))
+    offsets = np.asarray(values.offsets).astype(np.int64)
+    if not len(offsets):
+        return np.zeros(1, np.int64), values.values.slice(0, 0)
+    return offsets - offsets[0], values.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def hashes(keys: pa.Array, of: Hash) -> npt.NDArray[np.uint32]:
+    """The 32-bit hash of each key; computed once for each distinct one, in Python, for no kernel has Java's."""
+    encoded = keys.dictionary_encode()
+    known = np.array([of(key) & 0xFFFFFFFF for key in encoded.dictionary.to_pylist()], np.uint32)
+    return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else np.zeros(0, np.uint32)
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 code units."""
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist()
+    result = 0
+    for unit in units:
+        result = (result * 31 + unit) & 0xFFFFFFFF
+    return result
+
+
+def utf8_hash(text: str) -> int:
+    """`org.apache.avro.util.Utf8.hashCode`: over signed bytes of UTF-8."""
+    result = 0
+    for byte in text.encode():
+        result = (result * 31 + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
+    return result
+
+
+def lengths_of_items(offsets: Offsets) -> tuple[Offsets, Offsets]:
+    """For each item the number of its row, and how many items that row has."""
+    counts = np.diff(offsets)
+    row = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    return row, counts[row]
+
+
+def plain_array(values: pa.Array) -> pa.Array:
+    """The array without dictionary or extension type."""
+    if isinstance(values, pa.ExtensionArray):
+        return plain_array(values.storage)
+    if pa.types.is_dictionary(values.type):
+        return plain_array(values.dictionary_decode())
+    return values
