@@ -16,7 +16,7 @@ from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, read_parts
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import WRITE_ACTIONS
+from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FolderStorage, Storage
@@ -53,6 +53,17 @@ class MetadataTable:
         self._check_kept_up(timeline)
         self._view = load_view(self.storage, own, self.timeline)
         self._committed = self._valid_instants(timeline)
+        pending = {instant.time for instant in timeline.pending}
+        newest = timeline.instants[-1].time if timeline.instants else ""
+        self.is_newest = not any(
+            instant.time in pending or instant.time > newest
+            for instant in self.timeline.completed
+            if instant.action.comparable is Action.DELTA_COMMIT
+        )
+        """Whether it has nothing of writes which the table's timeline does not show as completed.
+
+        Partition statistics and record locations describe the newest state: only then it is that of the timeline.
+        """
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
 
     def has(self, partition: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,15 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import merge_settings
+from hudi_py.metadata import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter
 from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts
+from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
-from hudi_py.read.split import ReadSpec, Split, split_of
+from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import cleaned
 from hudi_py.storage import Storage
@@ -35,6 +37,10 @@ class Plan:
     """One for each file slice, in order of partition and file group."""
     partitions_before: int
     partitions_after: int
+    listed_by: str = "storage"
+    """`storage`, `metadata table`, or `commits` for what the metadata of commits names."""
+    pruning: tuple[Pruned, ...] = ()
+    """Each step which could leave something out, in order."""
 
     @property
     def size(self) -> int:
@@ -52,21 +58,51 @@ def plan_scan(
     batch_rows: int,
     options: Mapping[str, str] | None = None,
     view: FileSystemView | None = None,
+    keys: Collection[str] | None = None,
+    mode: SliceMode = "merge",
+    emit_deletes: bool = False,
 ) -> Plan:
     """The file slices that hold the rows asked for, of all that `view` shows; None: all of the table.
+
+    Args:
+        keys: only rows with these record keys; None: all.
+        mode: what of a slice is read.
+        emit_deletes: whether deletes come out as rows.
 
     Raises:
         UnsupportedTableError: a slice cannot be read right by this release.
     """
     config, schema = snapshot.config, snapshot.schema
+    chosen_options = ReadOptions.of(options)
+    uses_metadata = chosen_options.metadata and view is None
+    lister, metadata = metadata_of(snapshot, listing=uses_metadata, options=chosen_options)
+    listed_by = "commits"
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline)
+        view = load_view(snapshot.storage, config, snapshot.timeline, lister)
+        listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
-    chosen = before if partitions is None else [path for path in before if path in set(partitions)]
+    chosen = before if partitions is None else sorted(set(before) & set(partitions))
     after = [path for path in chosen if _may_match(snapshot, condition, path)]
+    steps = [Pruned("partition path", "partitions", len(before), len(after))]
+    skipping = Skipping(
+        snapshot,
+        metadata,
+        condition,
+        None if keys is None else frozenset(keys),
+        # what the newest state of the index says does not hold for an earlier one
+        newest=uses_metadata and snapshot.as_of is None,
+        steps=steps,
+    )
+    after = skipping.partitions(after)
+    if isinstance(lister, MetadataLister):
+        lister.prefetch(after)
     slices = _slices(view, after, snapshot, query_type)
+    if isinstance(lister, MetadataLister) and lister.doubted:
+        listed_by = "storage"
     check_slices(config, slices, snapshot.storage.uri)
     settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
+    plain = mode == "merge" and not emit_deletes and settings is not None and settings.merger is None
+    slices = skipping.slices(slices, with_logs=plain)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=schema,
@@ -77,10 +113,13 @@ def plan_scan(
         as_of=snapshot.as_of,
         batch_rows=batch_rows,
         limit=limit,
+        mode=mode,
+        keys=None if keys is None else frozenset(keys),
+        emit_deletes=emit_deletes,
         history=snapshot.history,
     )
     splits = tuple(split_of(spec, piece, _path_values(snapshot, piece.partition)) for piece in slices)
-    return Plan(spec, splits, len(before), len(after))
+    return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
 
 def check_columns(names: Iterable[str], schema: pa.Schema, uri: str) -> tuple[str, ...]:

@@ -1,28 +1,27 @@
-"""Which partitions and file slices can hold rows that satisfy a filter, by the indexes of the metadata table.
+"""Leaving out what a filter or record keys cannot match, step by step, by the indexes of the metadata table.
 
-A filter is exact after the merge. A slice with logs is left out only when nothing in it can match: statistics of its
-base file and of every log are known, and no version of a row, old or new, lies within what the filter asks for. An
-older version must never surface because the newer one was left out.
+Order: partition statistics, then for file slices column statistics, record index, secondary and expression indexes,
+bloom filters, and at last the footers of base files. Every index only ever leaves out; one that is damaged or missing
+is passed over with a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import pyarrow as pa
-
+from hudi_py.config import Options, Scope
+from hudi_py.config import indexes as index_config
 from hudi_py.errors import HudiError
+from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import doubt
-from hudi_py.metadata.stats import ColumnRange, column_stats, partition_stats
-from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
-from hudi_py.read.predicate import Column, IsNull, Node
-from hudi_py.read.prune import Bounds, has_order, may_be_true
-from hudi_py.schema import RECORD_KEY
+from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.statistics import Statistics
+from hudi_py.view import Lister
 
 T = TypeVar("T")
 
@@ -38,117 +37,90 @@ class Pruned:
     before: int
     after: int
     why: str = ""
-    """What told it, or why the step was not taken."""
+    """What told it."""
 
 
-class Statistics:
-    """Data skipping by statistics for one filter."""
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of reads which planning looks at."""
 
-    def __init__(self, metadata: MetadataTable, condition: Filter, schema: pa.Schema) -> None:
+    metadata: bool
+    """Whether the metadata table is used at all."""
+    skipping: bool
+    """Whether its indexes leave out files."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str] | None) -> ReadOptions:
+        resolved = Options.resolve(options, Scope.READ, defaults={})
+        return cls(resolved.get(index_config.METADATA_ENABLE), resolved.get(index_config.DATA_SKIPPING))
+
+
+class Skipping:
+    """The steps for one scan; each adds what it did to `steps`."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        metadata: MetadataTable | None,
+        condition: Filter | None,
+        keys: frozenset[str] | None,
+        *,
+        newest: bool,
+        steps: list[Pruned],
+    ) -> None:
+        self._snapshot = snapshot
         self._metadata = metadata
-        self._conjuncts = [node for node in condition.conjuncts() if _usable(node, schema)]
-        self._columns = {
-            found.path[0]: found.kind
-            for node in self._conjuncts
-            for found in node.walk()
-            if isinstance(found, Column) and len(found.path) == 1 and has_order(found.kind)
-        }
-        self._has_keys = RECORD_KEY in schema.names
+        self._newest = newest and metadata is not None and metadata.is_newest
+        self._steps = steps
+        self._statistics: Statistics | None = None
+        if metadata is not None and condition is not None:
+            self._statistics = Statistics(metadata, condition, snapshot.schema, snapshot.history)
 
-    @property
-    def columns(self) -> str:
-        """Names of the columns whose statistics count."""
-        return ", ".join(self._columns)
+    def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
+        """The partitions which may hold rows that match."""
+        statistics = self._statistics
+        if statistics is None or not self._newest:
+            return paths
+        kept = self._trusting(lambda: statistics.partitions(paths))
+        return self._noted("partition stats", "partitions", paths, kept, statistics.columns)
 
-    def partitions(self, paths: Sequence[PartitionPath]) -> list[PartitionPath] | None:
-        """The partitions which may hold rows that match; None where statistics do not tell.
+    def slices(self, slices: list[FileSlice], *, with_logs: bool) -> list[FileSlice]:
+        """The slices which may hold rows that match; those with logs only where `with_logs` says so."""
+        statistics = self._statistics
+        if statistics is not None:
+            kept = self._trusting(lambda: statistics.slices(slices, with_logs=with_logs))
+            slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
+        return slices
 
-        Bounds of a column count where they cover as many rows as those of the record key, which is in every file's
-        statistics: a column whose statistics began later says nothing of older files.
-        """
-        conjuncts = [node for node in self._conjuncts if not any(isinstance(part, IsNull) for part in node.walk())]
-        if not conjuncts or not self._has_keys or not paths or not self._metadata.has(PARTITION_STATS):
+    def _trusting(self, read: Callable[[], T]) -> T | None:
+        """What an index tells; None, with a warning, where it is damaged or missing."""
+        try:
+            return read()
+        except (HudiError, FileNotFoundError) as error:
+            doubt(self._snapshot.storage.uri, error)
             return None
-        kinds = {**self._columns, RECORD_KEY: pa.string()}
-        found = partition_stats(self._metadata, kinds, paths)
 
-        def matches(path: PartitionPath) -> bool:
-            keys = found.get((RECORD_KEY, path))
-            if keys is None or keys.values is None:
-                return True
-
-            def bounds(column: Column) -> Bounds | None:
-                known = found.get((column.path[0], path)) if len(column.path) == 1 else None
-                if known is None or known.values != keys.values:
-                    return None
-                return Bounds(known.low, known.high, known.nulls, known.values)
-
-            return all(may_be_true(node, bounds) for node in conjuncts)
-
-        return [path for path in paths if matches(path)]
-
-    def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
-        """The slices which may hold rows that match; None where statistics do not tell.
-
-        Args:
-            with_logs: whether slices with logs may be left out: only where each value of a merged row is one of those
-                in the files.
-        """
-        among = [piece for piece in slices if with_logs or not piece.log_files]
-        if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
-            return None
-        found = column_stats(
-            self._metadata, self._columns, [(piece.partition, name) for piece in among for name in _names(piece)]
-        )
-
-        def matches(piece: FileSlice) -> bool:
-            if piece.log_files and not with_logs:
-                return True
-
-            def bounds(column: Column) -> Bounds | None:
-                if len(column.path) > 1:
-                    return None
-                return _over([found.get((column.path[0], piece.partition, name)) for name in _names(piece)])
-
-            return all(may_be_true(node, bounds) for node in self._conjuncts)
-
-        return [piece for piece in slices if matches(piece)]
+    def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
+        if after is None:
+            return list(before)
+        self._steps.append(Pruned(step, what, len(before), len(after), why))
+        return after
 
 
-def trusting(uri: str, read: Callable[[], T]) -> T | None:
-    """What an index tells; None, with a warning, where it is damaged or missing: indexes only ever leave out."""
+def metadata_of(
+    snapshot: Snapshot, *, listing: bool, options: ReadOptions
+) -> tuple[Lister | None, MetadataTable | None]:
+    """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used."""
+    if not options.metadata or not snapshot.config.metadata_partitions:
+        return None, None
+    storage, config, timeline = snapshot.storage, snapshot.config, snapshot.timeline
+    if listing:
+        lister, metadata = metadata_lister(storage, config, timeline)
+        return (lister if metadata is not None else None), (metadata if options.skipping else None)
+    if not options.skipping:
+        return None, None
     try:
-        return read()
+        return None, open_metadata(storage, config, timeline)
     except (HudiError, FileNotFoundError) as error:
-        doubt(uri, error)
-        return None
-
-
-def _names(piece: FileSlice) -> list[str]:
-    names = [str(log.name) for log in piece.log_files]
-    return names if piece.base_file is None else [str(piece.base_file.name), *names]
-
-
-def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
-    """Bounds of the rows of several files; None unless those of each are known."""
-    known = [found for found in ranges if found is not None]
-    if len(known) < len(ranges) or not known:
-        return None
-    # files without a value do not widen the bounds
-    some = [found for found in known if found.nulls is None or found.nulls != found.values]
-    told = some and all(found.low is not None for found in some)
-    nulls = [found.nulls for found in known]
-    values = [found.values for found in known]
-    return Bounds(
-        min(found.low for found in some) if told else None,
-        max(found.high for found in some) if told else None,
-        None if None in nulls else sum(count for count in nulls if count is not None),
-        None if None in values else sum(count for count in values if count is not None),
-    )
-
-
-def _usable(node: Node, schema: pa.Schema) -> bool:
-    return any(
-        isinstance(part, Column) and len(part.path) == 1 and part.path[0] in schema.names and has_order(part.kind)
-        for part in node.walk()
-    )
+        doubt(storage.uri, error)
+        return None, None

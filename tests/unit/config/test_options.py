@@ -108,7 +108,6 @@ def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
         ("hoodie.compact.inline.max.delta.commits", "3"),
         ("hoodie.clean.automatic", "true"),
         ("hoodie.cleaner.commits.retained", "2"),
-        ("hoodie.metadata.enable", "false"),
         ("hoodie.upsert.shuffle.parallelism", "2"),
         ("hoodie.metrics.pushgateway.host", "h"),
     ],

@@ -1,0 +1,138 @@
+"""Which partitions and file slices can hold rows that satisfy a filter, by statistics of the metadata table.
+
+A filter is exact after the merge. A slice with logs is left out only when nothing in it can match: statistics of its
+base file and of every log are known, and no version of a row, old or new, lies within what the filter asks for. An
+older version must never surface because the newer one was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hudi_py.metadata.stats import ColumnRange, column_stats, partition_stats
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.read.filter import Filter
+from hudi_py.read.predicate import Column, IsNull, Node
+from hudi_py.read.prune import Bounds, has_order, may_be_true
+from hudi_py.schema import RECORD_KEY, SchemaHistory
+
+
+class Statistics:
+    """Data skipping by statistics for one filter."""
+
+    def __init__(
+        self, metadata: MetadataTable, condition: Filter, schema: pa.Schema, history: SchemaHistory | None = None
+    ) -> None:
+        """`history` as in `read_base`: statistics of columns which are not those of their names say nothing."""
+        self._metadata = metadata
+        unclear = {path.partition(".")[0] for path, _ in history.repairs} if history is not None else set()
+        if history is not None and history.query is not None:
+            unclear = set(schema.names)
+        self._conjuncts = [node for node in condition.conjuncts() if _usable(node, schema)]
+        self._columns = {
+            found.path[0]: found.kind
+            for node in self._conjuncts
+            for found in node.walk()
+            if isinstance(found, Column) and len(found.path) == 1 and has_order(found.kind)
+            if found.path[0] not in unclear
+        }
+        self._has_keys = RECORD_KEY in schema.names
+
+    @property
+    def columns(self) -> str:
+        """Names of the columns whose statistics count."""
+        return ", ".join(self._columns)
+
+    def partitions(self, paths: Sequence[PartitionPath]) -> list[PartitionPath] | None:
+        """The partitions which may hold rows that match; None where statistics do not tell.
+
+        Bounds of a column count where they cover as many rows as those of the record key, which is in every file's
+        statistics: a column whose statistics began later says nothing of older files.
+        """
+        conjuncts = [node for node in self._conjuncts if not any(isinstance(part, IsNull) for part in node.walk())]
+        if (
+            not conjuncts
+            or not self._columns
+            or not self._has_keys
+            or not paths
+            or not self._metadata.has(PARTITION_STATS)
+        ):
+            return None
+        kinds = {**self._columns, RECORD_KEY: pa.string()}
+        found = partition_stats(self._metadata, kinds, paths)
+
+        def matches(path: PartitionPath) -> bool:
+            keys = found.get((RECORD_KEY, path))
+            if keys is None or keys.values is None:
+                return True
+
+            def bounds(column: Column) -> Bounds | None:
+                known = found.get((column.path[0], path)) if len(column.path) == 1 else None
+                if known is None or column.path[0] not in self._columns or known.values != keys.values:
+                    return None
+                return Bounds(known.low, known.high, known.nulls, known.values)
+
+            return all(may_be_true(node, bounds) for node in conjuncts)
+
+        return [path for path in paths if matches(path)]
+
+    def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
+        """The slices which may hold rows that match; None where statistics do not tell.
+
+        Args:
+            with_logs: whether slices with logs may be left out: only where each value of a merged row is one of those
+                in the files.
+        """
+        among = [piece for piece in slices if with_logs or not piece.log_files]
+        if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
+            return None
+        found = column_stats(
+            self._metadata, self._columns, [(piece.partition, name) for piece in among for name in _names(piece)]
+        )
+
+        def matches(piece: FileSlice) -> bool:
+            if piece.log_files and not with_logs:
+                return True
+
+            def bounds(column: Column) -> Bounds | None:
+                if len(column.path) > 1 or column.path[0] not in self._columns:
+                    return None
+                return _over([found.get((column.path[0], piece.partition, name)) for name in _names(piece)])
+
+            return all(may_be_true(node, bounds) for node in self._conjuncts)
+
+        return [piece for piece in slices if matches(piece)]
+
+
+def _names(piece: FileSlice) -> list[str]:
+    names = [str(log.name) for log in piece.log_files]
+    return names if piece.base_file is None else [str(piece.base_file.name), *names]
+
+
+def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
+    """Bounds of the rows of several files; None unless those of each are known."""
+    known = [found for found in ranges if found is not None]
+    if len(known) < len(ranges) or not known:
+        return None
+    # files without a value do not widen the bounds
+    some = [found for found in known if found.nulls is None or found.nulls != found.values]
+    told = some and all(found.low is not None for found in some)
+    nulls = [found.nulls for found in known]
+    values = [found.values for found in known]
+    return Bounds(
+        min(found.low for found in some) if told else None,
+        max(found.high for found in some) if told else None,
+        None if None in nulls else sum(count for count in nulls if count is not None),
+        None if None in values else sum(count for count in values if count is not None),
+    )
+
+
+def _usable(node: Node, schema: pa.Schema) -> bool:
+    return any(
+        isinstance(part, Column) and len(part.path) == 1 and part.path[0] in schema.names and has_order(part.kind)
+        for part in node.walk()
+    )
