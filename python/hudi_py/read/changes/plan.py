@@ -1,21 +1,19 @@
-"""Planning a change data capture query: which files tell the changes of each commit to each file group.
-
-Source of the rules: `HoodieCDCExtractor` (1.2.0); format reference 12.2.
-"""
+"""Planning a change data capture query: the splits of the changes which commits made."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import date, tzinfo
+from typing import Any
 
-from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import merge_settings
-from hudi_py.model.commit import WriteStat
-from hudi_py.model.files import BaseFile, FileSlice, LogFile
-from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase, LoggingMode
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.read.changes.infer import Inference, logging_mode
+from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan
 from hudi_py.read.snapshot import Snapshot
@@ -23,39 +21,59 @@ from hudi_py.read.split import ReadSpec
 from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.timeline.times import parse_instant, table_zone
 
-ENABLED: Final = "hoodie.table.cdc.enabled"
-MODE: Final = "hoodie.table.cdc.supplemental.logging.mode"
-
-_YIELDS_CHANGES = frozenset(
-    {
-        "INSERT",
-        "UPSERT",
-        "UPSERT_PREPPED",
-        "DELETE",
-        "DELETE_PREPPED",
-        "BULK_INSERT",
-        "DELETE_PARTITION",
-        "INSERT_OVERWRITE",
-        "INSERT_OVERWRITE_TABLE",
-        "BOOTSTRAP",
-    }
-)
-"""`WriteOperationType.yieldChanges`, 1.2.0."""
-_DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
+_BEGIN = "hoodie.datasource.read.begin.instanttime"
+_EARLIEST = "earliest"
 
 
-def change_commits(snapshot: Snapshot, begin: str | None, end: str | None) -> list[Commit]:
-    """The commits of a batch query: those requested after `begin` (None: all) and not after `end` (None: all).
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """The commits of a batch query."""
 
-    In every table version the range is one of requested times, as `ts_ms` is, other than that of incremental queries
-    (`HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0).
+    commits: tuple[Commit, ...]
+    reachable_only: bool
+    """Whether the oldest commits are left out where their files were cleaned (`earliest`)."""
+    text: str
+    """The range for people."""
+
+
+def change_range(
+    snapshot: Snapshot, begin: str | int | date | None, end: str | int | date | None = None
+) -> ChangeRange:
+    """The commits requested after `begin` and not after `end`.
+
+    In every table version the bounds are requested times, as `ts_ms` is, other than those of incremental queries
+    (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0).
+
+    Args:
+        begin: a time, `000` for the start of the table, or `earliest`: the first instant which can be read.
+        end: a time; None: the newest commit.
+
+    Raises:
+        ConfigError: there is no begin, or a bound is not a time.
     """
-    # Whatever was requested after an instant was completed after it too
-    commits = read_commits(snapshot.storage, snapshot.config, snapshot.timeline, InstantRange(begin))
-    span = InstantRange(begin, end)
-    return [commit for commit in commits if span.holds(commit.time)]
+    if begin is None:
+        raise ConfigError(
+            f"A query for the changes of the table at {snapshot.storage.uri} needs a begin: set "
+            f"{_BEGIN} (or begin=) to a time, to 000 for the start of the table, or to 'earliest'"
+        )
+    zone = table_zone(snapshot.config)
+    first = None if begin == _EARLIEST else _bound(begin, zone)
+    span = InstantRange(first, None if end is None else _bound(end, zone))
+    # Whatever was requested after a time was completed after it too
+    commits = read_commits(snapshot.storage, snapshot.config, snapshot.timeline, InstantRange(first))
+    return ChangeRange(
+        tuple(commit for commit in commits if span.holds(commit.time)),
+        first is None,
+        f"requested after {first or 'the first reachable commit'} up to {span.end or 'the newest commit'}",
+    )
+
+
+def _bound(value: str | int | date, zone: tzinfo) -> str:
+    """Digits are compared as they are, as in Apache Hudi."""
+    text = str(value).strip()
+    return text if text.isdecimal() and text.isascii() else parse_instant(value, zone)
 
 
 def plan_changes(
@@ -68,6 +86,7 @@ def plan_changes(
     limit: int | None = None,
     batch_rows: int,
     options: Mapping[str, str] | None = None,
+    reachable_only: bool = False,
 ) -> Plan:
     """The changes which commits made, a split for each file group.
 
@@ -77,6 +96,7 @@ def plan_changes(
         columns, condition: of `CHANGE_SCHEMA`.
         partitions: paths; None: all.
         options: for the merge, see `merge_settings`.
+        reachable_only: leave out the oldest commits where files which their changes need have been cleaned.
 
     Raises:
         ConfigError: the table does not log changes.
@@ -85,12 +105,18 @@ def plan_changes(
         UnsupportedTableError: a commit rewrote rows without logging changes, or the table has a feature that would be
             read wrong.
     """
-    planner = _Planner(snapshot, set(partitions) if partitions is not None else None)
+    inference = Inference(snapshot, None if partitions is None else frozenset(partitions))
     changes: dict[tuple[PartitionPath, FileId], list[Change]] = defaultdict(list)
-    for commit in sorted(commits, key=lambda commit: commit.time):
-        if commit.metadata.operation in _YIELDS_CHANGES and not commit.is_compaction:
-            for partition, file_id, change in planner.changes_of(commit):
-                changes[partition, file_id].append(change)
+    # The newest first, so that the search ends where files were cleaned
+    for commit in sorted(commits, key=lambda commit: commit.time, reverse=True):
+        try:
+            found = inference.changes_of(commit, check=reachable_only)
+        except HistoryCleanedError:
+            if reachable_only:
+                break
+            raise
+        for partition, file_id, change in reversed(found):
+            changes[partition, file_id].append(change)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=CHANGE_SCHEMA,
@@ -104,10 +130,10 @@ def plan_changes(
     )
     source = _source(snapshot, changes, batch_rows, options)
     splits = tuple(
-        ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(found))
+        ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(found)))
         for (partition, file_id), found in sorted(changes.items())
     )
-    return Plan(spec, splits, len(planner.touched), len({split.partition for split in splits}))
+    return Plan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
 
 
 def _source(
@@ -146,192 +172,3 @@ def _source(
         history=resolved.history if resolved else None,
     )
     return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))
-
-
-def logging_mode(snapshot: Snapshot) -> LoggingMode:
-    """How the table logs changes.
-
-    Raises:
-        ConfigError: it does not.
-        UnsupportedTableError: in a way that this release does not know.
-    """
-    properties, uri = snapshot.config.properties, snapshot.storage.uri
-    if not snapshot.config.cdc_enabled:
-        raise ConfigError(
-            f"Cannot read the changes of the table at {uri}: it is no change data capture table ({ENABLED} is "
-            f"{properties.get(ENABLED, 'not set')}, true is needed when the table is created); ask for an incremental "
-            "query in the format latest_state instead"
-        )
-    stored = properties.get(MODE, "").strip() or LoggingMode.DATA_BEFORE_AFTER.value
-    try:
-        return LoggingMode(stored.upper())
-    except ValueError:
-        known = ", ".join(mode.value.lower() for mode in LoggingMode)
-        raise UnsupportedTableError(
-            f"Cannot read the changes of the table at {uri}: it has {MODE}={stored}; supported are {known}"
-        ) from None
-
-
-class _Planner:
-    """Finds the files of changes; lists a partition only where commit metadata does not tell enough."""
-
-    def __init__(self, snapshot: Snapshot, partitions: set[str] | None) -> None:
-        self.mode = logging_mode(snapshot)
-        self.touched: set[PartitionPath] = set()
-        self._snapshot = snapshot
-        self._uri = snapshot.storage.uri
-        self._partitions = partitions
-        self._view: FileSystemView | None = None
-
-    def changes_of(self, commit: Commit) -> list[tuple[PartitionPath, FileId, Change]]:
-        """The changes of a commit, by file group in the order of its metadata."""
-        found: list[tuple[PartitionPath, FileId, Change]] = []
-        logs: dict[tuple[PartitionPath, FileId], list[WriteStat]] = defaultdict(list)
-        for stat in commit.metadata.stats:
-            partition, file_id = PartitionPath(stat.partition_path), FileId(stat.file_id)
-            if not stat.path or not self._chosen(partition):
-                continue
-            if not stat.cdc_stats and parse_log_file_name(_name(stat.path)) is not None:
-                # Of several log files of a commit and file group one change is made, so that each row comes once
-                logs[partition, file_id].append(stat)
-            else:
-                found.append((partition, file_id, self._of_base_file(commit, partition, stat)))
-        for (partition, file_id), stats in logs.items():
-            found.append((partition, file_id, self._of_logs(commit, partition, file_id, stats)))
-        for path, file_ids in commit.metadata.replaced.items():
-            partition = PartitionPath(path)
-            if file_ids and self._chosen(partition):
-                groups = [FileId(file_id) for file_id in file_ids]
-                found += [(partition, file_id, self._replaced(commit, partition, file_id)) for file_id in groups]
-        return found
-
-    def _chosen(self, partition: PartitionPath) -> bool:
-        self.touched.add(partition)
-        return self._partitions is None or partition in self._partitions
-
-    def _of_base_file(self, commit: Commit, partition: PartitionPath, stat: WriteStat) -> Change:
-        after = self._base_file(partition, _name(stat.path), stat.file_size)
-        if stat.cdc_stats:
-            logs = [_change_log(self._uri, path, size) for path, size in stat.cdc_stats.items()]
-            before = None
-            if self.mode is LoggingMode.OP_KEY_ONLY:
-                before = self._base_file_before(commit, partition, stat)
-            return Change(
-                commit.time,
-                InferenceCase.AS_IS,
-                before=before,
-                after=None if self.mode is LoggingMode.DATA_BEFORE_AFTER else after,
-                logs=tuple(sorted(logs, key=lambda log: log.name.sort_key)),
-            )
-        deletes = commit.metadata.operation in _DELETES
-        if deletes and not stat.num_writes and stat.num_deletes:
-            before = self._base_file_before(commit, partition, stat)
-            return Change(commit.time, InferenceCase.BASE_FILE_DELETE, before=before)
-        if not stat.num_updates and stat.num_writes == stat.num_inserts:
-            return Change(commit.time, InferenceCase.BASE_FILE_INSERT, after=after)
-        raise UnsupportedTableError(
-            f"Cannot read the changes of {self._uri} at instant {commit.time}: it rewrote base file {stat.path} "
-            f"({stat.num_updates} rows updated, {stat.num_deletes} deleted) without a change log, so {ENABLED} was not "
-            "set then; begin the query after this instant"
-        )
-
-    def _base_file_before(self, commit: Commit, partition: PartitionPath, stat: WriteStat) -> FileSlice:
-        """The base file of the commit before, alone."""
-        file_id = FileId(stat.file_id)
-        if stat.prev_base_file:
-            base = self._base_file(partition, stat.prev_base_file, 0)
-        else:
-            slices = self._slices(partition, file_id)
-            bases = (piece.base_file for piece in slices if piece.base_instant == stat.prev_commit)
-            found = next((base for base in bases if base is not None), None)
-            if found is None:
-                raise self._cleaned(commit, f"the base file of {stat.prev_commit} in file group {file_id}")
-            base = found
-        return FileSlice(partition, file_id, stat.prev_commit, base)
-
-    def _of_logs(self, commit: Commit, partition: PartitionPath, file_id: FileId, stats: Sequence[WriteStat]) -> Change:
-        names = {_name(stat.path) for stat in stats}
-        slices = self._slices(partition, file_id)
-        at = next((at for at, piece in enumerate(slices) if names & {str(log.name) for log in piece.log_files}), None)
-        if at is None or names - {str(log.name) for log in slices[at].log_files}:
-            raise self._cleaned(commit, f"log file {sorted(names)[0]}")
-        own = [log for log in slices[at].log_files if str(log.name) in names]
-        before = self._slice_before(commit, slices[at:], own)
-        written = stats[0].base_file
-        if written and (before is None or before.base_file is None):
-            raise self._cleaned(commit, f"base file {written}")
-        return Change(
-            commit.time,
-            InferenceCase.LOG_FILE,
-            before=before,
-            before_as_of=_just_before(commit.time),
-            logs=tuple(own),
-        )
-
-    def _slice_before(self, commit: Commit, slices: Sequence[FileSlice], own: Sequence[LogFile]) -> FileSlice | None:
-        """What a reader would have merged before the commit wrote its log files to the first of the slices.
-
-        A slice without base file was opened by a compaction which had not completed: the slice before it is read too.
-        """
-        if self._snapshot.config.version >= 8:
-            logs = [log for log in slices[0].log_files if log.name.instant < commit.time]
-        else:
-            # A log file of version 6 may hold blocks of several instants: what counts is told block by block
-            newest = max(log.name.sort_key for log in own)
-            logs = [log for log in slices[0].log_files if log.name.sort_key <= newest]
-        base = slices[0].base_file
-        for older in slices[1:]:
-            if base is not None:
-                break
-            base, logs = older.base_file, [*older.log_files, *logs]
-        if base is None and not logs:
-            return None
-        instant = base.instant if base else slices[0].base_instant
-        return FileSlice(slices[0].partition, slices[0].file_id, instant, base, tuple(logs))
-
-    def _replaced(self, commit: Commit, partition: PartitionPath, file_id: FileId) -> Change:
-        slices = self._slices(partition, file_id)
-        logs: list[LogFile] = []
-        base: BaseFile | None = None
-        for piece in slices:
-            base, logs = piece.base_file, [*piece.log_files, *logs]
-            if base is not None:
-                break
-        if base is None and not logs:
-            raise self._cleaned(commit, f"file group {file_id} of partition '{partition}', which it replaced,")
-        before = FileSlice(partition, file_id, slices[0].base_instant, base, tuple(logs))
-        return Change(commit.time, InferenceCase.REPLACE_COMMIT, before=before)
-
-    def _slices(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
-        if self._view is None:
-            self._view = load_view(self._snapshot.storage, self._snapshot.config, self._snapshot.timeline)
-        return self._view.slices_of(partition, file_id)
-
-    def _base_file(self, partition: PartitionPath, name: str, size: int) -> BaseFile:
-        parsed = parse_base_file_name(name)
-        if parsed is None:
-            raise CorruptFileError(f"Cannot read the changes of {self._uri}: a commit names {name!r} as base file")
-        return BaseFile(partition, parsed, size)
-
-    def _cleaned(self, commit: Commit, what: str) -> HistoryCleanedError:
-        return HistoryCleanedError(
-            f"Cannot read the changes of {self._uri} at instant {commit.time}: {what} has been cleaned; begin the "
-            "query after this instant"
-        )
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _change_log(uri: str, path: str, size: int) -> LogFile:
-    partition, _, name = path.rpartition("/")
-    parsed = parse_log_file_name(name)
-    if parsed is None:
-        raise CorruptFileError(f"Cannot read the changes of {uri}: a commit names {path!r} as change log")
-    return LogFile(PartitionPath(partition), parsed, size)
-
-
-def _just_before(instant: str) -> str:
-    """A text below the instant and above all instants, of digits, which are below it."""
-    return f"{instant[:-1]}{chr(ord(instant[-1]) - 1)}~"
