@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
 
 from tests.golden.tables import Expected, load
 
@@ -19,12 +22,11 @@ INCREMENTAL: Final = "incremental"
 CDC: Final = "cdc"
 
 # Kinds of queries that are asked of every table.
-ASKED: Final = (SNAPSHOT, READ_OPTIMIZED, TIME_TRAVEL)
+ASKED: Final = (SNAPSHOT, READ_OPTIMIZED, TIME_TRAVEL, INCREMENTAL)
 
 # Kinds of queries that this release does not have: `Table.scan` refuses the query type with `ConfigError`. Their
 # expected rows are in the set, counted by `test_listing.py`, and compared by nothing yet.
 NOT_ASKED: Final[Mapping[str, str]] = {
-    INCREMENTAL: "incremental queries are not built",
     CDC: "change data capture queries are not built",
 }
 
@@ -46,7 +48,6 @@ BEYOND: Final[Mapping[str, Beyond]] = {
     "v6_mor_no_meta_fields": Beyond("merging logs of a table without meta fields (hoodie.populate.meta.fields=false)"),
     "v6_mor_overwrite_non_defaults": Beyond("payload class OverwriteNonDefaultsWithLatestAvroPayload"),
     "v6_mor_partial_update_payload": Beyond("payload class PartialUpdateAvroPayload"),
-    "v9_cow_vector": Beyond("VECTOR columns"),
     "v9_mor_debezium_postgres": Beyond(
         "partial update mode FILL_UNAVAILABLE (Debezium's payload classes)",
         answered=("v9_mor_debezium_postgres-time_travel-20261121015405157",),
@@ -69,6 +70,21 @@ def refusal(query: Expected) -> str | None:
     if beyond is None or query.kind not in beyond.kinds or query.id in beyond.answered:
         return None
     return beyond.reason
+
+
+# Apache Hudi 1.2.0 shows the partition column of an incremental query as the text of the path, escapes included: `50%25`
+# for the value `50%`, which its snapshot shows. hudi-py shows the value.
+ESCAPED_IN_RANGES: Final[Mapping[str, str]] = {"v8_mor_url_encoded": "city"}
+
+
+def corrected(query: Expected) -> pa.Table:
+    """The expected rows, with the values that were written where Apache Hudi shows others."""
+    rows = query.rows()
+    name = ESCAPED_IN_RANGES.get(query.table)
+    if name is None or query.kind != INCREMENTAL:
+        return rows
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.field(at), pa.array([unquote(value) for value in rows.column(at).to_pylist()]))
 
 
 def asked() -> list[Expected]:

@@ -21,6 +21,8 @@ _KNOWN_LOGICAL_TYPES = frozenset(
         "local-timestamp-millis",
         "local-timestamp-micros",
         "blob",
+        "vector",
+        "variant",
     }
 )
 _TIME_KEYGENS = ("TimestampBasedKeyGenerator", "TimestampBasedAvroKeyGenerator")
@@ -55,13 +57,6 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> 
         base = file_slice.base_file
         if base is not None and base.name.extension not in ("parquet", "orc"):
             _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet and orc base files")
-        if not file_slice.log_files:
-            continue
-        if not config.populates_meta_fields:
-            _refuse(uri, "hoodie.populate.meta.fields", "false", "tables with meta fields where logs are to be merged")
-        if config.drops_partition_columns:
-            key = "hoodie.datasource.write.drop.partition.columns"
-            _refuse(uri, key, "true", "tables that keep them where logs are to be merged")
 
 
 def text_partition_columns(config: TableConfig, uri: str) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.vectors import is_vector, vector_lists
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -284,6 +285,8 @@ class _Walk:
             return self._map(array, target, path, sources)
         if source.equals(target):
             return array
+        if is_vector(source, target):
+            return vector_lists(array, target)
         if not readable(source, target):
             where = f" of {self.context}" if self.context else ""
             raise SchemaMismatchError(
@@ -296,6 +299,11 @@ class _Walk:
 
     def _struct(self, array: pa.StructArray, target: pa.StructType, path: str, sources: Sources | None) -> pa.Array:
         names = [field.name for field in array.type]
+        if "typed_value" in names and {field.name for field in target} == {"metadata", "value"}:
+            raise UnsupportedTableError(
+                f"Column '{path}' of {self.context or 'the data'} is a shredded variant, with values in 'typed_value'; "
+                "supported are variants of metadata and value"
+            )
         members = array.flatten()
         children = []
         for field in target:

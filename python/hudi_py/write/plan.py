@@ -15,7 +15,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
-from hudi_py.merge import MergeSettings, merge_settings
+from hudi_py.merge import MergeSettings, written_merge_settings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
@@ -30,6 +30,7 @@ from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation
 
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
+_READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
     "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
@@ -85,7 +86,7 @@ def write_settings(
             f"Option {options.name_of(write_config.COMPRESSION_CODEC)} = '{codec}' is not supported; supported: "
             + ", ".join(_CODECS)
         )
-    merge = merge_settings(config, options.values)
+    merge = written_merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
     if stored is not None and stored.evolves_on_read:
         raise UnsupportedTableError(
@@ -93,6 +94,8 @@ def write_settings(
             "commit, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; write it with "
             "Apache Hudi"
         )
+    if stored is not None:
+        _check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named)
@@ -118,6 +121,22 @@ def write_settings(
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
     )
+
+
+def _check_types(config: TableConfig, avro: Any) -> None:
+    """Refuses columns whose bytes this release reads and does not write."""
+    pending = [avro]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            if each.get("logicalType") in _READ_ONLY_TYPES:
+                raise UnsupportedTableError(
+                    f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
+                    "columns can only be read; write it with Apache Hudi"
+                )
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)
 
 
 def _schema(

@@ -134,7 +134,7 @@ def test_a_schema_nested_without_end_is_refused() -> None:
     ("avro", "message"),
     [
         (named("record", fields=[{"name": "next", "type": ["null", "n"]}]), "contains itself"),
-        (named("fixed", size=16, logicalType="vector", dimension=4, elementType="FLOAT"), "vector"),
+        (named("fixed", size=16, logicalType="vector", dimension=5, elementType="FLOAT"), "vector"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 77}, "at most 76 digits"),
     ],
 )

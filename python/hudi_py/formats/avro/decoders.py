@@ -20,6 +20,7 @@ from hudi_py.formats.avro.leaf_decoders import (
     FixedWidthDecoder,
     IntegerDecoder,
     NullDecoder,
+    VectorDecoder,
     hop_long,
 )
 
@@ -63,6 +64,8 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
         return IntegerDecoder(node)
     if isinstance(node, avro.FixedWidth):
         return FixedWidthDecoder(node.arrow, node.size)
+    if isinstance(node, avro.Vector):
+        return VectorDecoder(node.arrow, node.size)
     if isinstance(node, avro.Bytes):
         return BytesDecoder(node.arrow)
     if isinstance(node, avro.Enum):

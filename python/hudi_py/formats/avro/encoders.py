@@ -79,6 +79,8 @@ def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path
         _append_integer(rows, node, array, act, path)
     elif isinstance(node, avro.FixedWidth):
         _append_fixed(rows, node, array, act, path)
+    elif isinstance(node, avro.Vector):
+        raise _mismatch(path, array.type, "vector")
     elif isinstance(node, avro.Bytes):
         _append_bytes(rows, _as_bytes(array, node.arrow, path), act)
     elif isinstance(node, avro.Enum):

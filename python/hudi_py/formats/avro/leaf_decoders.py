@@ -25,6 +25,7 @@ from hudi_py.formats.avro.cursor import (
     lengths,
     varints,
 )
+from hudi_py.formats.vectors import vector_lists
 
 
 class Decoder(Protocol):
@@ -150,6 +151,19 @@ class FixedWidthDecoder:
     def hop(self, view: memoryview, at: int) -> int:
         assert self.size is not None
         return at + self.size
+
+
+class VectorDecoder(FixedWidthDecoder):
+    """vector: fixed bytes which are a list of numbers."""
+
+    def __init__(self, arrow: pa.DataType, size: int) -> None:
+        super().__init__(pa.binary(size), size)
+        self.arrow = arrow
+        self._stored = pa.binary(size)
+
+    def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
+        whole = FixedWidthDecoder(self._stored, self.size or 0).decode(block, pos, act, valid)
+        return vector_lists(whole, self.arrow)
 
 
 class BytesDecoder:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
 
 AvroSchema: TypeAlias = dict[str, Any] | list[Any] | str
 """Parsed JSON of an Avro schema."""
@@ -52,6 +53,14 @@ class Integer:
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedWidth:
     """`float`, `double` and plain `fixed`: the bytes of the Arrow value, `size` of them."""
+
+    arrow: pa.DataType
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """`vector` on `fixed` of `size` bytes: so many numbers, little-endian; a list in Arrow."""
 
     arrow: pa.DataType
     size: int
@@ -127,7 +136,7 @@ class Record:
 
 
 Node: TypeAlias = (
-    Null | Boolean | Integer | FixedWidth | Bytes | Enum | Decimal | Nullable | Choice | Array | Map | Record
+    Null | Boolean | Integer | FixedWidth | Vector | Bytes | Enum | Decimal | Nullable | Choice | Array | Map | Record
 )
 
 
@@ -135,7 +144,7 @@ def resolve(schema: AvroSchema) -> Node:
     """The graph of a schema.
 
     Raises SchemaMismatchError for what is not an Avro schema, UnsupportedTableError for types this release does not
-    read (vector and variant columns, decimals of more than 76 digits).
+    read (shredded variant columns, vectors of unknown elements, decimals of more than 76 digits).
     """
     return _Resolver().node(schema, "", 0)
 
@@ -169,7 +178,7 @@ def struct_members(node: Choice) -> list[tuple[str, Node]]:
 
 
 def _arrow_of(node: Node, above: tuple[Record, ...]) -> pa.DataType:
-    if isinstance(node, (Integer, FixedWidth, Bytes, Decimal)):
+    if isinstance(node, (Integer, FixedWidth, Vector, Bytes, Decimal)):
         return node.arrow
     if isinstance(node, Null):
         return pa.null()
@@ -217,7 +226,7 @@ _LOGICAL: Mapping[tuple[str, str], Node] = {
     ("long", "local-timestamp-micros"): Integer(pa.timestamp("us"), 64),
     ("long", "local-timestamp-nanos"): Integer(pa.timestamp("ns"), 64),
 }
-_UNSUPPORTED_LOGICAL = {("fixed", "vector"), ("record", "variant")}
+_SHREDDED = "typed_value"
 
 
 class _Resolver:
@@ -237,12 +246,14 @@ class _Resolver:
         if isinstance(kind, (dict, list)):
             return self.node(kind, namespace, depth + 1)
         logical = schema.get("logicalType")
-        if (kind, logical) in _UNSUPPORTED_LOGICAL:
-            raise UnsupportedTableError(
-                f"cannot read the {logical} type of the Avro schema {_brief(schema)}: such columns are not supported"
-            )
         if kind in ("record", "error"):
-            return self._record(schema, namespace, depth)
+            record = self._record(schema, namespace, depth)
+            if logical == "variant" and isinstance(record, Record) and _SHREDDED in dict(record.fields):
+                raise UnsupportedTableError(
+                    f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; supported "
+                    "are variants of metadata and value"
+                )
+            return record
         if kind == "enum":
             symbols = schema.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
@@ -254,6 +265,8 @@ class _Resolver:
                 raise SchemaMismatchError(
                     f"cannot read the Avro fixed {_brief(schema)}: its size is no number of bytes"
                 )
+            if logical == "vector":
+                return self._define(schema, namespace, _vector(schema, size))
             decimal = _decimal(schema, size) if logical == "decimal" else None
             return self._define(schema, namespace, decimal or FixedWidth(pa.binary(size), size))
         if kind == "array":
@@ -316,6 +329,17 @@ class _Resolver:
         if len(values) == 2 and {pa.float32(), pa.float64()} == {b.arrow for b in values if isinstance(b, FixedWidth)}:
             return Choice(branches, pa.float64())
         return Choice(branches)
+
+
+def _vector(schema: dict[str, Any], size: int) -> Vector:
+    element = ELEMENT_TYPES.get(str(schema.get("elementType", "FLOAT")).upper())
+    stored = str(schema.get("storageBacking", "FIXED_BYTES")).upper()
+    if element is None or stored != "FIXED_BYTES" or schema.get("dimension") != size // (element.bit_width // 8):
+        raise UnsupportedTableError(
+            f"cannot read the vector type of the Avro schema {_brief(schema)}: supported are elements of type "
+            f"{', '.join(ELEMENT_TYPES)} in fixed bytes of their number"
+        )
+    return Vector(vector_type(element), size)
 
 
 def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:

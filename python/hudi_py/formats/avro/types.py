@@ -20,10 +20,11 @@ def arrow_type(avro: AvroSchema) -> pa.DataType:
     the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits,
     else decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. Lists
     name their item `element`. Other unions are structs of `member0`, `member1`, ... with one of them set
-    (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0).
+    (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0). A vector is a list of its elements, a variant the struct of its
+    metadata and value.
 
-    Raises SchemaMismatchError for what is no Avro schema, UnsupportedTableError for recursive, vector and variant types
-    and decimals of more than 76 digits.
+    Raises SchemaMismatchError for what is no Avro schema, UnsupportedTableError for recursive types, shredded
+    variants and decimals of more than 76 digits.
     """
     return arrow_of(resolve(avro))
 
