@@ -138,8 +138,11 @@ class TableConfig:
 
     @property
     def version(self) -> int:
-        """6, 8 or 9; Java 1.2 takes 9 when the key is absent. -1 when it is no number."""
-        text = self.properties.get("hoodie.table.version", "9").strip()
+        """2 to 6, 8 or 9 in tables which are read. 0 when the key is absent, -1 when it is no number.
+
+        Releases before 0.6 did not write the key; Java 1.2 takes its own version instead, and reads such tables wrong.
+        """
+        text = self.properties.get("hoodie.table.version", "0").strip()
         return int(text) if text.isdecimal() else -1
 
     @property

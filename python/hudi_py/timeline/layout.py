@@ -1,4 +1,9 @@
-"""Names of the timeline's files, in layout 1 (table version 6) and layout 2 (8 and 9)."""
+"""Names of the timeline's files, in layouts 0 and 1 (table versions 2 to 6) and layout 2 (8 and 9).
+
+Layout 0 is that of releases before 0.5.1, and of tables they made for as long as these keep it. Its names are those of
+layout 1, but one file goes through the states: `T.commit.requested` is renamed to `T.inflight`, and that to `T.commit`.
+So a completed instant has no other file, and the plan of a compaction under way is only in `.hoodie/.aux`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from hudi_py.model.properties import TableConfig
 _NAME = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
 _ACTIONS = {action.value: action for action in Action}
 _STATES = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
+AUXILIARY_FOLDER = ".hoodie/.aux"
 _NEVER_COMPLETED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
@@ -21,7 +27,7 @@ class Layout:
     """How instants are named (`InstantFileNameGeneratorV1`, `V2`, 1.2.0)."""
 
     version: int
-    """1 or 2."""
+    """0, 1 or 2."""
     folder: str
     """Of the timeline, relative to the table's base path."""
 
@@ -37,12 +43,22 @@ class Layout:
         return f"{instant_time}.{self._pending(action).value}.inflight"
 
     def completed_name(self, instant_time: str, action: Action, completion_time: str | None = None) -> str:
-        """Layout 2 needs the completion time, layout 1 leaves it out. Raises ConfigError when it is needed and None."""
-        if self.version == 1:
+        """Layout 2 needs the completion time, others leave it out. Raises ConfigError when it is needed and None."""
+        if self.version < 2:
             return f"{instant_time}.{action.comparable.value}"
         if not completion_time:
             raise ConfigError(f"Cannot name the completed {action.value} of {instant_time} without its completion time")
         return f"{instant_time}_{completion_time}.{action.comparable.value}"
+
+    def plan_paths(self, instant_time: str, action: Action) -> tuple[str, ...]:
+        """Where the plan of a pending instant may be, relative to the table's base path, likeliest first.
+
+        Releases before 0.14 kept a copy of compaction plans in `.aux` (`CompactionUtils.getCompactionPlan`).
+        """
+        name = self.requested_name(instant_time, action)
+        if self.version < 2 and action is Action.COMPACTION:
+            return self.path(name), join_path(AUXILIARY_FOLDER, name)
+        return (self.path(name),)
 
     def path(self, name: str) -> str:
         """Path of a timeline file, relative to the table's base path."""
@@ -51,14 +67,14 @@ class Layout:
     def parse(self, name: str) -> Instant | None:
         """The instant whose state file has this name; None for other files.
 
-        `completion_time` is what the name says: None for layout 1, and for completed layout-2 names without one, which
-        are marked `legacy`.
+        `completion_time` is what the name says: None for layouts 0 and 1, and for completed layout-2 names without one,
+        which are marked `legacy`.
         """
         found = _NAME.fullmatch(name)
         if not found:
             return None
         time, completion, word, suffix = found.groups()
-        if completion is not None and (suffix is not None or self.version == 1):
+        if completion is not None and (suffix is not None or self.version < 2):
             return None
         if word == "inflight" and suffix is None and completion is None:
             return Instant(InstantTime(time), Action.COMMIT, State.INFLIGHT, name)
@@ -74,8 +90,8 @@ class Layout:
         return Instant(InstantTime(time), action, State.COMPLETED, name, completed, legacy)
 
     def _pending(self, action: Action) -> Action:
-        # Layout 1 has no name of its own for clustering
-        return Action.REPLACE_COMMIT if self.version == 1 and action is Action.CLUSTERING else action
+        # Layouts 0 and 1 have no name of their own for clustering
+        return Action.REPLACE_COMMIT if self.version < 2 and action is Action.CLUSTERING else action
 
 
 def layout_for(config: TableConfig) -> Layout:

@@ -112,14 +112,14 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: 
         by_partition[stat.partition_path].append(stat)
     record: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [_json_stat(stat) if layout.version == 1 else _avro_stat(stat) for stat in stats]
+            partition: [_json_stat(stat) if layout.version < 2 else _avro_stat(stat) for stat in stats]
             for partition, stats in by_partition.items()
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
     }
     replaced = {partition: list(file_ids) for partition, file_ids in metadata.replaced.items()}
-    if layout.version == 1:
+    if layout.version < 2:
         record["operationType"] = metadata.operation
         if replaces:
             record["partitionToReplaceFileIds"] = replaced

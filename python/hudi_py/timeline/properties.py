@@ -12,8 +12,10 @@ from hudi_py.storage import Storage
 
 PROPERTIES = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
-LAYOUT_OF_VERSION = {6: 1, 8: 2, 9: 2}
-"""Supported table versions and the timeline layout each one must have."""
+LAYOUTS_OF_VERSION = {2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1), 6: (0, 1), 8: (2,), 9: (2,)}
+"""Table versions which are read, and the timeline layouts each one may have."""
+WRITABLE_VERSIONS = (6, 8, 9)
+"""Table versions which are written."""
 _READS = 5
 _PAUSE_SECONDS = 0.1
 
@@ -24,7 +26,7 @@ def load_table_config(storage: Storage) -> TableConfig:
     Raises:
         TableNotFoundError: neither file exists.
         CorruptFileError: neither file is valid.
-        UnsupportedTableError: the table version, or its timeline layout, is not one of 6, 8 and 9.
+        UnsupportedTableError: the table version is none of 2 to 6, 8 and 9, or its timeline layout does not go with it.
     """
     config = TableConfig(_read(storage))
     _check_version(storage, config)
@@ -120,15 +122,26 @@ def _recover(storage: Storage) -> None:
     storage.delete(BACKUP)
 
 
+def check_writable(config: TableConfig) -> None:
+    """Raises UnsupportedTableError for a table which is read only: of an older version, or of timeline layout 0."""
+    if config.version not in WRITABLE_VERSIONS or config.layout == 0:
+        raise UnsupportedTableError(
+            f"Cannot write to table '{config.name}': it has hoodie.table.version={config.version} and timeline layout "
+            f"{config.layout}; written are versions 6 (layout 1), 8 and 9 (layout 2), older ones are only read; let "
+            "Apache Hudi upgrade it"
+        )
+
+
 def _check_version(storage: Storage, config: TableConfig) -> None:
-    supported = ", ".join(f"{version} (timeline layout {layout})" for version, layout in LAYOUT_OF_VERSION.items())
-    if config.version not in LAYOUT_OF_VERSION:
-        found = config.properties.get("hoodie.table.version", "none")
+    supported = "2 to 6 (timeline layouts 0 and 1), 8 and 9 (timeline layout 2)"
+    layouts = LAYOUTS_OF_VERSION.get(config.version)
+    if layouts is None:
+        found = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={found}; supported are {supported}; "
-            "let Apache Hudi upgrade it"
+            "let a release of Apache Hudi which reads it upgrade or downgrade it"
         )
-    if config.layout != LAYOUT_OF_VERSION[config.version]:
+    if config.layout not in layouts:
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
             f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; let Apache Hudi repair or "

@@ -92,7 +92,7 @@ class Timeline:
     def latest_times(self) -> tuple[InstantTime | None, CompletionTime | None]:
         """The greatest requested time of any instant, and the greatest completion time written in a name (layout 2)."""
         requested = self.instants[-1].time if self.instants else None
-        if self.layout.version == 1:
+        if self.layout.version < 2:
             return requested, None
         return requested, max((i.completion_time for i in self.completed if i.completion_time), default=None)
 
@@ -133,7 +133,8 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
 def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = None) -> Timeline:
     """Lists the active timeline. `zone` stands for the process's own zone in tables whose times are LOCAL.
 
-    Layout 1, and completed layout-2 files without completion time in their name, complete at their modification time.
+    Completed files without completion time in their name (layouts 0 and 1, legacy names of layout 2) complete at their
+    modification time.
     """
     layout = layout_for(config)
     times = table_zone(config, zone)

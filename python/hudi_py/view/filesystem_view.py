@@ -246,11 +246,12 @@ def load_view(
     replaces = [i for i in timeline.write_completed if i.action is Action.REPLACE_COMMIT]
 
     def plan(instant: Instant) -> tuple[bytes, str]:
-        path = timeline.layout.path(timeline.layout.requested_name(instant.time, instant.action))
-        try:
-            return storage.read(path), f"the plan {storage.uri}/{path}"
-        except FileNotFoundError:  # taken back since it was listed
-            return b"", ""
+        for path in timeline.layout.plan_paths(instant.time, instant.action):
+            try:
+                return storage.read(path), f"the plan {storage.uri}/{path}"
+            except FileNotFoundError:  # taken back since it was listed
+                continue
+        return b"", ""
 
     def compacted(instant: Instant) -> list[FileGroup]:
         data, context = plan(instant)

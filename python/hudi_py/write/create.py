@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.merge.settings import COMMIT_TIME, COMMIT_TIME_STRATEGY, EVENT_TIME, EVENT_TIME_STRATEGY
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import create_table_config, load_table_config
+from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
 from hudi_py.write.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
 
 SUPPORTED_VERSIONS = (6, 8, 9)
@@ -213,7 +213,9 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
 
     Raises:
         ConfigError: names every contradiction with both values.
+        UnsupportedTableError: the table is of a version which is only read.
     """
+    check_writable(config)
     found: list[str] = []
 
     def compare(key: str, asked: object, stored: object) -> None:

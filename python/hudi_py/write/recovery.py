@@ -15,7 +15,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_commit_metadata
-from hudi_py.timeline.properties import BACKUP, update_table_config
+from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import pending_writes
 from hudi_py.write.heartbeat import last_beat_ms, now_ms
@@ -109,7 +109,9 @@ def settled_timeline(
     Raises:
         ConflictError: a pending write lives; names its instant.
         LockError: the lock was not had in time.
+        UnsupportedTableError: the table is of a version which is only read.
     """
+    check_writable(config)
     first_seen: dict[str, int | None] = {}
     told = False
     lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)

@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
-from hudi_py.model.properties import CHECKSUM, format_properties, parse_properties
+from hudi_py.model.properties import CHECKSUM, TableConfig, format_properties, parse_properties
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline import properties
-from hudi_py.timeline.properties import BACKUP, PROPERTIES, create_table_config, load_table_config, update_table_config
+from hudi_py.timeline.properties import (
+    BACKUP,
+    PROPERTIES,
+    check_writable,
+    create_table_config,
+    load_table_config,
+    update_table_config,
+)
 
 _NAMES = itertools.count()
 TABLE = {
@@ -115,8 +122,10 @@ def test_nothing_valid(storage: MemoryStorage) -> None:
 
 @pytest.mark.parametrize(
     ("version", "layout", "fine"),
-    [("6", "1", True), ("8", "2", True), ("9", "2", True), ("6", "2", False), ("9", "1", False), ("5", "1", False),
-     ("7", "1", False), ("10", "2", False), ("nine", "2", False)],
+    [("6", "1", True), ("8", "2", True), ("9", "2", True), ("6", "2", False), ("9", "1", False), ("5", "2", False),
+     ("5", "1", True), ("4", "1", True), ("3", "1", True), ("2", "1", True), ("2", "0", True), ("6", "0", True),
+     ("8", "0", False), ("1", "1", False), ("0", "0", False), ("7", "1", False), ("10", "2", False),
+     ("nine", "2", False)],
 )  # fmt: skip
 def test_versions(storage: MemoryStorage, version: str, layout: str, fine: bool) -> None:
     create_table_config(storage, {**TABLE, "hoodie.table.version": version, "hoodie.timeline.layout.version": layout})
@@ -128,7 +137,26 @@ def test_versions(storage: MemoryStorage, version: str, layout: str, fine: bool)
     line = str(caught.value).splitlines()[0]
     assert f"hoodie.table.version={version}" in line
     assert storage.uri in line
-    assert "supported are 6 (timeline layout 1), 8 (timeline layout 2), 9 (timeline layout 2)" in line
+    assert "supported are 2 to 6 (timeline layouts 0 and 1), 8 and 9 (timeline layout 2)" in line
+
+
+def test_a_table_without_version(storage: MemoryStorage) -> None:
+    create_table_config(storage, {key: value for key, value in TABLE.items() if "version" not in key})
+    with pytest.raises(UnsupportedTableError, match=r"hoodie.table.version=none \(releases before 0.6"):
+        load_table_config(storage)
+
+
+@pytest.mark.parametrize(("version", "layout", "fine"), [("5", "1", False), ("6", "0", False), ("6", "1", True)])
+def test_which_tables_are_written(version: str, layout: str, fine: bool) -> None:
+    found = TableConfig({**TABLE, "hoodie.table.version": version, "hoodie.timeline.layout.version": layout})
+    if fine:
+        check_writable(found)
+        return
+    with pytest.raises(UnsupportedTableError) as caught:
+        check_writable(found)
+    line = str(caught.value)
+    assert line.startswith(f"Cannot write to table 't': it has hoodie.table.version={version} and timeline layout")
+    assert "let Apache Hudi upgrade it" in line
 
 
 def test_update(storage: MemoryStorage) -> None:
