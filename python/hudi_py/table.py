@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 from typing import Any
@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config import read as read_config
-from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
-from hudi_py.read import Scan, check_columns, open_snapshot, parse_filter, table_schema
+from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
@@ -178,47 +176,59 @@ class Table:
         *,
         as_of: str | int | date | None = None,
         query_type: str | None = None,
+        begin: str | int | date | None = None,
+        end: str | int | date | None = None,
+        keys: Collection[str] | None = None,
         partitions: Sequence[str] | None = None,
+        merge: str = "merge",
+        emit_deletes: bool = False,
         limit: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
-        """Rows of the table as of now, or of an earlier time.
+        """Rows of the table as of now, of an earlier time, or of a range of commits.
 
         Args:
             columns: columns to read, in the order of the result; None: all.
             filter: condition in a subset of Spark SQL, or a pyarrow expression; rows for which it is true are returned.
             as_of: time travel. A Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime; without a zone it is
                 in the table's time zone.
-            query_type: `snapshot` (default), or `read_optimized`: base files alone.
+            query_type: `snapshot` (default); `read_optimized`: base files alone; `incremental`: rows which the commits
+                of a range wrote, as they are at its end; `cdc`: the changes of a range, as `op`, `ts_ms`, `before`,
+                `after`.
+            begin: where the range begins, exclusive: a completion time since table version 8, a requested time before.
+                `000`: the start of the table; `earliest`: the first instant that can be read; None: the last commit of
+                the range alone.
+            end: where the range ends, inclusive; None: at the newest commit.
+            keys: only rows with these record keys (`_hoodie_record_key`).
             partitions: paths of the partitions to read, relative to the table; None: all.
+            merge: `merge`; `skip`: base rows, then log rows, not merged; `unmerged`: every version.
+            emit_deletes: whether deletes in logs come as rows too, told by the column `_hoodie_operation`.
             limit: no more rows than this.
             options: further options of reads, above those the table was opened with.
 
         Raises:
             ConfigError, SchemaMismatchError: an argument or option is not valid, or contradicts an option.
             UnsupportedTableError: the table has a feature that would be read wrong.
-            HistoryCleanedError: file versions of `as_of` have been cleaned.
+            HistoryCleanedError: file versions which the answer needs have been cleaned.
         """
         given = {**self._options, **(options or {})}
-        resolved = Options.resolve(given, Scope.READ)
-        kind = _one_of("query_type", query_type, resolved, read_config.QUERY_TYPE) or "snapshot"
-        kind = read_config.QUERY_TYPE.read(kind)
-        instant = _one_of("as_of", as_of, resolved, read_config.AS_OF_INSTANT)
-        condition = _one_of("filter", filter, resolved, read_config.FILTER)
-        names = columns if columns is not None else read_config.column_names(resolved.get(read_config.COLUMNS))
         config = self._reload()
-        snapshot = open_snapshot(self._storage, config, load_timeline(self._storage, config), instant)
-        if names is None:
-            names = snapshot.schema.names
-        return Scan(
-            snapshot,
-            columns=check_columns(names, snapshot.schema, self.uri),
-            condition=parse_filter(condition, snapshot.schema),
-            query_type=kind,
-            partitions=None if partitions is None else [path.strip("/") for path in partitions],
+        return make_scan(
+            self._storage,
+            config,
+            load_timeline(self._storage, config),
+            Options.resolve(given, Scope.READ),
+            columns=columns,
+            filter=filter,
+            as_of=as_of,
+            query_type=query_type,
+            begin=begin,
+            end=end,
+            keys=keys,
+            partitions=partitions,
+            merge=merge,
+            emit_deletes=emit_deletes,
             limit=limit,
-            batch_rows=resolved.get(read_config.BATCH_ROWS),
-            options={key: str(value) for key, value in given.items()},
         )
 
     def upsert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
@@ -272,13 +282,3 @@ class Table:
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)
         return self._config
-
-
-def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
-    """An argument, or the option of the same meaning; both only when they agree."""
-    if value is None:
-        return options.get(option) if options.given(option) else None
-    if options.given(option) and options.get(option) != value:
-        key = options.name_of(option)
-        raise ConfigError(f"{name}={value!r} contradicts option {key}={options.get(option)!r}; give one of them")
-    return value

@@ -118,11 +118,10 @@ def test_small_batches_are_all_read(spark: SparkSession, table: str) -> None:
     ("options", "where", "message"),
     [
         (
-            {"hoodie.datasource.query.type": "incremental"},
+            {"hoodie.datasource.query.type": "newest"},
             None,
-            "hoodie.datasource.query.type = 'incremental'.*snapshot",
+            "hoodie.datasource.query.type = 'newest'.*snapshot",
         ),
-        ({"hoodie.datasource.read.begin.instanttime": "0"}, None, "hoodie.datasource.read.begin.instanttime = '0'"),
         ({"hoodie.datasource.query.typ": "snapshot"}, None, "did you mean hoodie.datasource.query.type"),
         ({"column": "id"}, None, "did you mean columns"),
         ({"columns": "idd"}, None, "no column 'idd'.*did you mean 'id'"),

@@ -43,25 +43,7 @@ class Beyond:
 # Kinds that a table does not have in the set (read_optimized of copy-on-write tables) may be named all the same.
 # A read-optimized query merges nothing, so merge modes do not matter to it; nor do they where no slice has logs, as at
 # the first instant of some tables (`answered`).
-BEYOND: Final[Mapping[str, Beyond]] = {
-    "v6_mor_debezium_mysql": Beyond("payload class MySqlDebeziumAvroPayload"),
-    "v6_mor_no_meta_fields": Beyond("merging logs of a table without meta fields (hoodie.populate.meta.fields=false)"),
-    "v6_mor_overwrite_non_defaults": Beyond("payload class OverwriteNonDefaultsWithLatestAvroPayload"),
-    "v6_mor_partial_update_payload": Beyond("payload class PartialUpdateAvroPayload"),
-    "v9_mor_debezium_postgres": Beyond(
-        "partial update mode FILL_UNAVAILABLE (Debezium's payload classes)",
-        answered=("v9_mor_debezium_postgres-time_travel-20261121015405157",),
-    ),
-    "v9_mor_merge_into_partial": Beyond(
-        "partial update log blocks (MERGE INTO)",
-        kinds=(TIME_TRAVEL,),
-        answered=("v9_mor_merge_into_partial-time_travel-20261121015408499",),
-    ),
-    "v9_mor_partial_update_payload": Beyond(
-        "partial update mode IGNORE_DEFAULTS",
-        answered=("v9_mor_partial_update_payload-time_travel-20261121015402439",),
-    ),
-}
+BEYOND: Final[Mapping[str, Beyond]] = {}
 
 
 def refusal(query: Expected) -> str | None:
@@ -72,8 +54,8 @@ def refusal(query: Expected) -> str | None:
     return beyond.reason
 
 
-# Apache Hudi 1.2.0 shows the partition column of an incremental query as the text of the path, escapes included: `50%25`
-# for the value `50%`, which its snapshot shows. hudi-py shows the value.
+# Apache Hudi 1.2.0 shows the partition column of an incremental query as the text of the path, escapes included:
+# `50%25` for the value `50%`, which its snapshot shows. hudi-py shows the value.
 ESCAPED_IN_RANGES: Final[Mapping[str, str]] = {"v8_mor_url_encoded": "city"}
 
 
@@ -84,7 +66,8 @@ def corrected(query: Expected) -> pa.Table:
     if name is None or query.kind != INCREMENTAL:
         return rows
     at = rows.schema.get_field_index(name)
-    return rows.set_column(at, rows.field(at), pa.array([unquote(value) for value in rows.column(at).to_pylist()]))
+    values = pa.array([unquote(value) for value in rows.column(at).to_pylist()], pa.string())
+    return rows.set_column(at, rows.field(at), values)
 
 
 def asked() -> list[Expected]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from hudi_py.config import harmless, lock, read, refused, streaming, table, write
+from hudi_py.config import harmless, incremental, indexes, lock, read, refused, spark, streaming, table, write
 from hudi_py.config.option import Option
 from hudi_py.config.options import STORAGE_PREFIX
 
@@ -29,6 +29,9 @@ def options_page() -> str:
     parts = [_HEAD]
     sections: tuple[tuple[str, tuple[Option[Any], ...]], ...] = (
         ("Reading", read.OPTIONS),
+        ("Incremental reads", incremental.OPTIONS),
+        ("Indexes in reads", indexes.OPTIONS),
+        ("Reading through Spark", spark.OPTIONS),
         ("Streaming reads", streaming.OPTIONS),
         ("Writing", write.OPTIONS),
         ("Creating a table", table.OPTIONS),

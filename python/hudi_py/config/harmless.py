@@ -60,7 +60,6 @@ PREFIXES = (
     Prefix("hoodie.filesystem.", "How the Java implementation lists files and tries again."),
     Prefix("hoodie.file.index.", "How the Java implementation plans a query."),
     Prefix("hoodie.datasource.read.file.index.", "How the Java implementation plans a query."),
-    Prefix("hoodie.datasource.read.incr.", "Parameters of incremental queries, which are refused by their own name."),
     Prefix("hoodie.datasource.read.streaming.", "Parameters of streaming reads."),
     Prefix("hoodie.datasource.read.table.valued.function.", "Parameters of Apache Hudi's table functions."),
     Prefix("hoodie.datasource.streaming.", "Parameters of streaming reads."),
@@ -147,19 +146,10 @@ OPTIONS = (
         "hoodie.auto.adjust.lock.configs",
     ),
     *_all(
-        "Whether the Java implementation keeps or uses the metadata table; it changes no result. What hudi-py does not "
-        "keep up to date is dropped in the same commit.",
-        Scope.BOTH,
-        "hoodie.metadata.enable",
-    ),
-    *_all("Statistics only speed queries up.", Scope.READ, "hoodie.enable.data.skipping"),
-    *_all(
         "How the Java implementation reads files.",
         Scope.READ,
         "hoodie.file.group.reader.enabled",
         "hoodie.merge.use.record.positions",
-        "hoodie.read.timeline.holes.resolution.policy",
-        "hoodie.datasource.read.schema.use.end.instanttime",
         "hoodie.cdc.file.group.iterator.memory.spill.bytes",
     ),
     *_all(

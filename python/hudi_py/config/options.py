@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hudi_py.config import harmless, lock, read, refused, streaming, table, write
+from hudi_py.config import harmless, incremental, indexes, lock, read, refused, spark, streaming, table, write
 from hudi_py.config.defaults import load_defaults
 from hudi_py.config.option import Option, Policy, Scope
 from hudi_py.errors import ConfigError
@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 HONOURED: tuple[Option[Any], ...] = (
     *read.OPTIONS,
+    *incremental.OPTIONS,
+    *indexes.OPTIONS,
+    *spark.OPTIONS,
     *streaming.OPTIONS,
     *write.OPTIONS,
     *table.OPTIONS,
@@ -111,6 +114,12 @@ class Options:
         """These options with some set to other values."""
         texts = {option.key: text for option, text in values.items()}
         return Options(self.scope, {**self.values, **texts}, self.names, self.storage, self.commit_metadata)
+
+    def without(self, *options: Option[Any]) -> Options:
+        """These options with some not given."""
+        keys = {option.key for option in options}
+        kept = {key: text for key, text in self.values.items() if key not in keys}
+        return Options(self.scope, kept, self.names, self.storage, self.commit_metadata)
 
 
 def _texts(given: Mapping[str, object]) -> Iterable[tuple[str, str]]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, integer, optional_text
+import json
+
+from hudi_py.config.option import Scope, choice, flag, integer, optional_text
 from hudi_py.errors import ConfigError
 
 _SINCE = "0.1.0"
-_INCREMENTAL = "incremental and change queries are not built yet"
 
 QUERY_TYPE = choice(
     "hoodie.datasource.query.type",
-    "Which rows a query sees: the newest (`snapshot`), or those of the base files alone (`read_optimized`).",
+    "Which rows a query sees: the newest (`snapshot`), those of the base files alone (`read_optimized`), those which "
+    "the commits of a range wrote (`incremental`), or the changes of a range (`cdc`, which is `incremental` with "
+    "`hoodie.datasource.query.incremental.format=cdc`).",
     Scope.READ,
     "snapshot",
-    ("snapshot", "read_optimized"),
+    ("snapshot", "read_optimized", "incremental", "cdc"),
     aliases=("hoodie.datasource.view.type",),
-    not_built={"INCREMENTAL": _INCREMENTAL, "REALTIME": "it is the old name of snapshot", "CDC": _INCREMENTAL},
+    not_built={"REALTIME": "it is the old name of snapshot"},
     since=_SINCE,
 )
 AS_OF_INSTANT = optional_text(
@@ -26,11 +29,26 @@ AS_OF_INSTANT = optional_text(
 )
 MERGE_TYPE = choice(
     "hoodie.datasource.merge.type",
-    "How the logs of a file slice are brought together with its base file.",
+    "How the logs of a file slice are brought together with its base file: merged by key (`payload_combine`), or not "
+    "at all (`skip_merge`): base rows, then log rows, without those of deletes.",
     Scope.READ,
     "payload_combine",
-    ("payload_combine",),
-    not_built={"SKIP_MERGE": "reading log rows without merging is not built yet"},
+    ("payload_combine", "skip_merge"),
+    since=_SINCE,
+)
+CHANGELOG = flag(
+    "changelog.enabled",
+    "Whether every version in a file slice is returned, deletes among them, told by `_hoodie_operation`; nothing is "
+    "merged.",
+    Scope.READ,
+    False,
+    aliases=("changelog.enable",),
+    since=_SINCE,
+)
+KEYS = optional_text(
+    "hoodie.py.read.keys",
+    "Only rows with these record keys (`_hoodie_record_key`): a JSON list of texts, or one key as it is.",
+    Scope.READ,
     since=_SINCE,
 )
 COLUMNS = optional_text(
@@ -86,7 +104,19 @@ MIN_TASKS = integer(
     since=_SINCE,
 )
 
-OPTIONS = (QUERY_TYPE, AS_OF_INSTANT, MERGE_TYPE, COLUMNS, FILTER, BATCH_ROWS, SPLIT_BYTES, OPEN_COST_BYTES, MIN_TASKS)
+OPTIONS = (
+    QUERY_TYPE,
+    AS_OF_INSTANT,
+    MERGE_TYPE,
+    CHANGELOG,
+    COLUMNS,
+    FILTER,
+    KEYS,
+    BATCH_ROWS,
+    SPLIT_BYTES,
+    OPEN_COST_BYTES,
+    MIN_TASKS,
+)
 
 
 def column_names(text: str | None) -> list[str] | None:
@@ -105,3 +135,18 @@ def column_names(text: str | None) -> list[str] | None:
     if quoted:
         raise ConfigError(f"Option {COLUMNS.key} = '{text}' is not valid: a backtick is not closed")
     return [name for name in names if name]
+
+
+def record_keys(text: str | None) -> list[str] | None:
+    """The keys in a value of `hoodie.py.read.keys`; None when it is not given."""
+    if text is None:
+        return None
+    if not text.startswith("["):
+        return [text]
+    try:
+        keys = json.loads(text)
+    except (ValueError, RecursionError):
+        keys = None
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ConfigError(f"Option {KEYS.key} = '{text}' is not valid: expected a JSON list of texts, or one key")
+    return keys

@@ -10,7 +10,6 @@ _COMPACT = "compaction is not built yet; compact the table with Apache Hudi"
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
 _SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
 _INDEX = "this index is not built yet"
-_INCREMENTAL = "incremental and change queries are not built yet"
 _EVOLUTION = "schema evolution by internal schema is not built yet"
 _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "it is kept by the table itself and cannot be set"
@@ -183,9 +182,6 @@ OPTIONS = (
         _WRITE,
     ),
     # reading
-    refused("hoodie.datasource.read.begin.instanttime", _INCREMENTAL, _READ, accepts=_EMPTY),
-    refused("hoodie.datasource.read.end.instanttime", _INCREMENTAL, _READ, accepts=_EMPTY),
-    refused("hoodie.datasource.query.incremental.format", _INCREMENTAL, _READ, accepts=("", "latest_state")),
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(
         "hoodie.datasource.read.extract.partition.values.from.path",

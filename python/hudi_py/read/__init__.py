@@ -2,7 +2,7 @@
 
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.plan import check_columns
-from hudi_py.read.scan import Scan
+from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.slice import read_slice
 from hudi_py.read.snapshot import Snapshot, open_snapshot, table_schema
 from hudi_py.read.split import ReadSpec, Split
@@ -15,6 +15,7 @@ __all__ = [
     "Snapshot",
     "Split",
     "check_columns",
+    "make_scan",
     "open_snapshot",
     "parse_filter",
     "read_slice",

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from hudi_py.config import Options, incremental
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
+from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
-from hudi_py.read.filter import Filter
+from hudi_py.read.changes import CHANGE_SCHEMA
+from hudi_py.read.changes.plan import change_range, plan_changes
+from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.parallel import default_threads, ordered
-from hudi_py.read.plan import Plan, divide, plan_scan
-from hudi_py.read.snapshot import Snapshot
-from hudi_py.read.split import Split
+from hudi_py.read.plan import Plan, check_columns, divide, plan_scan
+from hudi_py.read.ranges import CommitRange, resolve_range
+from hudi_py.read.snapshot import Snapshot, open_snapshot
+from hudi_py.read.split import ReadSpec, SliceMode, Split
 from hudi_py.read.task import cleaned, read_split_on
+from hudi_py.schema import META_FIELDS, OPERATION
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     import polars
 
 _FOOTER_THREADS = 16
+_MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
 
 
 class Scan:
@@ -34,40 +47,24 @@ class Scan:
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        *,
-        columns: tuple[str, ...],
-        condition: Filter | None,
-        query_type: str,
-        partitions: Sequence[str] | None,
-        limit: int | None,
-        batch_rows: int,
-        options: Mapping[str, str] | None = None,
+        self, snapshot: Snapshot, plan: Plan, *, query_type: str, state: str, limit: int | None = None
     ) -> None:
-        if limit is not None and limit < 0:
-            raise ConfigError(f"A scan's limit is {limit}; it must be 0 or more")
+        """Made by `make_scan`. `state` says for people which state or range of the table it is."""
         self._snapshot = snapshot
-        self._columns = columns
-        self._filter = condition
+        self._plan = plan
         self._query_type = query_type
+        self._state = state
         self._limit = limit
-        # Now, not at the first use: a file that is cleaned in between must be missed then, not passed over
-        self._plan = plan_scan(
-            snapshot,
-            columns=columns,
-            condition=condition,
-            query_type=query_type,
-            partitions=partitions,
-            limit=limit,
-            batch_rows=batch_rows,
-            options=options,
-        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table which the scan sees."""
+        return self._snapshot
 
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema of the rows."""
-        return pa.schema([self._snapshot.schema.field(name) for name in self._columns])
+        return self._plan.spec.output_schema
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
         """The parts of the scan, in the order of its rows. Each can be read alone, elsewhere, by `read_split`.
@@ -111,7 +108,7 @@ class Scan:
     def count(self) -> int:
         """Number of rows; from footers alone for slices without logs when there is no filter."""
         plan = self.plan()
-        footers = [split for split in plan.splits if not split.merged and plan.spec.filter is None]
+        footers = [split for split in plan.splits if _is_counted_by_footer(split, plan.spec)]
         total = 0
         if footers:
             with ThreadPoolExecutor(_FOOTER_THREADS, "hudi-footers") as pool:
@@ -124,13 +121,10 @@ class Scan:
         """What will be read and what was left out, for people."""
         plan = self.plan()
         merged = [split for split in plan.splits if split.merged]
-        state = (
-            f"as of {self._snapshot.as_of}" if self._snapshot.as_of else f"pinned at {self._snapshot.pin.time or '-'}"
-        )
         lines = [
-            f"Scan of {plan.spec.uri} ({self._query_type}, {state})",
-            f"  columns     {len(self._columns)} of {len(self._snapshot.schema)}: {', '.join(self._columns)}",
-            f"  filter      {self._filter.text if self._filter else '-'}",
+            f"Scan of {plan.spec.uri} ({self._query_type}, {self._state})",
+            f"  columns     {len(plan.spec.columns)} of {len(plan.spec.table_schema)}: {', '.join(plan.spec.columns)}",
+            f"  filter      {plan.spec.filter.text if plan.spec.filter else '-'}",
             f"  limit       {'-' if self._limit is None else self._limit}",
             f"  partitions  {plan.partitions_after} of {plan.partitions_before}",
             f"  slices      {len(plan.splits)}, {len(merged)} of them merged with logs, {_bytes(plan.size)}",
@@ -169,8 +163,8 @@ class Scan:
         return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        condition = self._filter.text if self._filter else None
-        return f"Scan({self._snapshot.storage.uri!r}, columns={list(self._columns)}, filter={condition!r})"
+        condition = self._plan.spec.filter.text if self._plan.spec.filter else None
+        return f"Scan({self._snapshot.storage.uri!r}, columns={list(self._plan.spec.columns)}, filter={condition!r})"
 
     def _footer_rows(self, split: Split) -> int:
         assert split.base_file is not None
@@ -183,11 +177,199 @@ class Scan:
         """The same rows without columns: of the slices which footers do not count."""
         plan = self._plan
         spec = replace(plan.spec, columns=())
-        merged = [split for split in plan.splits if split.merged or spec.filter is not None]
+        rest = [split for split in plan.splits if not _is_counted_by_footer(split, plan.spec)]
         bare = copy(self)
-        bare._columns = ()
-        bare._plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in merged))
+        bare._plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in rest))
         return bare
+
+
+def make_scan(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    options: Options,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    as_of: str | int | date | None = None,
+    query_type: str | None = None,
+    begin: str | int | date | None = None,
+    end: str | int | date | None = None,
+    keys: Collection[str] | None = None,
+    partitions: Sequence[str] | None = None,
+    merge: str = "merge",
+    emit_deletes: bool = False,
+    limit: int | None = None,
+) -> Scan:
+    """The scan which options and arguments ask for, planned now.
+
+    An argument stands for the option of the same meaning; for arguments and errors see `Table.scan`. What is planned
+    later could pass over a file that is cleaned in between; a scan which holds its plan misses it.
+
+    Args:
+        config, timeline: of the table; what `timeline` lacks is not seen.
+        options: options of reads.
+    """
+    kind = str(_one_of("query_type", query_type, options, read_config.QUERY_TYPE) or "snapshot")
+    kind = read_config.QUERY_TYPE.read(kind)
+    if kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC:
+        kind = "cdc"
+    ranged = kind in ("incremental", "cdc")
+    first = _one_of("begin", begin, options, incremental.BEGIN) if ranged else begin
+    last = _one_of("end", end, options, incremental.END) if ranged else end
+    instant = _one_of("as_of", as_of, options, read_config.AS_OF_INSTANT)
+    if instant is not None and ranged:
+        raise ConfigError(
+            f"as_of={instant!r} does not go with query type '{kind}': give begin and end of the range, or read a "
+            "snapshot"
+        )
+    if not ranged and (first is not None or last is not None):
+        raise ConfigError(
+            f"begin={first!r} and end={last!r} do not go with query type '{kind}': they are for incremental and cdc"
+        )
+    if limit is not None and limit < 0:
+        raise ConfigError(f"A scan's limit is {limit}; it must be 0 or more")
+    mode, deletes = _mode(merge, emit_deletes, options)
+    condition = _one_of("filter", filter, options, read_config.FILTER)
+    if ranged:
+        condition = _with_conditions(condition, options)
+    names = columns if columns is not None else read_config.column_names(options.get(read_config.COLUMNS))
+    wanted_keys = keys if keys is not None else read_config.record_keys(options.get(read_config.KEYS))
+    paths = None if partitions is None else [path.strip("/") for path in partitions]
+    batch_rows = options.get(read_config.BATCH_ROWS)
+
+    snapshot = open_snapshot(storage, config, timeline, instant)
+    if kind == "cdc":
+        return _change_scan(
+            snapshot, options, first, last, names, condition, partitions=paths, keys=wanted_keys, limit=limit
+        )
+    span: CommitRange | None = None
+    if ranged:
+        span = resolve_range(storage, config, snapshot.timeline, options, first, last)
+        schema_at_end = options.get(incremental.SCHEMA_AT_END)
+        if schema_at_end and span.commits:
+            snapshot = open_snapshot(storage, config, timeline, schema_as_of=span.commits[-1].time)
+    if deletes and OPERATION not in snapshot.schema.names:
+        at = len([name for name in META_FIELDS if name in snapshot.schema.names])
+        snapshot = replace(snapshot, schema=snapshot.schema.insert(at, pa.field(OPERATION, pa.string())))
+    chosen = check_columns(snapshot.schema.names if names is None else names, snapshot.schema, storage.uri)
+    parsed: Filter | None = parse_filter(condition, snapshot.schema)
+    if span is not None:
+        plan = plan_incremental(
+            snapshot,
+            span.commits,
+            end=span.end,
+            columns=chosen,
+            condition=parsed,
+            partitions=paths,
+            path_glob=options.get(incremental.PATH_GLOB),
+            limit=limit,
+            batch_rows=batch_rows,
+            options=options.values,
+            keys=wanted_keys,
+            mode=mode,
+            emit_deletes=deletes,
+            fallback=_falls_back(config, options) and not span.reachable_only,
+            reachable_only=span.reachable_only,
+        )
+        return Scan(snapshot, plan, query_type=kind, state=span.text, limit=limit)
+    plan = plan_scan(
+        snapshot,
+        columns=chosen,
+        condition=parsed,
+        query_type=kind,
+        partitions=paths,
+        limit=limit,
+        batch_rows=batch_rows,
+        options=options.values,
+    )
+    if mode != "merge" or deletes or wanted_keys is not None:
+        found = None if wanted_keys is None else frozenset(wanted_keys)
+        spec = replace(plan.spec, mode=mode, emit_deletes=deletes, keys=found)
+        plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in plan.splits))
+    state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
+    return Scan(snapshot, plan, query_type=kind, state=state, limit=limit)
+
+
+def _change_scan(
+    snapshot: Snapshot,
+    options: Options,
+    begin: str | int | date | None,
+    end: str | int | date | None,
+    names: Sequence[str] | None,
+    condition: str | pc.Expression | None,
+    *,
+    partitions: Sequence[str] | None,
+    keys: Collection[str] | None,
+    limit: int | None,
+) -> Scan:
+    """The changes of a range; columns and filter are of the four columns of changes."""
+    if keys is not None:
+        raise ConfigError(
+            f"keys={sorted(keys)[:3]} do not go with query type 'cdc'; filter its columns "
+            f"{', '.join(CHANGE_SCHEMA.names)}"
+        )
+    span = change_range(snapshot, begin, end)
+    plan = plan_changes(
+        snapshot,
+        span.commits,
+        columns=check_columns(CHANGE_SCHEMA.names if names is None else names, CHANGE_SCHEMA, snapshot.storage.uri),
+        condition=parse_filter(condition, CHANGE_SCHEMA),
+        partitions=partitions,
+        limit=limit,
+        batch_rows=options.get(read_config.BATCH_ROWS),
+        options=options.values,
+        reachable_only=span.reachable_only,
+    )
+    return Scan(snapshot, plan, query_type="cdc", state=span.text, limit=limit)
+
+
+def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
+    """An argument, or the option of the same meaning; both only when they agree."""
+    if value is None:
+        return options.get(option) if options.given(option) else None
+    if options.given(option) and options.get(option) != value:
+        key = options.name_of(option)
+        raise ConfigError(f"{name}={value!r} contradicts option {key}={options.get(option)!r}; give one of them")
+    return value
+
+
+def _mode(merge: str, emit_deletes: bool, options: Options) -> tuple[SliceMode, bool]:
+    """How a slice is read, and whether deletes are rows: as the arguments say, or else the options."""
+    mode = _MODES.get(merge)
+    if mode is None:
+        raise ConfigError(f"merge={merge!r} is not valid; expected one of {', '.join(_MODES)}")
+    changelog = options.get(read_config.CHANGELOG)
+    by_options: SliceMode = "skip" if options.get(read_config.MERGE_TYPE) == "skip_merge" else "merge"
+    by_options = "unmerged" if changelog else by_options
+    if mode == "merge":
+        return by_options, emit_deletes or changelog
+    if by_options not in ("merge", mode):
+        key = options.name_of(read_config.CHANGELOG if changelog else read_config.MERGE_TYPE)
+        raise ConfigError(f"merge={merge!r} contradicts option {key}; give one of them")
+    return mode, emit_deletes or changelog
+
+
+def _with_conditions(condition: Any, options: Options) -> Any:
+    """The filter and the conditions of `hoodie.datasource.read.incr.filters`."""
+    more = [part for part in options.get(incremental.FILTERS).split(",") if part.strip()]
+    if not more:
+        return condition
+    if condition is not None and not isinstance(condition, str):
+        key = options.name_of(incremental.FILTERS)
+        raise ConfigError(f"Option {key} goes with a filter of text, not with an expression; put its conditions there")
+    return " AND ".join(f"({part})" for part in [*([condition] if condition else []), *more])
+
+
+def _falls_back(config: TableConfig, options: Options) -> bool:
+    asked = options.get(incremental.FALLBACK)
+    return config.version >= 8 if asked is None else asked
+
+
+def _is_counted_by_footer(split: Any, spec: ReadSpec) -> bool:
+    """Whether a split's rows are all those of its base file."""
+    chooses = spec.filter is not None or spec.commit_times is not None or spec.keys is not None
+    return isinstance(split, Split) and not split.merged and not chooses
 
 
 def _bytes(size: int) -> str:

@@ -45,9 +45,17 @@ class Snapshot:
 
 
 def open_snapshot(
-    storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | int | date | None = None
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    as_of: str | int | date | None = None,
+    *,
+    schema_as_of: InstantTime | None = None,
 ) -> Snapshot:
     """The state of a table, or its state as of an instant.
+
+    Args:
+        schema_as_of: take the columns which the table had at this instant.
 
     Raises:
         UnsupportedTableError: the table has a feature that would be read wrong.
@@ -59,7 +67,7 @@ def open_snapshot(
     instant = None if as_of is None else parse_instant(as_of, table_zone(config))
     if instant is not None:
         _check_not_cleaned(storage, timeline, instant)
-    schema, history = _schema(storage, config, timeline, instant)
+    schema, history = _schema(storage, config, timeline, schema_as_of or instant)
     return Snapshot(storage, config, timeline.at(pin), schema, pin, instant, history)
 
 
@@ -86,9 +94,9 @@ def _schema(
         return (with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])), None
     check_schema(resolved.avro, storage.uri)
     schema: pa.Schema = resolved.arrow
-    for name in text_partition_columns(config, storage.uri):
+    for name in text_partition_columns(config):
         at = schema.get_field_index(name)
-        if at >= 0 and pa.types.is_integer(schema.field(at).type):
+        if at >= 0 and not pa.types.is_string(schema.field(at).type):
             schema = schema.set(at, schema.field(at).with_type(pa.string()))
     return schema, resolved.history
 

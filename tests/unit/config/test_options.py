@@ -118,9 +118,9 @@ def test_what_changes_nothing_is_accepted(key: str, value: str) -> None:
 
 def test_scope_decides_what_is_checked() -> None:
     assert resolve({"hoodie.compact.inline": "true"}, Scope.READ).values == {}
-    with pytest.raises(ConfigError, match="incremental"):
-        resolve({"hoodie.datasource.query.type": "incremental"}, Scope.READ)
-    assert resolve({"hoodie.datasource.query.type": "incremental"}, Scope.WRITE).scope is Scope.WRITE
+    with pytest.raises(ConfigError, match="snapshot"):
+        resolve({"hoodie.datasource.query.type": "newest"}, Scope.READ)
+    assert resolve({"hoodie.datasource.query.type": "newest"}, Scope.WRITE).scope is Scope.WRITE
     options = resolve({"hoodie.datasource.view.type": "READ_OPTIMIZED"}, Scope.READ)
     assert options.get(read_config.QUERY_TYPE) == "read_optimized"
 

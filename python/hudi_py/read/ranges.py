@@ -1,0 +1,146 @@
+"""From the options of an incremental or change query to the commits of its range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, tzinfo
+
+from hudi_py.config import Options, incremental
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.timeline.times import parse_instant, table_zone
+
+EARLIEST = "earliest"
+BEFORE_ALL = "000"
+"""Before every instant."""
+
+Moment = str | int | date
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """The commits of a range query."""
+
+    commits: tuple[Commit, ...]
+    """Oldest first; compactions and clusterings are among them."""
+    end: Pin | None
+    """What of the timeline there is at the end of the range; None: all of it."""
+    reachable_only: bool
+    """Whether the oldest commits are left out where their files were cleaned (`earliest`)."""
+    text: str
+    """The range for people."""
+
+
+def resolve_range(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    options: Options,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+) -> CommitRange:
+    """The commits between two times (`IncrementalQueryAnalyzer`, `IncrementalRelationV1`, 1.2.0).
+
+    Args:
+        timeline: the active timeline, without what the query is not to see.
+        begin: exclusive; a completion time since table version 8, a requested time before. `earliest`: the first
+            instant which can be read; None: the last commit of the range alone.
+        end: inclusive, on the same axis; None: the newest.
+
+    Raises:
+        ConfigError: a time is not valid; a write is pending below completed ones in a table before version 8, and
+            the options say that this is an error.
+        UnsupportedTableError: the table has no column which tells the commit of a row.
+    """
+    if not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"Table at {storage.uri} has hoodie.populate.meta.fields=false: incremental queries are not supported "
+            "without the meta fields, which tell the commit of a row; read its snapshot"
+        )
+    _check_version(config, options, storage.uri)
+    zone = table_zone(config)
+    first = None if begin is None else _moment(begin, zone)
+    last = None if end is None else _moment(end, zone)
+    if last == EARLIEST:
+        raise ConfigError("Cannot end an incremental query at 'earliest'; give a time, or none for the newest commit")
+    earliest = first == EARLIEST
+    by_transition = False
+    if timeline.layout.version < 2:
+        policy = options.get(incremental.HOLLOW_COMMITS)
+        by_transition = policy == "USE_TRANSITION_TIME"
+        if not by_transition:
+            last = _before_hole(storage, timeline, policy, last)
+    if first is None:
+        commits = _last_commit(storage, config, timeline, last, transition_times=by_transition)
+    else:
+        commits = read_commits(
+            storage,
+            config,
+            timeline,
+            InstantRange(None if earliest else first, last),
+            skip_compaction=False,
+            skip_clustering=False,
+            transition_times=by_transition,
+        )
+    return CommitRange(
+        tuple(commits),
+        None if last is None else pin_at(timeline, last, transition_times=by_transition),
+        earliest,
+        f"after {first or 'the commit before the last'} up to {last or 'the newest commit'}",
+    )
+
+
+def _moment(value: Moment, zone: tzinfo) -> str:
+    """A bound as the texts it is compared with: digits stay as they are, as in Apache Hudi."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lower() == EARLIEST:
+            return EARLIEST
+        if text.isdecimal() and text.isascii():
+            return text
+    return parse_instant(value, zone)
+
+
+def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | None) -> str | None:
+    """The end of a range by requested times, which must not reach beyond a pending write."""
+    hole = first_hole(storage, timeline)
+    if hole is None or not any(instant.time > hole.time for instant in timeline.write_completed):
+        return last
+    if policy == "FAIL":
+        raise ConfigError(
+            f"Cannot read the table at {storage.uri} incrementally: {hole.action.value} {hole.time} is pending, and "
+            f"later ones have completed; {incremental.HOLLOW_COMMITS.key}=BLOCK stops before it, "
+            "USE_TRANSITION_TIME ranges by completion times"
+        )
+    before = max((i.time for i in timeline.write_completed if i.time < hole.time), default=BEFORE_ALL)
+    return before if last is None else min(last, before)
+
+
+def _last_commit(
+    storage: Storage, config: TableConfig, timeline: Timeline, last: str | None, *, transition_times: bool
+) -> list[Commit]:
+    """The last commit up to a time which is no table service, if there is one."""
+    by_requested = timeline.layout.version < 2 and not transition_times
+    times = sorted(i.time if by_requested else i.completion_time or i.time for i in timeline.write_completed)
+    within = [time for time in times if last is None or time <= last]
+    reach = 4
+    while True:
+        begin = within[-reach - 1] if len(within) > reach else None
+        span = InstantRange(begin, last)
+        commits = read_commits(storage, config, timeline, span, transition_times=transition_times)
+        if commits or begin is None:
+            return commits[-1:]
+        reach *= 8
+
+
+def _check_version(config: TableConfig, options: Options, uri: str) -> None:
+    meant = options.get(incremental.TABLE_VERSION)
+    if meant and (meant >= 8) != (config.version >= 8):
+        raise ConfigError(
+            f"Option {options.name_of(incremental.TABLE_VERSION)} = '{meant}' does not go with the table at {uri} of "
+            f"version {config.version}: ranges are on completion times since version 8, and on requested times "
+            "before; leave it out"
+        )
