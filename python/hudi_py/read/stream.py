@@ -1,0 +1,465 @@
+"""A table as a stream: which commits a micro-batch takes, and the plan that reads them.
+
+Rules of `HoodieStreamSourceV1`, `HoodieStreamSourceV2` (Spark) and `IncrementalInputSplits` (Flink), 1.2.0: since table
+version 8 a stream advances by completion time; before, by requested time, and stops before the first pending write, so
+that nothing which completes late is passed over. Compactions and clusterings rewrite rows and bring none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudi_py.config import Options, incremental, streaming
+from hudi_py.config import read as read_config
+from hudi_py.config.read import record_keys
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
+from hudi_py.model.instant import Action, Instant
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.changes import CHANGE_SCHEMA
+from hudi_py.read.changes.infer import Inference
+from hudi_py.read.changes.plan import plan_changes
+from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.incremental import plan_incremental
+from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
+from hudi_py.read.plan import Plan, check_columns, plan_scan
+from hudi_py.read.snapshot import Snapshot, open_snapshot
+from hudi_py.read.split import SliceMode
+from hudi_py.schema import META_FIELDS, OPERATION
+from hudi_py.schema.conform import conform_array
+from hudi_py.storage import Storage
+from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
+from hudi_py.timeline.times import parse_instant, table_zone
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The table at one moment."""
+
+    config: TableConfig
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Commits after a time, as long as the timeline stays the same."""
+
+    key: tuple[object, ...]
+    begin: str
+    commits: list[Commit]
+
+
+class TableStream:
+    """A table followed commit by commit.
+
+    Nothing but offsets is to be kept between batches: `plan_batch` gives the same rows for the same two offsets
+    whenever it is asked, or raises `HistoryCleanedError`. An object serves one query, from one thread.
+    """
+
+    def __init__(self, storage: Storage, options: Options, schema: pa.Schema | None = None) -> None:
+        """
+        Args:
+            options: read options. `columns` is not looked at here.
+            schema: columns of every batch, those of the query's start; None: those of the table at the first batch.
+
+        Raises:
+            ConfigError: options which a stream cannot follow.
+        """
+        self._storage = storage
+        self._options = options
+        self._schema = schema
+        _refuse(options)
+        self._start, self._instant = _start_of(options)
+        self._changes = is_change_query(options)
+        if self._changes and self._start is Start.SNAPSHOT:
+            self._start = Start.EARLIEST  # a snapshot is no change
+        self._deletes = options.get(read_config.CHANGELOG)
+        self._mode: SliceMode = "skip" if options.get(read_config.MERGE_TYPE) == "skip_merge" else "merge"
+        if self._deletes:
+            self._mode = "unmerged"
+        keys = record_keys(options.get(read_config.KEYS))
+        self._keys = None if keys is None else frozenset(keys)
+        self._seen: _Seen | None = None
+        self._opened: tuple[_Seen, Snapshot] | None = None
+        self._offered: StreamOffset | None = None
+        self._found: _Found | None = None
+
+    def limits(self) -> Limits:
+        """What the options say a batch may take."""
+        return Limits(
+            commits=self._options.get(streaming.MAX_COMMITS) or None,
+            bytes=self._options.get(streaming.MAX_BYTES) or None,
+        )
+
+    def initial_offset(self) -> StreamOffset:
+        """Where a query without checkpoint begins.
+
+        Raises:
+            ConfigError: the instant to begin at is not a time.
+        """
+        seen = self._load()
+        axis = self._axis(seen)
+        start = self._start
+        if start is Start.SNAPSHOT:
+            return StreamOffset("", axis, start)
+        if start is Start.EARLIEST:
+            return StreamOffset(FROM_THE_BEGINNING, axis, start)
+        if start is Start.LATEST:
+            return StreamOffset(self._newest(seen) or FROM_THE_BEGINNING, axis, start)
+        if not self._instant.strip("0"):
+            return StreamOffset(FROM_THE_BEGINNING, axis, start)
+        return StreamOffset(parse_instant(self._instant, table_zone(seen.config)), axis, start)
+
+    def newest_offset(self) -> StreamOffset | None:
+        """How far a stream could read now; None while nothing is committed. Costs one listing of the timeline."""
+        self._seen, self._offered = self._load(), None
+        return self.seen_offset()
+
+    def seen_offset(self) -> StreamOffset | None:
+        """How far a stream could read when this object last looked; None while nothing is committed."""
+        if self._seen is None:
+            return None
+        time = self._newest(self._seen)
+        return None if time is None else StreamOffset(time, self._axis(self._seen))
+
+    def latest_offset(
+        self, start: StreamOffset, limits: Limits | None = None, until: StreamOffset | None = None
+    ) -> StreamOffset:
+        """Where the batch after `start` ends: `start` itself while nothing new is committed.
+
+        Args:
+            limits: how many commits it takes, from the oldest; None: all.
+            until: no further than this (`newest_offset` at some time).
+
+        Raises:
+            ConfigError: `start` is not an offset of this table.
+            CorruptFileError: a commit's metadata cannot be read.
+        """
+        seen = self._load()
+        axis = self._axis(seen)
+        newest = self._newest(seen)
+        if until is not None and newest is not None and until.axis is axis:
+            newest = min(newest, until.time)
+        if newest is None or (start.axis is axis and newest <= start.time):
+            return start
+        if not start.time:
+            return self._offer(seen, StreamOffset(newest, axis))
+        commits = [c for c in self._commits(seen, start, newest) if self._brings_rows(c)]
+        limits = limits or Limits()
+        first = 0
+        if start.start is Start.EARLIEST:
+            first = self._first_readable(seen, commits, start, limits)
+        taken = limits.admit([_weight(commit) for commit in commits[first:]])
+        if not taken:
+            return start
+        since = None
+        if start.start is Start.LATEST:
+            since = start.time
+        elif start.start is Start.EARLIEST:
+            since = commits[first - 1].completion_time if first else start.time
+        return self._offer(seen, StreamOffset(commits[first + taken - 1].completion_time, axis, since=since))
+
+    def plan_batch(self, start: StreamOffset, end: StreamOffset) -> Plan | None:
+        """The plan of the batch after `start` up to `end`; None when there is nothing to read.
+
+        Rows are those of the commits between the two as they were at `end`: of one commit, each of its rows once; of
+        several, the last version of each key. With `hoodie.datasource.query.incremental.format=cdc`, every change.
+
+        Raises:
+            HistoryCleanedError: files that the batch needs were cleaned.
+            SchemaMismatchError: the table no longer has a column of the stream, or in a type that does not fit.
+            UnsupportedTableError, CorruptFileError: as for any read.
+        """
+        begin = start
+        if start.start is not None and end.since is not None:
+            # An engine asks for the beginning anew when it repeats the first batch
+            begin = StreamOffset(end.since, end.axis)
+        if end.axis is begin.axis and end.time <= begin.time:
+            return None
+        seen = self._seen if self._seen is not None and self._offered == end else self._load()
+        if not begin.time:
+            _check_not_cleaned(self._storage, seen.timeline, end)
+            return self._checked(self._plan_snapshot(seen, end))
+        commits = self._commits(seen, begin, end.time)
+        return self._checked(self._plan_commits(seen, commits, end)) if commits else None
+
+    # ---- what there is
+
+    def _load(self) -> _Seen:
+        config = load_table_config(self._storage)
+        return _Seen(config, load_timeline(self._storage, config))
+
+    def _offer(self, seen: _Seen, offset: StreamOffset) -> StreamOffset:
+        self._seen, self._offered = seen, offset
+        return offset
+
+    def _axis(self, seen: _Seen) -> Axis:
+        by_completion = seen.timeline.layout.version == 2 or self._holes() == "USE_TRANSITION_TIME"
+        return Axis.COMPLETION if by_completion else Axis.REQUESTED
+
+    def _holes(self) -> str:
+        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless it is told what to do."""
+        given = self._options.given(incremental.HOLLOW_COMMITS)
+        return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
+
+    def _newest(self, seen: _Seen) -> str | None:
+        """The time of the last commit in reach."""
+        newest = self._newest_committed(seen)
+        end = self._options.get(incremental.END)
+        return newest if end is None or newest is None else min(newest, parse_instant(end, table_zone(seen.config)))
+
+    def _newest_committed(self, seen: _Seen) -> str | None:
+        timeline = seen.timeline
+        if self._axis(seen) is Axis.COMPLETION:
+            return max((i.completion_time or i.time for i in timeline.write_completed), default=None)
+        hole = first_hole(self._storage, timeline)
+        times = [i.time for i in timeline.write_completed if hole is None or i.time < hole.time]
+        if hole is not None and len(times) < len(timeline.write_completed) and self._holes() == "FAIL":
+            raise ConfigError(
+                f"Cannot stream from the table at {self._storage.uri}: {hole.action.value} {hole.time} is pending, and "
+                f"later ones have completed, which {incremental.HOLLOW_COMMITS.key} = FAIL forbids; BLOCK waits for it"
+            )
+        return times[-1] if times else None
+
+    def _commits(self, seen: _Seen, begin: StreamOffset, end: str) -> list[Commit]:
+        """The commits after `begin` up to the time `end`, oldest first."""
+        axis = self._axis(seen)
+        if begin.axis is Axis.COMPLETION and axis is Axis.REQUESTED:
+            raise ConfigError(
+                f"Cannot go on with the stream of {self._storage.uri} at completion time {begin.time}: the table's "
+                f"version is {seen.config.version}, which is followed by requested times; start the query with a new "
+                "checkpoint"
+            )
+        found = self._found
+        key = (axis, tuple(instant.file_name for instant in seen.timeline.write_completed))
+        if found is None or found.key != key or begin.time < found.begin:
+            # Bounded below only: a stream that catches up in small batches reads the commits' metadata once
+            commits = read_commits(
+                self._storage,
+                seen.config,
+                seen.timeline,
+                InstantRange(begin.time, None),
+                skip_compaction=False,  # they bring no rows, and move those of other commits between files
+                skip_clustering=False,
+                transition_times=axis is Axis.COMPLETION,
+            )
+            self._found = found = _Found(key, begin.time, commits)
+        # An offset of a table that was upgraded since is a requested time
+        own = begin.axis is axis
+        after = [c for c in found.commits if (c.completion_time if own else c.time) > begin.time]
+        return [commit for commit in after if commit.completion_time <= end]
+
+    def _brings_rows(self, commit: Commit) -> bool:
+        """Rewrites are left out unless the options ask for them, as they bring rows which were delivered."""
+        for option, found in (
+            (incremental.SKIP_COMPACTION, commit.is_compaction or commit.is_log_compaction),
+            (incremental.SKIP_CLUSTERING, commit.is_clustering),
+        ):
+            if found and (self._options.get(option) or not self._options.given(option)):
+                return False
+        return True
+
+    def _first_readable(self, seen: _Seen, commits: Sequence[Commit], start: StreamOffset, limits: Limits) -> int:
+        """Index of the first commit with which a batch can begin; that of no commit when there is none.
+
+        The cleaner takes the oldest files first, so what can be read is an end of the list.
+        """
+        if self._changes:
+            inference = Inference(self._snapshot(seen), None)
+            for at in reversed(range(len(commits))):
+                try:
+                    inference.changes_of(commits[at], check=True)
+                except HistoryCleanedError:
+                    return at + 1
+            return 0
+        low, high = 0, len(commits)
+        while low < high:
+            middle = (low + high) // 2
+            taken = limits.admit([_weight(commit) for commit in commits[middle:]])
+            begin = replace(start, time=commits[middle - 1].completion_time) if middle else start
+            end = replace(start, time=commits[middle + taken - 1].completion_time, start=None)
+            try:
+                self._plan_commits(seen, self._commits(seen, begin, end.time), end)
+            except HistoryCleanedError:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # ---- plans
+
+    def _snapshot(self, seen: _Seen) -> Snapshot:
+        """The table's state of now: its schema is what rows of every time are read with."""
+        if self._opened is None or self._opened[0] is not seen:
+            snapshot = open_snapshot(self._storage, seen.config, seen.timeline)
+            if self._deletes and OPERATION not in snapshot.schema.names:
+                at = len([name for name in META_FIELDS if name in snapshot.schema.names])
+                snapshot = replace(snapshot, schema=snapshot.schema.insert(at, pa.field(OPERATION, pa.string())))
+            self._opened = (seen, snapshot)
+        return self._opened[1]
+
+    def _plan_snapshot(self, seen: _Seen, end: StreamOffset) -> Plan:
+        snapshot = self._snapshot(seen)
+        pin = _pin(seen.timeline, end)
+        plan = plan_scan(
+            replace(snapshot, timeline=seen.timeline.at(pin), pin=pin),
+            columns=self._columns(snapshot.schema),
+            condition=self._condition(snapshot.schema),
+            query_type="snapshot",
+            partitions=None,
+            limit=None,
+            batch_rows=self._options.get(read_config.BATCH_ROWS),
+            options=self._options.values,
+        )
+        spec = replace(plan.spec, mode=self._mode, emit_deletes=self._deletes, keys=self._keys)
+        return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in plan.splits))
+
+    def _plan_commits(self, seen: _Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
+        snapshot = self._snapshot(seen)
+        if self._changes:
+            return plan_changes(
+                snapshot,
+                commits,
+                columns=self._columns(CHANGE_SCHEMA),
+                condition=self._condition(CHANGE_SCHEMA),
+                batch_rows=self._options.get(read_config.BATCH_ROWS),
+                options=self._options.values,
+            )
+        return plan_incremental(
+            snapshot,
+            commits,
+            end=_pin(seen.timeline, end),
+            rows_of=[commit.time for commit in commits if self._brings_rows(commit)],
+            columns=self._columns(snapshot.schema),
+            condition=self._condition(snapshot.schema),
+            path_glob=self._options.get(incremental.PATH_GLOB),
+            batch_rows=self._options.get(read_config.BATCH_ROWS),
+            options=self._options.values,
+            keys=self._keys,
+            mode=self._mode,
+            emit_deletes=self._deletes,
+            # Other than in a batch query it must be asked for: rows would be missing without a word
+            fallback=bool(self._options.get(incremental.FALLBACK)),
+        )
+
+    def _condition(self, schema: pa.Schema) -> Filter | None:
+        texts = [self._options.get(read_config.FILTER), *self._options.get(incremental.FILTERS).split(",")]
+        return parse_filter(" AND ".join(f"({text})" for text in texts if text and text.strip()) or None, schema)
+
+    def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        if self._schema is None:
+            return tuple(schema.names)
+        try:
+            return check_columns(self._schema.names, schema, self._storage.uri)
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"Cannot go on with the stream of {self._storage.uri}: a column it was started with is gone ({error}); "
+                "start the query again, so that it takes the table's schema of now"
+            ) from error
+
+    def _checked(self, plan: Plan) -> Plan:
+        """The plan, whose columns fit those of the stream."""
+        found = plan.spec.output_schema
+        if self._schema is None:
+            self._schema = found
+        for wanted, own in zip(self._schema, found, strict=True):
+            try:
+                conform_array(pa.array([], own.type), wanted.type, path=wanted.name)
+            except SchemaMismatchError as error:
+                raise SchemaMismatchError(
+                    f"Cannot go on with the stream of {self._storage.uri}: it was started with column '{wanted.name}' "
+                    f"as {wanted.type}, and the column is {own.type} now, which does not fit; start the query again, "
+                    "so that it takes the table's schema of now"
+                ) from error
+        return plan
+
+
+def is_change_query(options: Options) -> bool:
+    """Whether the options ask for changes, and not for rows."""
+    kind = options.get(read_config.QUERY_TYPE)
+    return kind == "cdc" or (kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC)
+
+
+def _start_of(options: Options) -> tuple[Start, str]:
+    """Where the options want a stream to begin; with an instant, its text."""
+    given = {option: options.get(option) for option in (streaming.START_OFFSET, incremental.BEGIN)}
+    texts = {text.lower(): option for option, text in given.items() if text is not None}
+    if len(texts) > 1:
+        shown = " and ".join(f"{options.name_of(option)} = '{text}'" for option, text in given.items())
+        raise ConfigError(f"Cannot start a stream with {shown}: give one of them")
+    if not texts:
+        return Start.SNAPSHOT, ""
+    (text,) = texts
+    if text == Start.LATEST.value:
+        return Start.LATEST, ""
+    if text == Start.EARLIEST.value:
+        return Start.EARLIEST, ""
+    return Start.INSTANT, text
+
+
+def _refuse(options: Options) -> None:
+    """Options of batch reads which say what a stream cannot do."""
+    query_type = options.get(read_config.QUERY_TYPE)
+    if query_type == "read_optimized":
+        raise ConfigError(
+            f"Cannot stream with {options.name_of(read_config.QUERY_TYPE)} = '{query_type}': a stream reads every "
+            "commit with its logs; supported are snapshot and incremental, which mean the same for a stream"
+        )
+    as_of = options.get(read_config.AS_OF_INSTANT)
+    if as_of is not None:
+        raise ConfigError(
+            f"Cannot stream with {options.name_of(read_config.AS_OF_INSTANT)} = '{as_of}': a stream goes on from a "
+            f"time; give {streaming.START_OFFSET.key} for where it begins"
+        )
+
+
+def _pin(timeline: Timeline, end: StreamOffset) -> Pin:
+    return pin_at(timeline, end.time, transition_times=end.axis is Axis.COMPLETION)
+
+
+def _check_not_cleaned(storage: Storage, timeline: Timeline, end: StreamOffset) -> None:
+    """The snapshot at `end` is whole: no clean since then has taken files of it (`validateTimestampAsOf`, 1.2.0).
+
+    It is asked for again when an engine repeats its first batch.
+    """
+
+    def place(instant: Instant) -> str:
+        return instant.time if end.axis is Axis.REQUESTED else instant.completion_time or instant.time
+
+    def gone(instant: Instant | None) -> HistoryCleanedError:
+        what = "its instants were archived" if instant is None else f"clean {instant.time} has removed files of it"
+        return HistoryCleanedError(
+            f"Cannot repeat the first batch of the stream of {storage.uri}, the table as of {end.time}: {what} since; "
+            "start the query with a new checkpoint"
+        )
+
+    reached = max((i.time for i in timeline.write_completed if place(i) <= end.time), default=None)
+    if reached is None:
+        raise gone(None)
+    cleans = [i for i in timeline.completed if i.action is Action.CLEAN and place(i) > end.time]
+    for clean in reversed(cleans):
+        path = timeline.layout.path(clean.file_name)
+        try:
+            data = storage.read(path)
+        except FileNotFoundError as error:  # archived since it was listed
+            raise gone(clean) from error
+        metadata = decode_record(data, f"{storage.uri}/{path}") if data else {}
+        earliest = metadata.get("earliestCommitToRetain")
+        if earliest and reached >= earliest:
+            return  # earlier cleans retained no less
+        if earliest or metadata.get("totalFilesDeleted"):
+            raise gone(clean)
+
+
+def _weight(commit: Commit) -> Weight:
+    stats = commit.metadata.stats
+    return Weight(
+        # a log's stat counts what was appended, a base file's all of the file
+        sum(stat.total_write_bytes or stat.file_size for stat in stats),
+        sum(stat.num_writes + stat.num_deletes for stat in stats),
+    )

@@ -1,0 +1,525 @@
+"""A table as a stream: offsets, batches, restarts. No Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import Action
+from hudi_py.model.names import parse_log_file_name
+from hudi_py.read import read_split
+from hudi_py.read.offsets import Axis, Limits, Start, StreamOffset, Weight
+from hudi_py.read.stream import TableStream
+from hudi_py.storage import open_storage
+from hudi_py.timeline.records import encode_record
+from tests.golden.tables import Extracted
+from tests.unit.read.tables import FILE_ID, MadeTable, completion, instant, row
+
+START_OFFSET = "hoodie.datasource.streaming.startOffset"
+ONE = Limits(commits=1)
+Batch = tuple[StreamOffset, StreamOffset, list[tuple[Any, ...]]]
+
+
+def stream_of(path: str, schema: pa.Schema | None = None, **options: str) -> TableStream:
+    return TableStream(open_storage(path), Options.resolve(options, Scope.READ, defaults={}), schema)
+
+
+def batches(
+    stream: TableStream, start: StreamOffset | None = None, limits: Limits | None = None, names: str = "id v"
+) -> Iterator[Batch]:
+    """Batch after batch to the newest commit; what a checkpoint keeps goes through JSON."""
+    start = start or stream.initial_offset()
+    while (end := stream.latest_offset(start, limits)) != start:
+        yield start, end, rows_of(stream, start, end, names)
+        start = StreamOffset.from_json(json.loads(json.dumps(end.to_json())))
+
+
+def rows_of(stream: TableStream, start: StreamOffset, end: StreamOffset, names: str = "id v") -> list[tuple[Any, ...]]:
+    plan = stream.plan_batch(start, end)
+    if plan is None:
+        return []
+    found = [
+        tuple(each[name] for name in names.split())
+        for split in plan.splits
+        for b in read_split(split)
+        for each in b.to_pylist()
+    ]
+    return sorted(found)
+
+
+def rows(run: Iterator[Batch]) -> list[list[tuple[Any, ...]]]:
+    return [found for _, _, found in run]
+
+
+KEYED: dict[str, Any] = {"record_key": "id", "ordering_by": "ts"}
+EACH = [(6, "COPY_ON_WRITE"), (6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")]
+FOUR = [
+    {"a": 1, "b": 1},
+    {"b": 2, "c": 2},
+    {"a": 3},
+    {"d": 4, "b": 4},
+]
+
+
+def upsert(path: str, values: dict[str, int], version: int = 9, kind: str = "MERGE_ON_READ") -> str:
+    data = [{"id": id, "ts": v, "v": v} for id, v in values.items()]
+    if Path(path).exists():
+        return hudi_py.write(path, data).instant
+    return hudi_py.write(path, data, "upsert", table_version=version, table_type=kind, **KEYED).instant
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "t")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of every kind with the four commits."""
+    folder = tmp_path_factory.mktemp("four")
+    for version, kind in EACH:
+        for values in FOUR:
+            upsert(str(folder / f"{version}{kind}"), values, version, kind)
+    return folder
+
+
+@pytest.fixture(params=EACH, ids=lambda each: f"v{each[0]}-{each[1]}")
+def four(request: pytest.FixtureRequest, made: Path, path: str) -> str:
+    """A table of four commits, of every kind."""
+    version, kind = request.param
+    shutil.copytree(made / f"{version}{kind}", path)  # with modification times, which say when commits completed
+    return path
+
+
+# ---- offsets and limits
+
+
+def test_offsets_are_small_flat_and_the_same_each_time() -> None:
+    each = [
+        StreamOffset("", Axis.COMPLETION, Start.SNAPSHOT),
+        StreamOffset("000", Axis.REQUESTED, Start.EARLIEST),
+        StreamOffset(instant(3), Axis.COMPLETION, since=instant(1)),
+    ]
+    for offset in each:
+        text = json.dumps(offset.to_json())
+        assert StreamOffset.from_json(json.loads(text)) == offset
+        assert json.dumps(StreamOffset.from_json(json.loads(text)).to_json()) == text
+        assert len(text) < 120
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"commitTime": "1"},
+        {"time": "1", "axis": "moon"},
+        {"time": 1, "axis": "completion"},
+        {"time": "1", "axis": "completion", "more": "x"},
+    ],
+)
+def test_offsets_of_others_are_refused(value: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="Cannot go on from the offset"):
+        StreamOffset.from_json(value)
+
+
+def test_limits_always_admit_one_commit() -> None:
+    weights = [Weight(10, 1), Weight(10, 2), Weight(30, 3)]
+    assert Limits().admit(weights) == 3
+    assert [Limits(commits=n).admit(weights) for n in (1, 2, 9)] == [1, 2, 3]
+    assert [Limits(bytes=n).admit(weights) for n in (1, 10, 20, 49, 50)] == [1, 1, 2, 2, 3]
+    assert [Limits(rows=n).admit(weights) for n in (1, 3, 6)] == [1, 2, 3]
+    assert Limits(commits=2, bytes=15).admit(weights) == 1
+    assert Limits().admit([]) == 0
+
+
+# ---- batches
+
+
+def test_a_snapshot_first_then_what_is_committed(four: str) -> None:
+    stream = stream_of(four)
+    (first,) = batches(stream)
+    assert first[0] == StreamOffset("", first[0].axis, Start.SNAPSHOT)
+    assert first[2] == [("a", 3), ("b", 4), ("c", 2), ("d", 4)]
+    assert stream.latest_offset(first[1]) == first[1]
+    upsert(four, {"e": 5})
+    upsert(four, {"e": 6, "a": 6})
+    assert rows(batches(stream, first[1], ONE)) == [[("e", 5)], [("a", 6), ("e", 6)]]
+    assert rows(batches(stream_of(four), first[1])) == [[("a", 6), ("e", 6)]]
+
+
+def test_each_commit_once_in_batches_of_one(four: str) -> None:
+    found = rows(batches(stream_of(four, **{START_OFFSET: "earliest"}), limits=ONE))
+    assert found == [sorted(values.items()) for values in FOUR]
+
+
+def test_the_last_version_of_a_key_in_larger_batches(four: str) -> None:
+    found = rows(batches(stream_of(four, **{START_OFFSET: "earliest"}), limits=Limits(commits=3)))
+    assert found == [[("a", 3), ("b", 2), ("c", 2)], [("b", 4), ("d", 4)]]
+
+
+@pytest.mark.parametrize("start", ["earliest", "snapshot", "000"])
+def test_exact_restart_at_every_point(four: str, start: str) -> None:
+    options = {} if start == "snapshot" else {START_OFFSET: start}
+    whole = list(batches(stream_of(four, **options), limits=ONE))
+    upsert(four, {"z": 9})
+    for _, end, _ in whole:
+        after = [batch for batch in whole if batch[0].time >= end.time and batch[0].start is None]
+        assert rows(batches(stream_of(four, **options), end, ONE)) == [*rows(iter(after)), [("z", 9)]]
+    for begin, end, found in whole:
+        again = stream_of(four, **options)
+        if begin.start is not None:
+            begin = again.initial_offset()  # an engine does not keep the first one
+        assert rows_of(again, begin, end) == found
+
+
+def test_a_batch_is_the_same_whatever_was_committed_since(four: str) -> None:
+    stream = stream_of(four, **{START_OFFSET: "earliest"})
+    end = stream.latest_offset(stream.initial_offset(), Limits(commits=2))
+    found = rows_of(stream, stream.initial_offset(), end)
+    upsert(four, {"a": 7, "b": 7, "c": 7})
+    assert rows_of(stream, stream.initial_offset(), end) == found == [("a", 1), ("b", 2), ("c", 2)]
+    start = StreamOffset("", end.axis, Start.SNAPSHOT)
+    assert rows_of(stream_of(four), start, StreamOffset(end.time, end.axis)) == [("a", 1), ("b", 2), ("c", 2)]
+
+
+def test_nothing_is_planned_between_equal_offsets(four: str) -> None:
+    stream = stream_of(four)
+    end = stream.latest_offset(stream.initial_offset())
+    assert stream.plan_batch(end, end) is None
+
+
+def test_limits_come_from_the_options(four: str) -> None:
+    assert stream_of(four, **{"read.commits.limit": "2"}).limits() == Limits(commits=2)
+    stream = stream_of(four, **{"hoodie.py.read.streaming.max.bytes": "1", START_OFFSET: "earliest"})
+    assert stream.limits() == Limits(bytes=1)
+    assert len(list(batches(stream, limits=stream.limits()))) == 4
+    assert stream_of(four).limits() == Limits()
+
+
+def test_an_available_now_run_ends_where_the_table_was(four: str) -> None:
+    stream = stream_of(four, **{START_OFFSET: "earliest"})
+    until = stream.newest_offset()
+    upsert(four, {"z": 9})
+    start, found = stream.initial_offset(), []
+    while (end := stream.latest_offset(start, ONE, until)) != start:
+        found.append(rows_of(stream, start, end))
+        start = end
+    assert found == [sorted(values.items()) for values in FOUR]
+    assert rows(batches(stream, start)) == [[("z", 9)]]
+
+
+# ---- where a stream begins
+
+
+def test_latest_takes_what_is_committed_after_the_start(four: str) -> None:
+    stream = stream_of(four, **{START_OFFSET: "latest"})
+    start = stream.initial_offset()
+    assert stream.latest_offset(start) == start
+    upsert(four, {"z": 9})
+    end = stream.latest_offset(start)
+    assert rows_of(stream, start, end) == [("z", 9)]
+    # An engine that stopped before the first batch was done asks for the beginning anew
+    upsert(four, {"y": 10})
+    again = stream_of(four, **{START_OFFSET: "latest"})
+    assert again.initial_offset().time > start.time
+    assert rows_of(again, again.initial_offset(), end) == [("z", 9)]
+    assert rows(batches(again, end)) == [[("y", 10)]]
+
+
+def test_an_instant_is_exclusive(four: str) -> None:
+    offsets = [end.time for _, end, _ in batches(stream_of(four, **{START_OFFSET: "earliest"}), limits=ONE)]
+    for key in (START_OFFSET, "hoodie.datasource.read.begin.instanttime", "read.start-commit"):
+        found = rows(batches(stream_of(four, **{key: offsets[1]}), limits=ONE))
+        assert found == [[("a", 3)], [("b", 4), ("d", 4)]]
+    found = rows(batches(stream_of(four, **{START_OFFSET: offsets[0], "read.end-commit": offsets[2]}), limits=ONE))
+    assert found == [[("b", 2), ("c", 2)], [("a", 3)]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({START_OFFSET: "earliest", "read.start-commit": "latest"}, "give one of them"),
+        ({"hoodie.datasource.query.type": "read_optimized"}, "read_optimized.*supported are snapshot"),
+        ({"as.of.instant": "20240101000000000"}, "as.of.instant.*startOffset"),
+    ],
+)
+def test_what_a_stream_cannot_follow_is_refused(path: str, options: dict[str, str], message: str) -> None:
+    upsert(path, {"a": 1})
+    with pytest.raises(ConfigError, match=message):
+        stream_of(path, **options)
+
+
+def test_a_start_that_is_no_time(path: str) -> None:
+    upsert(path, {"a": 1})
+    with pytest.raises(ConfigError, match="Cannot take 'soon' as the time"):
+        stream_of(path, **{START_OFFSET: "soon"}).initial_offset()
+
+
+def test_a_table_without_commits(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.create_table(path, pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.int64())]), **KEYED)
+    stream = stream_of(path)
+    start = stream.initial_offset()
+    assert stream.newest_offset() is None
+    assert stream.latest_offset(start) == start
+    upsert(path, {"a": 1})
+    assert rows(batches(stream, start)) == [[("a", 1)]]
+    latest = stream_of(path, **{START_OFFSET: "latest"})
+    assert rows(batches(latest)) == []
+
+
+# ---- pending instants, late ones, rewrites
+
+
+class Made(MadeTable):
+    """Commits with what a stream looks at: the files in their metadata."""
+
+    def __init__(self, path: str, version: int) -> None:
+        super().__init__(path, version=version)
+        self.base_at: int | None = None
+
+    def write(self, at: int, *rows: dict[str, Any], completed: int | None = None) -> None:
+        """A base file first, then logs."""
+        if self.base_at is None:
+            self.base_at = at
+            file = self.base(at, rows)
+        else:
+            file = self.log(at, list(rows), base_at=self.base_at, number=at)
+        self.done(at, file, completed=completed)
+
+    def done(self, at: int, file: str, **more: Any) -> None:
+        name = parse_log_file_name(file)
+        size = self.storage.stat(file)
+        assert size is not None
+        stat = WriteStat(
+            FILE_ID, file, "", num_writes=1, file_size=size.size, log_version=None if name is None else name.version
+        )
+        action = more.get("action", Action.DELTA_COMMIT)
+        for name in (self.layout.requested_name, self.layout.inflight_name):
+            self.storage.delete(self.layout.path(name(instant(at), action)))
+        self.commit(at, stats=(stat,), **more)
+
+
+def made_rows(stream: TableStream, start: StreamOffset | None = None) -> list[list[tuple[Any, ...]]]:
+    return [found for _, _, found in batches(stream, start, ONE, "id ts")]
+
+
+def test_before_version_8_a_stream_waits_for_a_pending_write(path: str) -> None:
+    table = Made(path, 6)
+    table.write(1, row("a", 1))
+    table.pending(2)
+    table.write(3, row("c", 3))
+    stream = stream_of(path, **{START_OFFSET: "earliest"})
+    (first,) = batches(stream, None, None, "id ts")
+    assert (first[1].time, first[2]) == (instant(1), [("a", 1)])
+    assert stream.newest_offset() == StreamOffset(instant(1), Axis.REQUESTED)
+    snapshot = stream_of(path)
+    assert made_rows(snapshot) == [[("a", 1)]]
+    table.write(2, row("b", 2))
+    assert made_rows(stream, first[1]) == [[("b", 2)], [("c", 3)]]
+
+
+def test_what_a_hole_does_can_be_chosen(path: str) -> None:
+    table = Made(path, 6)
+    table.write(1, row("a", 1))
+    table.pending(2)
+    table.write(3, row("c", 3))
+    key = "hoodie.read.timeline.holes.resolution.policy"
+    with pytest.raises(ConfigError, match="deltacommit 20240101020000000 is pending"):
+        list(batches(stream_of(path, **{START_OFFSET: "earliest", key: "FAIL"})))
+    late = stream_of(path, **{START_OFFSET: "earliest", key: "USE_TRANSITION_TIME"})
+    found = list(batches(late, None, None, "id ts"))
+    assert [each[2] for each in found] == [[("a", 1), ("c", 3)]]
+    assert found[0][1].axis is Axis.COMPLETION
+    time.sleep(0.01)
+    table.write(2, row("b", 2))
+    assert made_rows(late, found[0][1]) == [[("b", 2)]]
+
+
+@pytest.mark.parametrize("action", [Action.COMPACTION, Action.LOG_COMPACTION])
+def test_a_pending_rewrite_is_no_hole(path: str, action: Action) -> None:
+    table = Made(path, 6)
+    table.write(1, row("a", 1))
+    table.pending(2, action)
+    table.write(3, row("c", 3))
+    assert made_rows(stream_of(path, **{START_OFFSET: "earliest"})) == [[("a", 1)], [("c", 3)]]
+
+
+@pytest.mark.parametrize(("plan", "waits"), [({"inputGroups": [], "version": 1}, False), (None, True)])
+def test_a_pending_clustering_is_no_hole(path: str, plan: dict[str, Any] | None, waits: bool) -> None:
+    table = Made(path, 6)
+    table.write(1, row("a", 1))
+    content = encode_record("HoodieRequestedReplaceMetadata", {"clusteringPlan": plan, "version": 1})
+    table.pending(2, Action.REPLACE_COMMIT, content)
+    table.write(3, row("c", 3))
+    found = made_rows(stream_of(path, **{START_OFFSET: "earliest"}))
+    assert found == ([[("a", 1)]] if waits else [[("a", 1)], [("c", 3)]])
+
+
+def test_since_version_8_a_late_write_comes_when_it_completes(path: str) -> None:
+    table = Made(path, 9)
+    table.write(1, row("a", 1))
+    table.pending(2)
+    table.write(3, row("c", 3))
+    stream = stream_of(path, **{START_OFFSET: "earliest"})
+    found = list(batches(stream, None, ONE, "id ts"))
+    assert [each[2] for each in found] == [[("a", 1)], [("c", 3)]]
+    assert found[-1][1] == StreamOffset(completion(3), Axis.COMPLETION)
+    table.write(2, row("b", 2), completed=4)
+    assert made_rows(stream, found[-1][1]) == [[("b", 2)]]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_compactions_bring_nothing_and_do_not_move_the_offset(path: str, version: int) -> None:
+    table = Made(path, version)
+    table.write(1, row("a", 1))
+    table.write(2, row("a", 2), row("b", 2))
+    stream = stream_of(path, **{START_OFFSET: "earliest"})
+    offsets = [end for _, end, _ in batches(stream, None, ONE, "id ts")]
+    compacted = table.base(3, [row("a", 2), row("b", 2)])
+    table.done(3, compacted, action=Action.COMMIT, compacted=True)
+    assert stream.latest_offset(offsets[-1]) == offsets[-1]
+    table.base_at = 3
+    table.write(4, row("b", 4))
+    again = stream_of(path, **{START_OFFSET: "earliest"})
+    assert made_rows(again) == [[("a", 1)], [("a", 2), ("b", 2)], [("b", 4)]]
+    told = stream_of(path, **{START_OFFSET: "earliest", "read.streaming.skip_compaction": "false"})
+    assert len(list(batches(told, None, ONE, "id ts"))) == 4
+
+
+# ---- history
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
+    return Extracted(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.mark.parametrize("name", ["v6_cow_archived", "v9_mor_archived"])
+def test_a_stream_catches_up_through_archived_instants(golden: Extracted, name: str) -> None:
+    path = str(golden(name))
+    active = hudi_py.open_table(path).timeline
+    stream = stream_of(path, **{START_OFFSET: "earliest"})
+    names = "_hoodie_record_key _hoodie_commit_time"
+    found = list(batches(stream, None, ONE, names))
+    times = [{time for _, time in each} for _, _, each in found]
+    assert all(len(each) <= 1 for each in times)
+    delivered = [time for each in times for time in each]
+    assert delivered == sorted(set(delivered))
+    assert active.start is not None
+    newest = {key: time for _, _, each in found for key, time in each}
+    table = hudi_py.open_table(path).scan(columns=["_hoodie_record_key", "_hoodie_commit_time"]).to_table()
+    state = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    assert {key: time for key, time in newest.items() if key in state}.items() <= state.items()
+    since = StreamOffset("000", found[0][1].axis)
+    with pytest.raises(HistoryCleanedError, match="cleaned"):
+        list(batches(stream_of(path), since, ONE, names))
+    lenient = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
+    for options in ({}, lenient):
+        (whole,) = batches(stream_of(path, **options), since, None, names)
+        assert dict(whole[2]) == state
+        assert min(state.values()) < active.start
+    assert {pair for _, _, each in batches(stream_of(path, **lenient), since, ONE, names) for pair in each} >= set(
+        state.items()
+    )
+
+
+def test_the_first_batch_is_not_repeated_from_what_the_cleaner_left(golden: Extracted) -> None:
+    path = str(golden("v8_cow_cleaning"))
+    times = sorted(i.completion_time or "" for i in hudi_py.open_table(path).timeline.write_completed)
+    stream = stream_of(path)
+    start = stream.initial_offset()
+    with pytest.raises(HistoryCleanedError, match="Cannot repeat the first batch.*start the query with a new"):
+        stream.plan_batch(start, StreamOffset(times[0], Axis.COMPLETION))
+    assert stream.plan_batch(start, StreamOffset(times[-1], Axis.COMPLETION)) is not None
+
+
+def test_overwritten_rows_are_replaced(path: str) -> None:
+    upsert(path, {"a": 1, "b": 1})
+    stream = stream_of(path)
+    (first,) = batches(stream)
+    hudi_py.write(path, [{"id": "c", "ts": 2, "v": 2}], "insert_overwrite_table")
+    upsert(path, {"d": 3})
+    assert rows(batches(stream, first[1], ONE)) == [[("c", 2)], [("d", 3)]]
+    assert rows(batches(stream_of(path, **{START_OFFSET: "earliest"}))) == [[("c", 2), ("d", 3)]]
+
+
+def test_an_upgraded_table_goes_on_from_a_requested_time(path: str) -> None:
+    first = upsert(path, {"a": 1})
+    upsert(path, {"b": 2})
+    upsert(path, {"c": 3})
+    stream = stream_of(path)
+    found = list(batches(stream, StreamOffset(first, Axis.REQUESTED), ONE))
+    assert [each[2] for each in found] == [[("b", 2)], [("c", 3)]]
+    assert found[0][1].axis is Axis.COMPLETION
+    old = str(Path(path).with_name("old"))
+    upsert(old, {"a": 1}, 6)
+    with pytest.raises(ConfigError, match="at completion time 1: the table's version is 6"):
+        stream_of(old).latest_offset(StreamOffset("1", Axis.COMPLETION))
+
+
+# ---- columns
+
+
+def test_the_schema_is_that_of_the_start(path: str) -> None:
+    upsert(path, {"a": 1})
+    stream = stream_of(path)
+    (first,) = batches(stream)
+    hudi_py.write(path, [{"id": "b", "ts": 2, "v": 2, "more": "x"}])
+    start, end, found = next(batches(stream, first[1]))
+    assert found == [("b", 2)]
+    plan = stream.plan_batch(start, end)
+    assert plan is not None
+    assert "more" not in plan.spec.output_schema.names
+    # a query that starts now has the column, and null where there was none
+    schema = pa.schema([("id", pa.string()), ("more", pa.string())])
+    later = stream_of(path, schema, **{START_OFFSET: "earliest"})
+    assert rows(batches(later, None, ONE, "id more")) == [[("a", None)], [("b", "x")]]
+
+
+def test_a_schema_that_no_longer_fits_is_refused(path: str) -> None:
+    upsert(path, {"a": 1})
+    start = StreamOffset("000", Axis.COMPLETION)
+    narrow = stream_of(path, pa.schema([("id", pa.string()), ("v", pa.int32())]))
+    with pytest.raises(SchemaMismatchError, match="Cannot go on.*column 'v' as int32, and the column is int64 now"):
+        list(batches(narrow, start))
+    gone = stream_of(path, pa.schema([("id", pa.string()), ("x", pa.int32())]))
+    with pytest.raises(SchemaMismatchError, match="Cannot go on.*a column it was started with is gone.*'x'"):
+        list(batches(gone, start))
+
+
+def test_filter_and_columns(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for number in range(3):
+        data = [{"id": f"{p}{number}", "p": p, "ts": 1, "v": number} for p in "ab"]
+        hudi_py.write(path, data, record_key="id", ordering_by="ts", partition_by="p")
+    schema = pa.schema([("v", pa.int64()), ("id", pa.string())])
+    stream = stream_of(path, schema, filter="p = 'a' and v <> 1", **{START_OFFSET: "earliest"})
+    start = stream.initial_offset()
+    end = stream.latest_offset(start)
+    plan = stream.plan_batch(start, end)
+    assert plan is not None
+    assert {split.partition for split in plan.splits} == {"a"}
+    assert plan.spec.output_schema == schema
+    assert rows(batches(stream, limits=ONE)) == [[("a0", 0)], [], [("a2", 2)]]
+
+
+def test_no_credentials_in_what_is_kept_or_sent(path: str) -> None:
+    upsert(path, {"a": 1})
+    stream = stream_of(path, **{"storage.secret": "hunter2"})
+    start = stream.initial_offset()
+    end = stream.latest_offset(start)
+    plan = stream.plan_batch(start, end)
+    assert b"hunter2" not in pickle.dumps((start.to_json(), end.to_json(), plan))
