@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 from tests.golden.compare import assert_rows_equal
-from tests.golden.expectations import TIME_TRAVEL, asked, refusal
+from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, refusal
 from tests.golden.tables import Expected, Extracted
 
 pytestmark = pytest.mark.spark
@@ -19,25 +19,35 @@ SAMPLE = ("v6_mor_ops", "v8_cow_event_time", "v9_cow_all_types", "v9_mor_event_t
 
 
 def queries() -> list[Expected]:
-    """Every snapshot and read-optimized query, and one time travel of each table: the core's tests ask for all."""
-    first = {query.table: query.id for query in reversed(asked()) if query.kind == TIME_TRAVEL and not query.error}
-    chosen = [query for query in asked() if query.kind != TIME_TRAVEL or query.error or first[query.table] == query.id]
+    """Every snapshot and read-optimized query, one time travel and one range of each table: the core asks all."""
+    several = (TIME_TRAVEL, INCREMENTAL)
+    first = {(query.table, query.kind): query.id for query in reversed(asked()) if not query.error}
+    chosen = [
+        query
+        for query in asked()
+        if query.kind not in several or query.error or first[query.table, query.kind] == query.id
+    ]
     return [query for query in chosen if not CONNECT or query.table in SAMPLE]
 
 
 def options(query: Expected) -> dict[str, str]:
-    return {"as.of.instant": query.as_of} if query.as_of else {"hoodie.datasource.query.type": query.kind}
+    if query.as_of:
+        return {"as.of.instant": query.as_of}
+    bounds = {"begin": query.begin, "end": query.end}
+    ranges = {f"hoodie.datasource.read.{name}.instanttime": time for name, time in bounds.items() if time is not None}
+    return {"hoodie.datasource.query.type": query.kind, **ranges}
 
 
 @pytest.mark.parametrize("query", [pytest.param(query, id=query.id) for query in queries()])
 def test_rows_are_those_of_apache_hudi(spark: SparkSession, golden: Extracted, query: Expected) -> None:
     path = str(golden(query.table))
-    refused = "UnsupportedTableError" if refusal(query) else "HistoryCleanedError" if query.error else None
+    error = ("HistoryCleanedError" if query.as_of else "UnsupportedTableError") if query.error else None
+    refused = "UnsupportedTableError" if refusal(query) else error
     if refused:
         with pytest.raises(PySparkException, match=refused):
             read(spark, path, **options(query)).collect()
         return
-    expected = query.rows()
+    expected = corrected(query)
     actual = read(spark, path, **options(query)).toArrow()
     assert_rows_equal(actual, expected)
     assert actual.column_names == expected.column_names
