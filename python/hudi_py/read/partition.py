@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import PARTITION_PATH
 
@@ -22,7 +23,11 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def has_plain_paths(config: TableConfig) -> bool:
-    """Whether a path's parts are the partition columns' values as text: simple and complex key generators."""
+    """Whether a path's parts are the partition columns' values as text: simple and complex key generators,
+    and custom ones whose parts are all simple."""
+    if config.keygen_type in ("CUSTOM", "CUSTOM_AVRO"):
+        stored = config.properties.get("hoodie.table.partition.fields", "").upper().split(",")
+        return all(part.strip().endswith(":SIMPLE") for part in stored)
     if config.keygen_type:
         return config.keygen_type in _PLAIN_TYPES
     return bool(_PLAIN_KEYGENS.search(config.keygen_class))
@@ -64,6 +69,38 @@ def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
                 return None
         texts[name] = unquote(part) if config.url_encoded else part
     return texts
+
+
+def dropped_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
+    """The partition columns of a table whose writer left them out of the files, as a partition's path tells them.
+
+    They are the texts of the path, whatever the key generator; a null partition is null. A path of several parts is as
+    a whole the value of a single column (`HoodieSparkUtils.parsePartitionColumnValues`, 1.2.0).
+
+    Raises:
+        UnsupportedTableError: the path does not tell the value of a column, or its type is none that a path tells.
+    """
+    parts = path_parts(config, path)
+    fields = config.partition_fields
+    if parts is None and len(fields) == 1 and path:
+        prefix = f"{fields[0]}="
+        whole = path.removeprefix(prefix) if config.hive_style else path
+        parts = {fields[0]: unquote(whole) if config.url_encoded else whole}
+    values: list[tuple[str, pa.Scalar]] = []
+    for name in fields:
+        if name not in schema.names:
+            continue
+        kind = schema.field(name).type
+        text = None if parts is None else parts[name]
+        value = pa.scalar(None, kind) if text == NULL_PARTITION else None if text is None else parse_value(text, kind)
+        if value is None:
+            raise UnsupportedTableError(
+                f"Table at {uri} has hoodie.datasource.write.drop.partition.columns=true, and partition '{path}' does "
+                f"not tell the value of column '{name}' of type {kind}; supported are paths with one part for each "
+                "column, of texts, whole numbers, decimals, booleans and dates"
+            )
+        values.append((name, value))
+    return tuple(values)
 
 
 def parse_value(text: str, kind: pa.DataType) -> pa.Scalar | None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge import merge_settings
 from hudi_py.metadata import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter
-from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts
+from hudi_py.read.partition import dropped_values, partition_values
 from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
@@ -196,14 +196,4 @@ def _path_values(snapshot: Snapshot, path: PartitionPath) -> tuple[tuple[str, pa
     """Values of partition columns which the writer left out of the files."""
     if not snapshot.config.drops_partition_columns:
         return ()
-    known = partition_values(snapshot.config, snapshot.schema, path)
-    parts = path_parts(snapshot.config, path) or {}
-    for name in snapshot.config.partition_fields:
-        if name not in known and parts.get(name) != NULL_PARTITION:
-            key = "hoodie.datasource.write.drop.partition.columns"
-            raise UnsupportedTableError(
-                f"Table at {snapshot.storage.uri} has {key}=true, and partition '{path}' does not tell the value of "
-                f"column '{name}'; supported are paths of simple and complex key generators with texts, whole numbers, "
-                "decimals, booleans and dates"
-            )
-    return tuple((name, known[name]) for name in snapshot.config.partition_fields if name in known)
+    return dropped_values(snapshot.config, snapshot.schema, path, snapshot.storage.uri)

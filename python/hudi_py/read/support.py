@@ -59,20 +59,15 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> 
             _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet and orc base files")
 
 
-def text_partition_columns(config: TableConfig, uri: str) -> tuple[str, ...]:
-    """Partition columns which Spark shows as text although they are stored as numbers (timestamp key generators).
+def text_partition_columns(config: TableConfig) -> tuple[str, ...]:
+    """Partition columns which Spark shows as text whatever they are stored as (timestamp key generators).
 
-    Source: `SparkHoodieTableFileIndex`, 1.2.0: the partition schema of a timestamp-based key generator is text.
-
-    Raises:
-        UnsupportedTableError: a custom key generator has a timestamp part.
+    Source: `SparkParsePartitionUtil.getPartitionSchema`, 1.2.0. The timestamp parts of custom key generators keep their
+    type: what Apache Hudi shows, where it can read such a table at all, is the column's own value.
     """
     by_class = config.keygen_class.rpartition(".")[2] in _TIME_KEYGENS
     if by_class or config.keygen_type in ("TIMESTAMP", "TIMESTAMP_AVRO"):
         return config.partition_fields
-    stored = config.properties.get("hoodie.table.partition.fields", "")
-    if ":TIMESTAMP" in stored.upper():
-        _refuse(uri, "hoodie.table.partition.fields", stored, "custom key generators with SIMPLE parts only")
     return ()
 
 

@@ -155,6 +155,9 @@ def readable(source: pa.DataType, target: pa.DataType) -> bool:
         return True
     if pa.types.is_decimal(target):
         return bool(pa.types.is_integer(source) or pa.types.is_floating(source) or _is(source, _TEXT))
+    if pa.types.is_timestamp(source):
+        # partition columns of timestamp key generators are shown as texts
+        return _is(target, _TEXT)
     return bool(pa.types.is_date(target) and _is(source, _TEXT))
 
 
@@ -172,6 +175,8 @@ def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> p
         return pa.array(java_float_strings(array), target)
     if pa.types.is_float64(target) and pa.types.is_float32(source):
         return _float_to_double(array)
+    if _is(target, _TEXT) and pa.types.is_timestamp(source):
+        return _timestamp_texts(array).cast(target)
     if pa.types.is_decimal(target) and not pa.types.is_decimal(source):
         return _to_decimal(array, target)
     if pa.types.is_date(target) and _is(source, _TEXT):
@@ -186,6 +191,12 @@ def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> p
         raise SchemaMismatchError(
             f"Column '{path}' of {context or 'the data'} holds a value which {target} cannot hold: {error}"
         ) from error
+
+
+def _timestamp_texts(array: pa.Array) -> pa.Array:
+    """Timestamps as Spark casts them to text in a session whose zone is UTC: no zeros at the end of the fraction."""
+    texts = pc.strftime(array, "%Y-%m-%d %H:%M:%S")
+    return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".") if array.type.unit != "s" else texts
 
 
 def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:

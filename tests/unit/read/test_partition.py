@@ -6,8 +6,9 @@ import decimal
 import pyarrow as pa
 import pytest
 
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.partition import NULL_PARTITION, partition_values
+from hudi_py.read.partition import NULL_PARTITION, dropped_values, partition_values
 
 SCHEMA = pa.schema(
     [
@@ -87,3 +88,46 @@ def test_other_key_generators_tell_nothing() -> None:
     assert known("2024", "s", hoodie__table__keygenerator__type="", hoodie__table__keygenerator__class=simple) == {
         "s": "2024"
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "plain"),
+    [("s:SIMPLE,n:SIMPLE", True), ("s:SIMPLE,n:TIMESTAMP", False), ("s,n", False), ("", False)],
+)
+def test_custom_key_generators(fields: str, plain: bool) -> None:
+    found = known("rome/7", fields, hoodie__table__keygenerator__type="CUSTOM")
+    assert found == ({"s": "rome", "n": 7} if plain else {})
+
+
+def dropped(path: str, fields: str, **properties: str) -> dict[str, object]:
+    given = {
+        "hoodie.table.name": "t",
+        "hoodie.table.partition.fields": fields,
+        **{key.replace("__", "."): value for key, value in properties.items()},
+    }
+    return {name: value.as_py() for name, value in dropped_values(TableConfig(given), SCHEMA, path, "file:///t")}
+
+
+HIVE = {"hoodie__datasource__write__hive_style_partitioning": "true"}
+ENCODED = {"hoodie__datasource__write__partitionpath__urlencode": "true"}
+
+
+def test_values_of_dropped_columns_are_the_texts_of_the_path() -> None:
+    timestamp = {"hoodie__table__keygenerator__type": "TIMESTAMP"}
+    assert dropped("2024-01-02", "s", **timestamp) == {"s": "2024-01-02"}
+    assert dropped("rome/7", "s,n") == {"s": "rome", "n": 7}
+    assert dropped(f"{NULL_PARTITION}/7", "s,n") == {"s": None, "n": 7}
+    assert dropped("s=a%2Fb/n=1", "s,n", **HIVE, **ENCODED) == {"s": "a/b", "n": 1}
+    assert dropped("elsewhere", "no_column") == {}
+
+
+def test_a_path_of_several_parts_is_the_value_of_a_single_column() -> None:
+    assert dropped("2024/01/02", "s") == {"s": "2024/01/02"}
+    assert dropped("s=2024/01/02", "s", **HIVE) == {"s": "2024/01/02"}
+    assert dropped("a%2Fb/c", "s", **ENCODED) == {"s": "a/b/c"}
+
+
+@pytest.mark.parametrize(("path", "fields"), [("a/b/7", "s,n"), ("x", "n"), ("1704164645000000", "t")])
+def test_what_a_path_does_not_tell_is_refused(path: str, fields: str) -> None:
+    with pytest.raises(UnsupportedTableError, match="drop.partition.columns=true"):
+        dropped(path, fields)

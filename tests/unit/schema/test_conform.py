@@ -104,3 +104,49 @@ def test_meta_columns_come_first_once() -> None:
     meta, own = split_meta(schema.empty_table())
     assert meta.column_names == list(META_FIELDS)
     assert own.column_names == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "expected"),
+    [
+        ([1, -1, None, 10**8], pa.int32(), ["1.00", "-1.00", None, None]),
+        ([2**53 + 1], pa.int64(), [None]),
+        (
+            [1.125, 2.5, 1e300, float("nan"), float("-inf"), -0.005],
+            pa.float64(),
+            ["1.13", "2.50", None, None, None, "-0.01"],
+        ),
+        ([1.1, 3.455], pa.float32(), ["1.10", "3.46"]),
+        ([" 12.345", "1e2", "junk", "", "NaN", None], pa.string(), ["12.35", "100.00", None, None, None, None]),
+    ],
+)
+def test_numbers_and_texts_as_decimals(values: list[object], source: pa.DataType, expected: list[str | None]) -> None:
+    result = column(pa.array(values, source), pa.decimal128(10, 2))
+    assert [None if value is None else str(value) for value in result.to_pylist()] == expected
+
+
+def test_texts_as_dates() -> None:
+    texts = ["2024-02-29", " 2024-2-9 ", "2024", "2024-02-30", "junk", None, "2024-01-02T03:04"]
+    day = datetime.date
+    assert column(pa.array(texts), pa.date32()).to_pylist() == [
+        day(2024, 2, 29),
+        day(2024, 2, 9),
+        day(2024, 1, 1),
+        None,
+        None,
+        None,
+        day(2024, 1, 2),
+    ]
+
+
+def test_timestamps_as_texts() -> None:
+    values = [0, 1_500_000, 1, None, -1]
+    expected = [
+        "1970-01-01 00:00:00",
+        "1970-01-01 00:00:01.5",
+        "1970-01-01 00:00:00.000001",
+        None,
+        "1969-12-31 23:59:59.999999",
+    ]
+    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        assert column(pa.array(values, pa.int64()).cast(kind), pa.string()).to_pylist() == expected
