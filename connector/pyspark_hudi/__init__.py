@@ -2,21 +2,24 @@
 
 ```python
 spark.read.format("hudi-py").load("/data/trips")
+read_table(spark, "/data/trips", columns=["id"], filter="city = 'oslo'")
 df.write.format("hudi-py").options(**hudi_options).mode("append").save("/data/trips")
 ```
 
 Spark finds `DefaultSource` by itself where this package is installed in the Python environment that PYSPARK_PYTHON
-names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first.
+names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first; that also makes
+the table functions known to Spark SQL, as `register_sql(spark)` does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["register"]
+__all__ = ["read_table", "register", "register_sql"]
 
 _failure: Exception | None = None
 # Spark imports every package whose name begins with `pyspark_` when it looks for data sources, and finds none at all
@@ -30,11 +33,55 @@ else:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `hudi-py` known to a session whose Spark did not find it by itself.
+    """Make the format `hudi-py`, where Spark did not find it by itself, and the table functions known to a session.
 
     Raises:
         ImportError: this Python environment lacks what the data source needs; the cause tells what.
     """
+    _check()
+    spark.dataSource.register(DefaultSource)
+    register_sql(spark)
+
+
+def register_sql(
+    spark: SparkSession,
+    name: str | None = None,
+    path: str | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    temporary: bool = False,
+) -> None:
+    """Make the table functions known to a session and, with a name and a path, a table to Spark SQL: see
+    `pyspark_hudi.sql.register_sql`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import sql
+
+    sql.register_sql(spark, name, path, options=options, temporary=temporary)
+
+
+def read_table(
+    spark: SparkSession,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The rows of a table by the fastest way: see `pyspark_hudi.table.read_table`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import table
+
+    return table.read_table(spark, path, columns=columns, filter=filter, options=options)
+
+
+def _check() -> None:
     if _failure is not None:
         raise ImportError(f"The data source hudi-py cannot be used in this environment: {_failure}") from _failure
-    spark.dataSource.register(DefaultSource)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.read import Scan, check_columns, open_snapshot, parse_filter
+from hudi_py.config import spark as spark_config
+from hudi_py.read import Scan, parse_filter
+from hudi_py.read.plan import Plan
+from hudi_py.read.scan import make_scan
 from hudi_py.read.split import ReadSpec
-from hudi_py.storage import open_storage
+from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from pyspark_hudi.partitions import AnySplit, HudiPartition, TaskSize, tasks_of, with_spec, without_spec
+from pyspark_hudi.pin import PlanPin
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,21 @@ class Pinned:
         return tasks_of(storage, [with_spec(split, self.spec) for split in self.splits], TaskSize.of(options))
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A scan with its plan: of the newest state, or of the state and slices that a pin names."""
+
+    storage: Storage
+    scan: Scan
+    plan: Plan
+
+    def pin(self, splits: Sequence[AnySplit] | None = None) -> str:
+        """The pin of the plan, or of some of its splits."""
+        return PlanPin.of(self.scan.snapshot.pin, self.plan.splits if splits is None else splits).encode()
+
+
 def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
-    """Plan a read of the table as of now, or as of `as.of.instant`.
+    """Plan a read of the table.
 
     Args:
         names: the columns, in order; None: all.
@@ -54,18 +72,30 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
         TableNotFoundError, UnsupportedTableError, ConfigError, SchemaMismatchError, HistoryCleanedError: as the core's
             `Table.scan`.
     """
+    plan = plan_table(path, options, names).plan
+    return Pinned(plan.spec, tuple(without_spec(split) for split in plan.splits))
+
+
+def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Planned:
+    """As `pin_table`, with what the plan was made from."""
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
-    snapshot = open_snapshot(storage, config, load_timeline(storage, config), options.get(read_config.AS_OF_INSTANT))
-    scan = Scan(
-        snapshot,
-        columns=check_columns(snapshot.schema.names if names is None else names, snapshot.schema, storage.uri),
-        condition=parse_filter(options.get(read_config.FILTER), snapshot.schema),
-        query_type=options.get(read_config.QUERY_TYPE),
-        partitions=None,
-        limit=None,
-        batch_rows=options.get(read_config.BATCH_ROWS),
-        options=options.values,
-    )
+    timeline = load_timeline(storage, config)
+    text = options.get(spark_config.PIN)
+    if text is None:
+        scan = make_scan(storage, config, timeline, options, columns=names)
+        return Planned(storage, scan, scan.plan())
+    pin = PlanPin.decode(text)
+    # What leaves slices out may know more, or less, by now: every slice of the state is planned, and the pin chooses
+    open_options = options.without(read_config.FILTER, read_config.KEYS)
+    scan = make_scan(storage, config, timeline.at(pin.state), open_options, columns=names)
     plan = scan.plan()
-    return Pinned(plan.spec, tuple(without_spec(split) for split in plan.splits))
+    keys = read_config.record_keys(options.get(read_config.KEYS))
+    conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]
+    spec = replace(
+        plan.spec,
+        filter=parse_filter(" AND ".join(f"({text})" for text in conditions if text), plan.spec.table_schema),
+        keys=None if keys is None else frozenset(keys),
+    )
+    splits: tuple[Any, ...] = tuple(with_spec(split, spec) for split in pin.choose(plan.splits, storage.uri))
+    return Planned(storage, scan, replace(plan, spec=spec, splits=splits))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -18,11 +18,16 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
+from hudi_py.config import spark as spark_config
+from hudi_py.config import streaming as streaming_config
 from hudi_py.config.read import column_names
-from hudi_py.errors import ConfigError, TableNotFoundError
+from hudi_py.errors import ConfigError, HistoryCleanedError, TableNotFoundError
+from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
+from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
+from pyspark_hudi.views import ViewReader, packed, read_view
 from pyspark_hudi.writer import HudiWriter, plan_write
 
 _GLOB = frozenset("*?[{")
@@ -36,6 +41,8 @@ class DefaultSource(DataSource):
 
     _pinned: Pinned | None = None
     """Travels with the instance that Spark pickles after `schema()`, for a DataFrame to stay one snapshot."""
+    _view: bytes | None = None
+    """Likewise, where the DataFrame is a view of what the table consists of."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,18 +50,30 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         options = self._options("read")
-        self._pinned = self._pin(options, column_names(options.get(read_config.COLUMNS)))
-        return spark_schema(self._pinned.schema)
+        if options.given(spark_config.VIEW):
+            report = self._report(options)
+            self._view = packed(report)
+            return spark_schema(report.schema)
+        names = column_names(options.get(read_config.COLUMNS))
+        if not options.given(streaming_config.START_OFFSET):
+            try:
+                self._pinned = self._pin(options, names)
+            except (ConfigError, HistoryCleanedError):
+                # What is wrong with its range does not concern a stream, whose checkpoint may tell where it goes on; a
+                # batch meets this again when it is planned
+                if options.get(read_config.QUERY_TYPE) not in ("incremental", "cdc"):
+                    raise
+            else:
+                return spark_schema(self._pinned.schema)
+        return spark_schema(stream_schema(self._path("read"), options, names))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options, pinned = self._options("read"), self._pinned
+        if options.given(spark_config.VIEW):
+            view, self._view = self._view, None
+            return ViewReader(packed(self._report(options)) if view is None else view, schema)
         if pinned is None:  # the schema was given by `.schema(...)`, or is a catalog table's
-            names = column_names(options.get(read_config.COLUMNS))
-            if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
-                raise ConfigError(
-                    f"Cannot read {self._path('read')} with the option {options.name_of(read_config.COLUMNS)} = "
-                    f"'{', '.join(names)}' and a schema of the columns {', '.join(schema.names)}: give one of them"
-                )
+            self._check_columns(options, schema)
             pinned = self._pin(options, schema.names)
         # Spark hands this very instance on to each task, which needs one split and not all
         self._pinned = None
@@ -64,10 +83,16 @@ class DefaultSource(DataSource):
         return HudiWriter(plan_write(self._path("write"), self._options("write"), schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        raise ConfigError(
-            "Cannot stream from a Hudi table: readStream is not built yet; supported are spark.read with "
-            "hoodie.datasource.query.type snapshot and read_optimized, and as.of.instant"
-        )
+        options = self._options("read")
+        if options.given(spark_config.VIEW):
+            raise ConfigError(
+                f"Cannot stream with the option {options.name_of(spark_config.VIEW)}: a stream is of a table's rows or "
+                "changes; read the view with spark.read"
+            )
+        self._check_columns(options, schema)
+        # Spark hands this very instance on to each task
+        self._pinned = None
+        return HudiStreamReader(self._path("read"), options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         raise ConfigError(
@@ -86,6 +111,18 @@ class DefaultSource(DataSource):
                 f"{error}; a path with wildcards is not expanded: give the base path of one table"
             ) from error
 
+    def _check_columns(self, options: Options, schema: StructType) -> None:
+        """The option `columns` and the schema name the same columns."""
+        names = column_names(options.get(read_config.COLUMNS))
+        if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
+            raise ConfigError(
+                f"Cannot read {self._path('read')} with the option {options.name_of(read_config.COLUMNS)} = "
+                f"'{', '.join(names)}' and a schema of the columns {', '.join(schema.names)}: give one of them"
+            )
+
+    def _report(self, options: Options) -> pa.Table:
+        return read_view(self._path("read"), options)
+
     def _options(self, purpose: str) -> Options:
         return Options.resolve(_texts(self.options), Scope.READ if purpose == "read" else Scope.WRITE)
 
@@ -94,19 +131,7 @@ class DefaultSource(DataSource):
         if "paths" in given:
             several = ", ".join(json.loads(given["paths"]))
             raise ConfigError(f"Cannot {purpose} several paths ({several}): a load is of one table; give its base path")
-        path = given.get("path", "").strip()
-        if not path:
-            how = "load(path)" if purpose == "read" else "save(path)"
-            raise ConfigError(
-                f"Cannot {purpose} a Hudi table without its path: give {how}, or in SQL the table WITH (path = '...'), "
-                "since Spark does not hand a catalog table's location on"
-            )
-        if not urlsplit(path).scheme and not path.startswith("/"):
-            raise ConfigError(
-                f"Cannot {purpose} the relative path '{path}': Spark runs the source in a folder of its own; give an "
-                "absolute path or a URI"
-            )
-        return path
+        return checked_path(given.get("path"), purpose)
 
 
 def _texts(options: Any) -> dict[str, str]:

@@ -47,7 +47,7 @@ def _without_footer(split: Any) -> str | None:
         return "its rows are changes, which are worked out"
     spec = split.spec
     if split.log_files:
-        return f"{len(split.log_files)} log files are to be merged"
+        return "its logs are to be merged"
     if split.base_file is None or spec.mode in ("log", "log_unmerged"):
         return "its base file is not read"
     if spec.commit_times is not None or spec.keys is not None:

@@ -1,0 +1,104 @@
+"""A plan's state and file slices as a short text, to be given to a later read as the option `hoodie.py.read.pin`.
+
+Not the slices themselves, which could be many megabytes, but a digest of each: a later plan of the same state finds
+them again, and tells when one is gone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError, HistoryCleanedError
+from hudi_py.timeline.timeline import Pin
+from pyspark_hudi.partitions import AnySplit
+
+_FORMAT = 1
+_DIGEST_BYTES = 8
+_MAX_TEXT = 256 * 1024 * 1024
+"""Bytes of a pin when decompressed; that of a table with ten million slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPin:
+    """What a plan saw."""
+
+    state: Pin
+    slices: tuple[str, ...]
+    """Digests of its splits, in order."""
+
+    @classmethod
+    def of(cls, state: Pin, splits: Iterable[AnySplit]) -> PlanPin:
+        return cls(state, tuple(_digest(split) for split in splits))
+
+    def encode(self) -> str:
+        """The pin as text, without anything secret and independent of the process."""
+        content = {
+            "format": _FORMAT,
+            "time": self.state.time,
+            "pending": [list(pair) for pair in self.state.pending],
+            "slices": "".join(self.slices),
+        }
+        return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode())).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> PlanPin:
+        """
+        Raises:
+            ConfigError: the text is no pin.
+        """
+        try:
+            data = zlib.decompressobj().decompress(base64.urlsafe_b64decode(text.encode()), _MAX_TEXT)
+            content = json.loads(data)
+            if content["format"] != _FORMAT:
+                raise ValueError
+            state = Pin(str(content["time"]), tuple((str(time), str(action)) for time, action in content["pending"]))
+            digests = str(content["slices"])
+        except (ValueError, KeyError, TypeError, binascii.Error, zlib.error, RecursionError) as error:
+            raise ConfigError(
+                f"Option {spark_config.PIN.key} = '{text[:40]}...' is not valid: expected what the column `pin` of the "
+                "view `plan` gave"
+            ) from error
+        step = 2 * _DIGEST_BYTES
+        return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)))
+
+    def choose(self, splits: Sequence[AnySplit], uri: str) -> list[AnySplit]:
+        """Those of the splits which were pinned, in the order of the pin.
+
+        Raises:
+            HistoryCleanedError: one is not there any more.
+        """
+        by_digest = {_digest(split): split for split in splits}
+        missing = [digest for digest in self.slices if digest not in by_digest]
+        if missing:
+            raise HistoryCleanedError(
+                f"Cannot read the pinned state of {uri}: {len(missing)} of its {len(self.slices)} file slices are "
+                "gone, cleaned since it was pinned; re-create the DataFrame"
+            )
+        return [by_digest[digest] for digest in self.slices]
+
+
+def _digest(split: AnySplit) -> str:
+    # which row groups are read follows from the filter, which need not be that of the plan that was pinned
+    text = json.dumps(_plain(split, ("spec", "row_groups")))
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _plain(value: Any, skip: tuple[str, ...] = ()) -> Any:
+    """The value as JSON has it, the same in every process."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [type(value).__name__, *(_plain(getattr(value, f.name)) for f in fields(value) if f.name not in skip)]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item) for item in value), key=repr)
+    if isinstance(value, dict):
+        return sorted(([str(key), _plain(item)] for key, item in value.items()), key=repr)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

@@ -1,0 +1,123 @@
+"""A Hudi table under a name of Spark SQL, and the table functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql.functions import udtf
+from pyspark.sql.udtf import UserDefinedTableFunction
+
+from hudi_py.config.options import STORAGE_PREFIX
+from hudi_py.errors import ConfigError
+from pyspark_hudi.functions import FUNCTIONS
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SUFFIX = "_table"
+"""What the name of the catalog table behind a view has more than the view's."""
+
+
+def register_sql(
+    spark: SparkSession,
+    name: str | None = None,
+    path: str | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    temporary: bool = False,
+) -> None:
+    """Make the table functions known to the session, and a table to the catalog.
+
+    Always: `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become temporary
+    functions of this session.
+
+    With `name` and `path`: the catalog gets the view `name`, to select from, and behind it the table `<name>_table`,
+    to insert into as ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both stay there for later sessions, and
+    show the table as it is when a query starts. Spark fixes their columns, so call this again when the table's columns
+    changed: then, and when path or options differ, both are made anew; else nothing is done. No file of the table is
+    touched, neither here nor when they are dropped.
+
+    With `temporary`: the session gets the temporary view `name` in their stead, which shows the table as it was when
+    the view was first used, until it is made anew; it can be inserted into.
+
+    Args:
+        name: one name, or `schema.name`.
+        path: the table's base path, absolute or a URI.
+        options: options of the reads, and of the writes through a temporary view.
+
+    Raises:
+        ConfigError: one of `name` and `path` without the other; the name is taken by something else; options with
+            credentials, which everyone could read in the catalog.
+    """
+    for function, handler in FUNCTIONS.items():
+        spark.udtf.register(function, cast(UserDefinedTableFunction, udtf(handler, useArrow=False)))
+    if name is None and path is None:
+        return
+    if name is None or path is None:
+        raise ConfigError(f"Cannot register a table with name={name!r} and path={path!r}: give both, or neither")
+    given = {"path": checked_path(path, "read"), **(options or {})}
+    if temporary:
+        listed = ", ".join(f"{_key(key)} {_text(value)}" for key, value in given.items())
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
+        return
+    secrets = [key for key in given if key.lower().startswith(STORAGE_PREFIX)]
+    if secrets:
+        raise ConfigError(
+            f"Cannot register {name} with the option {secrets[0]}: the catalog would show it to everyone; use a "
+            "temporary view, or give the workers the storage's credentials by their environment"
+        )
+    _make_pair(spark, name, given)
+
+
+def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None:
+    view, table = _quoted(name), _quoted(name + SUFFIX)
+    listed = ", ".join(f"{_key(key)} = {_text(value)}" for key, value in given.items())
+    query = f"SELECT * FROM {table} WITH ({listed})"
+    schema = spark.read.format(FORMAT).options(**given).load().schema
+    text = _text_of(spark, name)
+    has_table = spark.catalog.tableExists(name + SUFFIX)
+    ours = text is not None and f"FROM {table} WITH (" in text
+    if text is not None and not ours:
+        raise ConfigError(f"Cannot register {name}: there is a table or view of this name already; choose another name")
+    if has_table and not ours:
+        raise ConfigError(
+            f"Cannot register {name}: there is a table {name}{SUFFIX} already, and no view {name} over it; drop it, or "
+            "choose another name"
+        )
+    if has_table and text == query and spark.table(name + SUFFIX).schema == schema:
+        return
+    if ours:
+        spark.sql(f"DROP VIEW {view}")
+    if has_table:
+        spark.sql(f"DROP TABLE {table}")
+    spark.sql(f"CREATE TABLE {table} USING `{FORMAT}` OPTIONS ({listed})")
+    spark.sql(f"CREATE VIEW {view} AS {query}")
+
+
+def _text_of(spark: SparkSession, name: str) -> str | None:
+    """The query of a view, empty for what is not a persistent view; None when there is nothing of this name."""
+    if not spark.catalog.tableExists(name):
+        return None
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
+    return next((str(row["data_type"]) for row in rows if row["col_name"] == "View Text"), "")
+
+
+def _quoted(name: str) -> str:
+    parts = name.split(".")
+    if not all(_NAME.fullmatch(part) for part in parts):
+        raise ConfigError(f"'{name}' is no name for a table: expected letters, digits and underscores, or schema.name")
+    return ".".join(f"`{part}`" for part in parts)
+
+
+def _key(key: str) -> str:
+    return f"`{key}`" if "`" not in key else _text(key)
+
+
+def _text(value: object) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

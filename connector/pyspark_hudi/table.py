@@ -1,0 +1,87 @@
+"""`read_table`: a table's rows, those of slices without logs by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from hudi_py.config import read as read_config
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT = "hudi-py"
+
+_EXACTLY = {
+    # folders say nothing about columns, and every file must be there
+    "recursiveFileLookup": "true",
+    "mergeSchema": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""Options of Spark's Parquet reader, whatever the session says."""
+
+
+def read_table(
+    spark: SparkSession,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The rows of `spark.read.format("hudi-py").load(path)`, by the fastest way.
+
+    Slices without logs are read by Spark's own Parquet reader where their file has the rows just as the table shows
+    them; the view `splits` tells which, and why others are not. The data source reads the rest. Both see the state that
+    the table has now: the DataFrame keeps it, on Spark Connect too. Rows come in no particular order.
+
+    The table is planned through the data source, so that this process needs no access to it.
+
+    Args:
+        path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
+        columns: columns to read, in the order of the result; None: all.
+        filter: a condition in the data source's subset of Spark SQL; rows for which it is true are returned.
+        options: options of `spark.read`, by the keys of Apache Hudi.
+
+    Raises:
+        ConfigError: `columns` or `filter` contradict `options`.
+        pyspark.errors.PySparkException: what the data source raises, when the table is planned.
+    """
+    given = {str(key).lower(): value for key, value in (options or {}).items()}
+    if spark_config.VIEW.key in given:
+        raise ConfigError(
+            "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
+        )
+    if columns is not None:
+        _put(given, read_config.COLUMNS.key, ", ".join(_quoted(name) for name in columns), "columns")
+    if filter is not None:
+        _put(given, read_config.FILTER.key, filter, "filter")
+    reader = spark.read.format(FORMAT).options(**given)
+    plan = reader.option(spark_config.VIEW.key, "plan").load(path).collect()[0]
+    source = spark.read.format(FORMAT).options(**{**given, spark_config.PIN.key: plan["other_pin"]}).load(path)
+    if not plan["native_files"]:
+        return source
+    schema = StructType.fromJson(json.loads(plan["native_schema"]))
+    native = spark.read.schema(schema).options(**_EXACTLY).parquet(*plan["native_files"])
+    if plan["native_condition"] is not None:
+        native = native.where(plan["native_condition"])
+    native = native.select(*(_quoted(name) for name in plan["columns"]))
+    return native if not plan["other_splits"] else native.union(source)
+
+
+def _put(given: dict[str, str], key: str, value: str, name: str) -> None:
+    if key in given and given[key] != value:
+        raise ConfigError(f"{name}={value!r} contradicts the option {key}={given[key]!r}; give one of them")
+    given[key] = value
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

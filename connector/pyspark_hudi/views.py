@@ -1,0 +1,163 @@
+"""`option("view", ...)`: what a table, or a read of it, consists of, as a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from hudi_py.config import Options
+from hudi_py.config import read as read_config
+from hudi_py.config import spark as spark_config
+from hudi_py.read import check_columns, parse_filter
+from hudi_py.read.plain import why_not_plain
+from hudi_py.read.reports import file_report, instant_report, partition_report, split_report
+from hudi_py.storage import open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.times import parse_instant, table_zone
+from pyspark_hudi.condition import spark_condition
+from pyspark_hudi.pin import PlanPin
+from pyspark_hudi.pinned import Planned, plan_table
+from pyspark_hudi.types import arrow_schema, spark_schema, to_target
+
+_SPARK_READS = frozenset(
+    {"file", "hdfs", "viewfs", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"}
+)
+"""Schemes which Hadoop's file systems know by the same name."""
+_GLOB = frozenset("{}[]*?\\")
+PLAN_SCHEMA = pa.schema(
+    [
+        ("explain", pa.string()),
+        ("pin", pa.string()),
+        ("columns", pa.list_(pa.string())),
+        ("num_splits", pa.int64()),
+        ("native_files", pa.list_(pa.string())),
+        ("native_schema", pa.string()),
+        ("native_condition", pa.string()),
+        ("other_splits", pa.int64()),
+        ("other_pin", pa.string()),
+    ]
+)
+"""The view `plan`: one row. `pin` fixes the whole read, `other_pin` the splits which are not among `native_files`;
+`native_schema` (Spark's JSON) has the columns to read from those files, `native_condition` (Spark SQL) is true for the
+rows to keep, null where all are."""
+
+
+def read_view(path: str, options: Options) -> pa.Table:
+    """The rows of the view which the options ask for.
+
+    `columns` and `filter` choose from the view's rows; for `splits` and `plan` they belong to the read which is
+    explained, as all other options do.
+
+    Raises:
+        HudiError: as for a read of rows.
+    """
+    view = options.get(spark_config.VIEW)
+    if view in ("splits", "plan"):
+        names = read_config.column_names(options.get(read_config.COLUMNS))
+        planned = plan_table(path, options, names)
+        reasons = _why_not_native(planned, options)
+        return split_report(planned.plan.splits, reasons) if view == "splits" else _plan_report(planned, reasons)
+    return _chosen(_table_report(path, options), options, path)
+
+
+def _table_report(path: str, options: Options) -> pa.Table:
+    storage = open_storage(path, options.storage or None)
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    pin = options.get(spark_config.PIN)
+    if pin is not None:
+        timeline = timeline.at(PlanPin.decode(pin).state)
+    if options.get(spark_config.VIEW) == "timeline":
+        return instant_report(timeline)
+    given = options.get(read_config.AS_OF_INSTANT)
+    as_of = None if given is None else parse_instant(given, table_zone(config))
+    report = file_report if options.get(spark_config.VIEW) == "files" else partition_report
+    return report(storage, config, timeline, as_of)
+
+
+def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:
+    condition = parse_filter(options.get(read_config.FILTER), report.schema)
+    if condition is not None:
+        report = report.filter(condition.evaluate(report), null_selection_behavior="drop")
+    names = read_config.column_names(options.get(read_config.COLUMNS))
+    return report if names is None else report.select(check_columns(names, report.schema, path))
+
+
+def _why_not_native(planned: Planned, options: Options) -> list[str | None]:
+    """For each split why Spark's own reader would not do."""
+    spec, splits = planned.plan.spec, planned.plan.splits
+    scheme = urlsplit(spec.uri).scheme
+    reason = None
+    if options.get(spark_config.NATIVE) == "never":
+        reason = f"{spark_config.NATIVE.key} is never"
+    elif options.storage:
+        reason = "the storage's options are not known to Spark's reader"
+    elif scheme not in _SPARK_READS:
+        reason = f"Spark's reader may not know the scheme {scheme}"
+    elif not _GLOB.isdisjoint(spec.uri):
+        reason = "the table's path has characters that stand for patterns"
+    elif spec.filter is not None and spark_condition(spec.filter) is None:
+        reason = "the filter is not surely the same in every Spark session"
+    return why_not_plain(planned.storage, splits) if reason is None else [reason] * len(splits)
+
+
+def _plan_report(planned: Planned, reasons: Sequence[str | None]) -> pa.Table:
+    plan, spec = planned.plan, planned.plan.spec
+    native: list[Any] = [split for split, why in zip(plan.splits, reasons, strict=True) if why is None]
+    others = [split for split, why in zip(plan.splits, reasons, strict=True) if why is not None]
+    row = {
+        "explain": planned.scan.explain(),
+        "pin": planned.pin(),
+        "columns": list(spec.output_schema.names),
+        "num_splits": len(plan.splits),
+        "native_files": [f"{spec.uri.rstrip('/')}/{split.base_file.path}" for split in native],
+        "native_condition": None if spec.filter is None else spark_condition(spec.filter),
+        "other_splits": len(others),
+        "other_pin": planned.pin(others),
+    }
+    if native:
+        row["native_schema"] = spark_schema(spec.read_schema()).json()
+    return pa.Table.from_pylist([row], PLAN_SCHEMA)
+
+
+class ViewPartition(InputPartition):
+    """A view's rows as an Arrow IPC stream, compressed: they were found when the DataFrame's schema was resolved."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(None)
+        self.data = data
+
+
+class ViewReader(DataSourceReader):
+    """Reads a view, by the columns of `schema`."""
+
+    def __init__(self, data: bytes, schema: StructType) -> None:
+        self._data: bytes | None = data
+        self._target = arrow_schema(schema)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_data": None}  # the partition has it
+
+    def partitions(self) -> list[InputPartition]:
+        return [ViewPartition(self._data or b"")]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, ViewPartition):
+            with pa.ipc.open_stream(partition.data) as reader:
+                for batch in reader:
+                    yield to_target(batch, self._target)
+
+
+def packed(report: pa.Table) -> bytes:
+    """A report as it travels."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, report.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(report)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
