@@ -89,6 +89,16 @@ class TableStream:
         self._offered: StreamOffset | None = None
         self._found: _Found | None = None
 
+    def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """What a query that starts now has: the columns named, in their order; None: all.
+
+        Raises:
+            SchemaMismatchError: there is no such column.
+        """
+        schema = CHANGE_SCHEMA if self._changes else self._snapshot(self._load()).schema
+        names = schema.names if columns is None else check_columns(columns, schema, self._storage.uri)
+        return pa.schema([schema.field(name) for name in names])
+
     def limits(self) -> Limits:
         """What the options say a batch may take."""
         return Limits(
