@@ -93,10 +93,12 @@ def _read_archive(
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
     files = []
-    for info in storage.list(folder):
-        match = _LOG.fullmatch(info.name)
-        if match and not info.is_dir:
-            files.append((int(match[1]), info))
+    # Releases before 0.10 wrote to `.hoodie` itself, whatever the property says
+    for place in dict.fromkeys((".hoodie", folder)):
+        for info in storage.list(place):
+            match = _LOG.fullmatch(info.name)
+            if match and not info.is_dir:
+                files.append((int(match[1]), info))
     for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name)):
         try:
             for block in read_blocks(storage, info.path, info.size):
