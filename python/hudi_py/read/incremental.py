@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from hudi_py.errors import HistoryCleanedError
+from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -26,7 +27,7 @@ from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.commits import Commit
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Pin
-from hudi_py.view import load_view
+from hudi_py.view import FileSystemView, load_view
 
 _THREADS = 16
 _LIST_FROM = 8
@@ -97,40 +98,9 @@ def plan_incremental(
     """
     times = frozenset(commit.time for commit in commits) if rows_of is None else frozenset(rows_of)
 
-    def finish(plan: Plan) -> Plan:
-        spec = replace(
-            plan.spec,
-            commit_times=times,
-            keys=None if keys is None else frozenset(keys),
-            mode=mode,
-            emit_deletes=emit_deletes,
-        )
-        splits = plan.splits if path_glob is None else [s for s in plan.splits if _matches(snapshot, s, path_glob)]
-        return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
-
-    def whole() -> Plan:
-        return finish(
-            plan_scan(
-                snapshot,
-                columns=columns,
-                condition=condition,
-                query_type="snapshot",
-                partitions=partitions,
-                limit=limit,
-                batch_rows=batch_rows,
-                options=options,
-            )
-        )
-
-    # Apache Hudi's rule, although the answer may need none of these files: what it gives may lack rows
-    if fallback and (any(commit.archived for commit in commits) or _lacks_files(snapshot.storage, commits)):
-        return whole()
-    then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
-    while True:
-        view = load_view(snapshot.storage, snapshot.config, then.timeline, CommitLister.of(commits))
-        view.replaced = {**_replaced(commits), **view.replaced}
-        plan = plan_scan(
-            then,
+    def plan_of(seen: Snapshot, view: FileSystemView | None) -> Plan:
+        return plan_scan(
+            seen,
             columns=columns,
             condition=condition,
             query_type="snapshot",
@@ -139,11 +109,29 @@ def plan_incremental(
             batch_rows=batch_rows,
             options=options,
             view=view,
+            keys=keys,
+            mode=mode,
+            emit_deletes=emit_deletes,
         )
+
+    def finish(plan: Plan) -> Plan:
+        spec = replace(plan.spec, commit_times=times)
+        splits = plan.splits if path_glob is None else [s for s in plan.splits if _matches(snapshot, s, path_glob)]
+        return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
+
+    # Apache Hudi's rule, although the answer may need none of these files: what it gives may lack rows
+    if fallback and (any(commit.archived for commit in commits) or _lacks_files(snapshot.storage, commits)):
+        return finish(plan_of(snapshot, None))
+    then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
+    while True:
+        view = load_view(snapshot.storage, snapshot.config, then.timeline, CommitLister.of(commits))
+        view.replaced = {**_replaced(commits), **view.replaced}
+        plan = plan_of(then, view)
         sizes = _sizes(snapshot.storage, {path for split in plan.splits for path in _paths(split)})
         missing = {(split.partition, split.file_id) for split in plan.splits if not _paths(split) <= sizes.keys()}
         if not missing:
-            return finish(replace(plan, splits=tuple(_with_sizes(split, sizes) for split in plan.splits)))
+            splits = [_with_sizes(split, sizes) for split in plan.splits]
+            return finish(replace(plan, splits=tuple(_with_bases(then, splits))))
         readable = first_readable(commits, missing)
         if not reachable_only:
             raise cleaned_range(snapshot.storage.uri, commits, readable)
@@ -217,6 +205,39 @@ def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
         base_file=None if base is None else replace(base, size=sizes[base.path]),
         log_files=tuple(replace(log, size=sizes[log.path]) for log in split.log_files),
     )
+
+
+def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
+    """The splits, those with log blocks of partial updates and no base file made whole.
+
+    Apache Hudi merges the logs of a range alone, and so returns rows of such blocks with what was written for other
+    columns. They are merged over the base file, which was written before the range.
+    """
+    if snapshot.config.version < 8:
+        return list(splits)
+    storage = snapshot.storage
+
+    def is_partial(split: Split) -> bool:
+        logs = split.log_files if split.base_file is None else ()
+        return any(block.is_partial for log in logs for block in read_blocks(storage, log.path, log.size))
+
+    if len(splits) <= 1 or storage.is_local:
+        partial = [is_partial(split) for split in splits]
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(splits)), "hudi-blocks") as pool:
+            partial = list(pool.map(is_partial, splits))
+    if not any(partial):
+        return list(splits)
+    view = load_view(storage, snapshot.config, snapshot.timeline)
+    result: list[Split] = []
+    for split, needs_base in zip(splits, partial, strict=True):
+        found = [
+            piece
+            for piece in (view.latest_slices(split.partition) if needs_base else ())
+            if piece.file_id == split.file_id
+        ]
+        result += [replace(split, base_file=piece.base_file, log_files=piece.log_files) for piece in found] or [split]
+    return result
 
 
 def _matches(snapshot: Snapshot, split: Split, pattern: str) -> bool:

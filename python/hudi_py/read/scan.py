@@ -282,11 +282,10 @@ def make_scan(
         limit=limit,
         batch_rows=batch_rows,
         options=options.values,
+        keys=wanted_keys,
+        mode=mode,
+        emit_deletes=deletes,
     )
-    if mode != "merge" or deletes or wanted_keys is not None:
-        found = None if wanted_keys is None else frozenset(wanted_keys)
-        spec = replace(plan.spec, mode=mode, emit_deletes=deletes, keys=found)
-        plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in plan.splits))
     state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
     return Scan(snapshot, plan, query_type=kind, state=state, limit=limit)
 
