@@ -51,8 +51,9 @@ def change_range(
         end: a time; None: the newest commit.
 
     Raises:
-        ConfigError: there is no begin, or a bound is not a time.
+        ConfigError: the table does not log changes, there is no begin, or a bound is not a time.
     """
+    logging_mode(snapshot)
     if begin is None:
         raise ConfigError(
             f"A query for the changes of the table at {snapshot.storage.uri} needs a begin: set "

@@ -1,0 +1,343 @@
+"""Change data capture queries, on tables of Apache Hudi and on tables made by hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import hudi_py
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action
+from hudi_py.read.changes import CHANGE_SCHEMA, ChangeSplit
+from hudi_py.read.changes.plan import plan_changes
+from hudi_py.read.snapshot import open_snapshot
+from hudi_py.read.task import read_split_on
+from hudi_py.timeline.commits import InstantRange, read_commits
+from hudi_py.timeline.metadata import encode_commit_metadata
+from tests.golden.compare import assert_rows_equal
+from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
+
+DATA = Path(__file__).with_name("changes_data")
+SAMPLES = ("cow_data_before", "mor_data_before_after", "mor_services")
+OF_CDC = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER"}
+
+Unpack = Callable[[str], Path]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Unpack:
+    """Unpacks a table of `changes_data`; its path."""
+
+    def unpack(name: str) -> Path:
+        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(tmp_path, filter="data")
+            else:
+                archive.extractall(tmp_path)
+        return tmp_path / name
+
+    return unpack
+
+
+def changes(path: Path | str, begin: str | None = "000", end: str | None = None, **arguments: Any) -> hudi_py.Scan:
+    return hudi_py.open_table(str(path)).scan(query_type="cdc", begin=begin, end=end, **arguments)
+
+
+def commit_times(path: Path) -> list[str]:
+    return [str(each.time) for each in hudi_py.open_table(str(path)).timeline.write_completed]
+
+
+def told(table: pa.Table) -> list[tuple[str, str | None, str | None]]:
+    """Operation, and `id:v` before and after."""
+
+    def short(text: str | None) -> str | None:
+        row = json.loads(text) if text else None
+        return row and f"{row['id']}:{row.get('v', row.get('ts'))}"
+
+    return [(row["op"], short(row["before"]), short(row["after"])) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_changes_are_those_of_apache_hudi(sample: Unpack, name: str) -> None:
+    expected = pq.read_table(DATA / f"{name}.parquet")
+    scan = changes(sample(name))
+    assert scan.schema.equals(CHANGE_SCHEMA)
+    assert_rows_equal(scan.to_table(), expected)
+    assert scan.count() == expected.num_rows
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_range_is_one_of_requested_times(sample: Unpack, name: str) -> None:
+    path = sample(name)
+    whole = changes(path).to_table()
+    times = commit_times(path)
+    for begin, end in list(zip(["000", *times], times, strict=False))[::3]:
+        found = changes(path, begin, end).to_table()
+        assert_rows_equal(found, whole.filter(pc.equal(whole["ts_ms"], end)))
+        assert_rows_equal(changes(path, end).to_table(), whole.filter(pc.greater(whole["ts_ms"], end)))
+
+
+def test_logs_of_version_6(sample: Unpack) -> None:
+    """Apache Hudi 1.2.0 cannot read these; its answer for the same writes in version 9 is the measure."""
+    newer = pq.read_table(DATA / "mor_data_before_after.parquet")
+    assert sorted(told(changes(sample("mor_version_6")).to_table()), key=str) == sorted(told(newer), key=str)
+
+
+def test_rows_come_in_one_order_and_can_be_skipped(sample: Unpack) -> None:
+    path = sample("mor_services")
+    scan = changes(path)
+    storage = scan.snapshot.storage
+    for split in scan.splits():
+        assert isinstance(split, ChangeSplit)
+        again = pickle.loads(pickle.dumps(split))
+        rows = [row for batch in read_split_on(storage, split) for row in batch.to_pylist()]
+        assert [row for batch in read_split_on(storage, again) for row in batch.to_pylist()] == rows
+        for skipped in {1, len(rows) // 2, len(rows)}:
+            rest = [row for batch in read_split_on(storage, again, skip_rows=skipped) for row in batch.to_pylist()]
+            assert rest == rows[skipped:]
+        assert len(pickle.dumps(split)) < 20_000
+        assert split.size > 0
+
+
+def test_columns_filter_and_limit_are_of_the_changes(sample: Unpack) -> None:
+    path = sample("mor_services")
+    whole = changes(path).to_table()
+    deletes = changes(path, columns=["before", "op"], filter="op = 'd'").to_table()
+    assert deletes.column_names == ["before", "op"]
+    assert_rows_equal(deletes, whole.filter(pc.equal(whole["op"], "d")).select(["before", "op"]))
+    assert changes(path, columns=["ts_ms", "op"]).to_table().equals(whole.select(["ts_ms", "op"]))
+    assert changes(path, limit=7).to_table().equals(whole.slice(0, 7))
+    by_image = changes(path, columns=["op"], filter='after LIKE \'%"id":"k2"%\'')
+    assert by_image.to_table().num_rows == by_image.count() == 3
+
+
+def test_partitions_are_chosen_by_path(sample: Unpack) -> None:
+    path = sample("mor_services")
+    one, other = (changes(path, partitions=[name]).to_table() for name in ("a", "b"))
+    assert one.num_rows
+    assert other.num_rows
+    assert_rows_equal(pa.concat_tables([one, other]), changes(path).to_table())
+    assert changes(path, partitions=["nowhere"]).to_table().num_rows == 0
+
+
+def test_the_options_of_apache_hudi_ask_for_changes(sample: Unpack) -> None:
+    path = sample("cow_data_before")
+    table = hudi_py.open_table(
+        str(path),
+        {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.query.incremental.format": "cdc",
+            "hoodie.datasource.read.begin.instanttime": commit_times(path)[2],
+        },
+    )
+    assert told(table.scan().to_table()) == [("u", "k0:2", "k0:4"), ("i", None, "k1:4")]
+
+
+def test_a_table_without_change_data_capture_is_refused(tmp_path: Path) -> None:
+    table = MadeTable(str(tmp_path))
+    with pytest.raises(hudi_py.ConfigError, match="no change data capture table"):
+        changes(table.uri)
+
+
+def test_a_begin_is_needed(sample: Unpack) -> None:
+    path = sample("cow_data_before")
+    with pytest.raises(hudi_py.ConfigError, match="needs a begin"):
+        changes(path, None)
+    with pytest.raises(hudi_py.ConfigError, match="keys=.*cdc"):
+        changes(path, keys=["k1"])
+
+
+def test_an_unknown_logging_mode_is_refused(tmp_path: Path) -> None:
+    table = MadeTable(str(tmp_path), properties={**OF_CDC, "hoodie.table.cdc.supplemental.logging.mode": "all"})
+    with pytest.raises(hudi_py.UnsupportedTableError, match="supported are op_key_only, data_before"):
+        changes(table.uri)
+
+
+def test_cleaned_files_are_missed_and_passed_over_when_the_begin_is_the_earliest(sample: Unpack) -> None:
+    path = sample("mor_services")
+    times = commit_times(path)
+    whole = changes(path).to_table()
+    # the first commits of the first file slices: what a cleaner would have taken
+    for file in path.rglob(f"*{times[0]}.parquet"):
+        file.unlink()
+    with pytest.raises(hudi_py.HistoryCleanedError, match=f"instant {times[4]}"):
+        changes(path)
+    assert changes(path, times[4]).to_table().num_rows > 0
+    reachable = changes(path, "earliest").to_table()
+    # the log files of commit 4 have their base file under the first one
+    assert_rows_equal(reachable, whole.filter(pc.greater(whole["ts_ms"], times[4])))
+
+
+def test_a_file_that_is_gone_when_it_is_read(sample: Unpack) -> None:
+    path = sample("cow_data_before")
+    scan = changes(path)
+    for file in path.glob(".*.cdc"):
+        file.unlink()
+    with pytest.raises(hudi_py.HistoryCleanedError, match="a file it needs is gone"):
+        scan.to_table()
+
+
+def test_a_damaged_change_log(sample: Unpack) -> None:
+    path = sample("mor_data_before_after")
+    (log,) = path.glob(".*.cdc")
+    data = bytearray(log.read_bytes())
+    at = data.rindex(b"plain")
+    data[at - 40 : at] = b"\xff" * 40
+    log.write_bytes(data)
+    with pytest.raises(hudi_py.CorruptFileError):
+        changes(path).to_table()
+
+
+def test_a_key_of_a_change_log_which_the_base_file_lacks(sample: Unpack) -> None:
+    path = sample("cow_data_before")
+    _, second, third, _ = commit_times(path)
+    (newer,) = path.glob(f"*_{third}.parquet")
+    (older,) = path.glob(f"*_{second}.parquet")
+    shutil.copy(newer, older)  # without the keys which the third commit deleted
+    with pytest.raises(hudi_py.CorruptFileError, match=r"record key 'k[13]' .* is not in the base file"):
+        changes(path).to_table()
+
+
+# ---- tables made by hand
+
+
+def commit(
+    table: MadeTable, at: int, stats: list[WriteStat], operation: str, *, action: Action = Action.DELTA_COMMIT
+) -> None:
+    """Completes the number-th write with what it wrote."""
+    metadata = CommitMetadata(operation=operation, stats=tuple(stats), extra={"schema": json.dumps(table.avro())})
+    content = encode_commit_metadata(metadata, table.layout, action=action, completed=True)
+    name = table.layout.completed_name(instant(at), action, completion(at))
+    table.storage.put(table.layout.path(name), content)
+
+
+def row(key: int, ts: int, name: str = "x") -> dict[str, Any]:
+    return {"id": f"k{key}", "ts": ts, "name": name, "price": 1.0}
+
+
+def log_stat(table: MadeTable, path: str, at: int) -> WriteStat:
+    size = table.storage.stat(path).size  # type: ignore[union-attr]
+    return WriteStat(FILE_ID, path, "", num_writes=1, file_size=size, log_version=1)
+
+
+def made(tmp_path: Path, version: int = 9, **properties: str) -> MadeTable:
+    """A table whose first write inserted k1 to k3 at time 10."""
+    table = MadeTable(str(tmp_path), version=version, properties={**OF_CDC, **properties})
+    path = table.base(1, [row(1, 10), row(2, 10), row(3, 10)])
+    commit(table, 1, [WriteStat(FILE_ID, path, "", num_writes=3, num_inserts=3)], "INSERT")
+    return table
+
+
+def test_late_rows_change_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    path = table.log(2, [row(1, 9), row(2, 10, "same time"), row(4, 1)])
+    commit(table, 2, [log_stat(table, path, 2)], "UPSERT")
+    assert told(changes(table.uri, instant(1)).to_table()) == [("u", "k2:10", "k2:10"), ("i", None, "k4:1")]
+
+
+def test_deletes_count_whatever_their_ordering_value(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    path = table.log(2, deletes("k1", "k9"), deletes("k2", ts=3))
+    commit(table, 2, [log_stat(table, path, 2)], "DELETE")
+    assert told(changes(table.uri, instant(1)).to_table()) == [("d", "k1:10", None), ("d", "k2:10", None)]
+
+
+def test_several_log_files_of_a_commit_tell_each_change_once(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.log(2, [row(1, 11), row(4, 11)])
+    second = table.log(2, [row(1, 12)], number=2)
+    commit(table, 2, [log_stat(table, path, 2) for path in (first, second)], "UPSERT")
+    assert told(changes(table.uri, instant(1)).to_table()) == [("u", "k1:10", "k1:12"), ("i", None, "k4:11")]
+
+
+def test_a_group_of_logs_alone(tmp_path: Path) -> None:
+    table = MadeTable(str(tmp_path), properties=OF_CDC)
+    path = table.log(1, [row(1, 1), row(2, 1)])
+    commit(table, 1, [log_stat(table, path, 1)], "UPSERT")
+    path = table.log(2, [row(2, 2)])
+    commit(table, 2, [log_stat(table, path, 2)], "UPSERT")
+    assert told(changes(table.uri).to_table()) == [("i", None, "k1:1"), ("i", None, "k2:1"), ("u", "k2:1", "k2:2")]
+
+
+def test_operations_which_change_no_row_are_left_out(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    path = table.base(2, [row(1, 10), row(2, 10), row(3, 10)])
+    commit(table, 2, [WriteStat(FILE_ID, path, "", num_writes=3, num_updates=3)], "COMPACT", action=Action.COMMIT)
+    path = table.log(3, [row(1, 10)])
+    commit(table, 3, [log_stat(table, path, 3)], "LOG_COMPACT")
+    commit(table, 4, [], "ALTER_SCHEMA", action=Action.COMMIT)
+    assert changes(table.uri, instant(1)).to_table().num_rows == 0
+    assert changes(table.uri).to_table().num_rows == 3
+
+
+def test_a_rewrite_without_a_change_log_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    path = table.base(2, [row(1, 11), row(2, 10), row(3, 10)])
+    commit(table, 2, [WriteStat(FILE_ID, path, "", instant(1), num_writes=3, num_updates=1)], "UPSERT")
+    with pytest.raises(hudi_py.UnsupportedTableError, match=f"instant {instant(2)}.*without a change log"):
+        changes(table.uri)
+    assert changes(table.uri, instant(2)).to_table().num_rows == 0
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_every_row_of_a_file_deleted(tmp_path: Path, version: int) -> None:
+    table = made(tmp_path, version)
+    path = table.base(2, [])
+    commit(table, 2, [WriteStat(FILE_ID, path, "", instant(1), num_deletes=3)], "DELETE")
+    found = told(changes(table.uri, instant(1)).to_table())
+    assert found == [("d", "k1:10", None), ("d", "k2:10", None), ("d", "k3:10", None)]
+    table.storage.delete(next(info.path for info in table.storage.list("") if instant(1) in info.path))
+    with pytest.raises(hudi_py.HistoryCleanedError, match=f"base file of {instant(1)}"):
+        changes(table.uri, instant(1))
+
+
+def test_logs_of_several_instants_in_one_file_of_version_6(tmp_path: Path) -> None:
+    table = made(tmp_path, 6)
+    path = table.log(2, [row(1, 11)], base_at=1)
+    more = table.log(3, [row(1, 12), row(4, 12)], base_at=1, number=2)
+    data = table.storage.read(path) + table.storage.read(more)
+    table.storage.delete(more)
+    table.storage.delete(path)
+    table.storage.put(path, data)
+    commit(table, 2, [log_stat(table, path, 2)], "UPSERT")
+    commit(table, 3, [log_stat(table, path, 3)], "UPSERT")
+    assert told(changes(table.uri, instant(1)).to_table()) == [
+        ("u", "k1:10", "k1:11"),
+        ("u", "k1:11", "k1:12"),
+        ("i", None, "k4:12"),
+    ]
+
+
+def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
+    """A stream plans (begin, end] by completion times; whatever the borders, together they are the whole."""
+    path = sample("mor_services")
+    table = hudi_py.open_table(str(path))
+    whole = changes(path).to_table()
+    snapshot = open_snapshot(changes(path).snapshot.storage, changes(path).snapshot.config, table.timeline)
+    ends = [str(each.completion_time) for each in table.timeline.write_completed]
+    for size in (1, 5):
+        borders = ["", *ends[size - 1 :: size], "9"]
+        batches = []
+        for begin, end in itertools.pairwise(borders):
+            commits = read_commits(
+                snapshot.storage,
+                snapshot.config,
+                snapshot.timeline,
+                InstantRange(begin, end),
+                skip_compaction=False,
+                skip_clustering=False,
+            )
+            plan = plan_changes(snapshot, commits, columns=CHANGE_SCHEMA.names, batch_rows=1000)
+            batches += [batch for split in plan.splits for batch in read_split_on(snapshot.storage, split)]
+        assert_rows_equal(pa.Table.from_batches(batches, CHANGE_SCHEMA), whole)
