@@ -184,7 +184,9 @@ class MetadataTable:
 
 
 def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> MetadataTable | None:
-    """The metadata table; None where the table's properties name no partition of it.
+    """The metadata table; None where the table's properties name no partition of it, and before table version 6.
+
+    Older ones have other file ids and no partition that a listing of the storage would not replace.
 
     Args:
         timeline: the table's, maybe pinned: what completed later there does not count here either.
@@ -193,7 +195,9 @@ def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> 
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
             is not read, or was not kept up.
     """
-    return MetadataTable(storage, config, timeline) if FILES in config.metadata_partitions else None
+    if config.version < 6 or FILES not in config.metadata_partitions:
+        return None
+    return MetadataTable(storage, config, timeline)
 
 
 def _by_group(keys: Sequence[str], hashed: Mapping[str, str] | None, count: int) -> dict[int, list[str]]:

@@ -16,7 +16,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter
-from hudi_py.read.partition import dropped_values, partition_values
+from hudi_py.read.partition import partition_values, path_values
 from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
@@ -118,7 +118,10 @@ def plan_scan(
         emit_deletes=emit_deletes,
         history=snapshot.history,
     )
-    splits = tuple(split_of(spec, piece, _path_values(snapshot, piece.partition)) for piece in slices)
+    splits = tuple(
+        split_of(spec, piece, path_values(snapshot.config, snapshot.schema, piece.partition, snapshot.storage.uri))
+        for piece in slices
+    )
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
 
@@ -190,10 +193,3 @@ def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath
     if condition is None:
         return True
     return condition.may_match(partition_values(snapshot.config, snapshot.schema, path))
-
-
-def _path_values(snapshot: Snapshot, path: PartitionPath) -> tuple[tuple[str, pa.Scalar], ...]:
-    """Values of partition columns which the writer left out of the files."""
-    if not snapshot.config.drops_partition_columns:
-        return ()
-    return dropped_values(snapshot.config, snapshot.schema, path, snapshot.storage.uri)
