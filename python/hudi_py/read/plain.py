@@ -56,8 +56,12 @@ def _without_footer(split: Any) -> str | None:
     left_out = [name for name, _ in split.partition_values if name in needed]
     if left_out:
         return f"column {left_out[0]} is not in the file"
-    if getattr(spec, "history", None) is not None:
-        return "columns are told apart by their id (schema on read)"
+    if spec.history is not None:
+        if spec.history.query is not None:
+            return "columns are told apart by their id (schema on read)"
+        repaired = needed & {path.partition(".")[0] for path, _ in spec.history.repairs}
+        if repaired:
+            return f"column {min(repaired)} holds timestamps whose unit the table's schema decides"
     if getattr(split.base_file, "source", None) is not None:
         return "the table was bootstrapped: the columns are in two files"
     path = split.base_file.path
