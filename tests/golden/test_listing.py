@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
-import hudi_py
-from tests.golden.expectations import ASKED, BEYOND, NOT_ASKED, refusal
-from tests.golden.tables import DATA, Extracted, load
+from tests.golden.expectations import ASKED, BEYOND, refusal
+from tests.golden.tables import DATA, load
 
 TABLES = load()
 
@@ -26,7 +23,7 @@ def test_every_table_is_there_with_its_provenance() -> None:
 def test_queries_by_kind() -> None:
     counts = Counter(query.kind for table in TABLES.values() for query in table.expected)
     assert counts == {"snapshot": 88, "read_optimized": 55, "time_travel": 264, "incremental": 393, "cdc": 16}
-    assert set(counts) == {*ASKED, *NOT_ASKED}
+    assert set(counts) == set(ASKED)
 
 
 def test_entries_of_the_expectations_name_queries() -> None:
@@ -35,10 +32,3 @@ def test_entries_of_the_expectations_name_queries() -> None:
         ids = {query.id for query in TABLES[name].expected}
         assert set(beyond.answered) <= ids, f"{name}: {beyond.answered} are not queries of the set"
         assert any(refusal(query) for query in TABLES[name].expected), f"{name}: no query is refused"
-
-
-@pytest.mark.parametrize("kind", sorted(NOT_ASKED))
-def test_kinds_that_are_not_built_are_refused(golden: Extracted, kind: str) -> None:
-    table = hudi_py.open_table(str(golden("v9_mor_ops")))
-    with pytest.raises(hudi_py.ConfigError, match=kind):
-        table.scan(query_type=kind)
