@@ -1,9 +1,10 @@
 """Merging: which versions of a record win, in a log, over a base file, within an input."""
 
-from hudi_py.merge.base import LogRecords, merge_with_base
+from hudi_py.merge.base import merge_with_base
 from hudi_py.merge.log import CommittedInstants, reduce_log, scan_log
+from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Versions, Winners, delete_marks, find_winners, reduce_input
-from hudi_py.merge.settings import MergeSettings, merge_settings
+from hudi_py.merge.settings import MergeSettings, merge_settings, written_merge_settings
 
 __all__ = [
     "CommittedInstants",
@@ -17,5 +18,7 @@ __all__ = [
     "merge_with_base",
     "reduce_input",
     "reduce_log",
+    "reduce_versions",
     "scan_log",
+    "written_merge_settings",
 ]

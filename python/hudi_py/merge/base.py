@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.merge.ordering import ordering_codes
-from hudi_py.merge.reduce import Rows, Winners, row_ordering
+from hudi_py.merge.fold import FoldSpace, combine
+from hudi_py.merge.ordering import default_mask, field_codes, ordering_codes
+from hudi_py.merge.records import LogRecords
+from hudi_py.merge.reduce import Mask, Rows, row_ordering
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.schema import RECORD_KEY
 
 OUTPUT_ROWS = 131_072
 """Rows of a batch of log records."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogRecords:
-    """The log side of a file slice, reduced to one version for each record key."""
-
-    winners: Winners
-    rows: pa.Table
-    """The winning data rows (deletes have none)."""
-    slots: Rows
-    """For each key its row in `rows`, -1 for a delete."""
-
-    @property
-    def keys(self) -> pa.Array:
-        return self.winners.keys
-
-    def __len__(self) -> int:
-        return len(self.winners.keys)
+Hits = npt.NDArray[np.intp]
 
 
 def merge_with_base(
     base: Iterable[pa.RecordBatch], log: LogRecords, settings: MergeSettings, *, key_column: str = RECORD_KEY
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice: base rows which stay in their order, then the log rows which won.
+
+    Where two versions make a new row (partial updates, payload classes), it comes behind the rows that stay of its base
+    batch.
 
     Args:
         base: batches with the columns of `log.rows`, the key and ordering columns among them. Large batches are
@@ -49,35 +36,107 @@ def merge_with_base(
 
     Where a key occurs more than once in the base file, its first row is merged and the others stay, as in Java.
     """
-    beaten = np.zeros(len(log), np.bool_)  # log versions older than the base row of their key
-    met = np.zeros(len(log), np.bool_)
+    merge = BaseMerge(log, settings, key_column)
     for batch in base:
+        yield from merge.add(batch)
+    yield from merge.rest()
+
+
+class BaseMerge:
+    """A merge under way: base batches go in, rows come out."""
+
+    def __init__(self, log: LogRecords, settings: MergeSettings, key_column: str = RECORD_KEY) -> None:
+        self._log = log
+        self._settings = settings
+        self._key_column = key_column
+        self._folds = settings.folds or log.partial
+        self._used = np.zeros(len(log), np.bool_)  # log records beaten by, or merged into, a base row
+        self._met = np.zeros(len(log), np.bool_)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows which come of a base batch."""
         if not batch.num_rows:
-            continue
-        found = pc.index_in(batch.column(key_column), value_set=log.keys)
+            return
+        found = pc.index_in(batch.column(self._key_column), value_set=self._log.keys)
         hits = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
         if not len(hits):
             yield batch
-            continue
+            return
         keys = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-        hits, keys = _first_of_each(hits, keys, met)
-        stale = _stale(batch, hits, keys, log, settings)
-        beaten[keys[stale]] = True
-        keep = np.ones(batch.num_rows, np.bool_)
-        keep[hits[~stale]] = False
-        if keep.all():
-            yield batch
-        elif keep.any():
-            yield batch.filter(pa.array(keep))
-    won = log.slots[(log.slots >= 0) & ~beaten]
-    if len(won):
-        rows = log.rows if len(won) == log.rows.num_rows else log.rows.take(pa.array(np.sort(won)))
-        yield from rows.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+        hits, keys = _first_of_each(hits, keys, self._met)
+        if self._folds:
+            yield from self._folded(batch, hits, keys)
+            return
+        stale = _stale(batch, hits, keys, self._log, self._settings)
+        self._used[keys[stale]] = True
+        yield from _without(batch, hits[~stale])
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The log rows which won and were not met in the base file."""
+        log = self._log
+        chosen = (log.slots >= 0) & ~self._used & ~log.winners.deletes
+        if log.withheld is not None:
+            chosen &= ~log.withheld
+        yield from _rows_at(log.rows, log.slots[chosen])
+
+    def deletes(self) -> Iterator[pa.RecordBatch]:
+        """The rows of deletes which stand, once all of the base is in; the log must have been reduced with them."""
+        log = self._log
+        yield from _rows_at(log.rows, log.slots[log.winners.deletes & ~self._used & (log.slots >= 0)])
+
+    def _folded(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Iterator[pa.RecordBatch]:
+        """Hits merged column by column: the base row is the older version, the log's the newer."""
+        log, settings = self._log, self._settings
+        older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits))
+        slots = log.slots[keys]
+        # deletes without a row are numbered behind all rows
+        held = np.flatnonzero(slots >= 0)
+        newer = log.rows.take(pa.array(slots[held]))
+        rows = pa.concat_tables([older.cast(newer.schema), newer]).combine_chunks()
+        count = len(hits)
+        numbers = np.full(count, -1, np.int64)
+        numbers[held] = count + np.arange(len(held))
+        numbers[slots < 0] = rows.num_rows + np.arange(count - len(held))
+        order = np.argsort(numbers)
+        ordering = [column.take(pa.array(keys[order])) for column in log.winners.ordering]
+        own = row_ordering(older, settings)
+        codes = np.concatenate(field_codes([list(own), ordering], [count, count]), axis=1)
+        unconditional = log.winners.deletes[keys[order]] & log.winners.always[keys[order]]
+        defaults = np.concatenate([default_mask(own, count), unconditional])
+        absent = {name: np.r_[np.zeros(count, np.bool_), mask[slots[held]]] for name, mask in log.absent.items()}
+        space = FoldSpace(rows, settings, codes, defaults, absent)
+        none = np.zeros(count, np.bool_)
+        base = space.first(np.arange(count, dtype=np.int64), none)
+        late = np.full(count, log.partial)
+        result = combine(space, base, space.first(numbers, log.winners.deletes[keys]), none, late)
+        # what a payload class turned into a delete only now must not come out as an insert
+        self._used[keys[~result.deleted | ~log.winners.deletes[keys]]] = True
+        made = np.flatnonzero(~result.deleted)
+        untouched = np.zeros(count, np.bool_)
+        untouched[made] = (result.sources[:, made] == base.sources[:, made]).all(axis=0)
+        yield from _without(batch, hits[~untouched])
+        made = made[~untouched[made]]
+        if len(made):
+            table = space.table(result.take(made))
+            yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
 
-def _first_of_each(
-    hits: npt.NDArray[np.intp], keys: Rows, met: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.intp], Rows]:
+def _without(batch: pa.RecordBatch, gone: Hits) -> Iterator[pa.RecordBatch]:
+    keep = np.ones(batch.num_rows, np.bool_)
+    keep[gone] = False
+    if keep.all():
+        yield batch
+    elif keep.any():
+        yield batch.filter(pa.array(keep))
+
+
+def _rows_at(rows: pa.Table, slots: Rows) -> Iterator[pa.RecordBatch]:
+    if len(slots):
+        taken = rows if len(slots) == rows.num_rows else rows.take(pa.array(np.sort(slots)))
+        yield from taken.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+
+
+def _first_of_each(hits: Hits, keys: Rows, met: Mask) -> tuple[Hits, Rows]:
     first = np.full(len(met), -1, np.int64)
     first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)
     fresh = (first[keys] == np.arange(len(keys))) & ~met[keys]
@@ -85,9 +144,7 @@ def _first_of_each(
     return hits[fresh], keys[fresh]
 
 
-def _stale(
-    batch: pa.RecordBatch, hits: npt.NDArray[np.intp], keys: Rows, log: LogRecords, settings: MergeSettings
-) -> npt.NDArray[np.bool_]:
+def _stale(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, settings: MergeSettings) -> Mask:
     """Which hits have a base row of strictly greater ordering value than the log's version."""
     if not settings.by_event_time or not len(hits):
         return np.zeros(len(hits), np.bool_)

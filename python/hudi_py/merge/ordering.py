@@ -69,6 +69,21 @@ def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: 
     return [np.asarray(piece) for piece in np.split(total, ends)]
 
 
+def field_codes(
+    parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]
+) -> list[npt.NDArray[np.int64]]:
+    """As `ordering_codes`, but for each part one row of codes for each field: compared field by field.
+
+    Returns:
+        Arrays of shape (fields, rows of the part); without fields one row of zeros.
+    """
+    fields = len(parts[0]) if parts else 0
+    if not fields:
+        return [np.zeros((1, count), np.int64) for count in rows]
+    each = [_field_codes([part[at] for part in parts]) for at in range(fields)]
+    return [np.stack([codes[at] for codes in each]) for at in range(len(parts))]
+
+
 def _field_codes(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> list[Codes]:
     kind = arrays[0].type
     if _is_native(kind):

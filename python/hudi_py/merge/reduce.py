@@ -146,7 +146,7 @@ def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> tuple[pa.Array, ...]:
     """The ordering columns of a table as arrays; a column which it lacks is null, that is, the default."""
-    if not settings.by_event_time:
+    if not settings.ordered:
         return ()
     names = table.schema.names
     return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.properties import TableConfig
@@ -14,6 +15,7 @@ CUSTOM = "CUSTOM"
 
 EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _EVENT_TIME_PAYLOADS = frozenset({_PAYLOADS + "DefaultHoodieRecordPayload", _PAYLOADS + "EventTimeAvroPayload"})
@@ -22,25 +24,82 @@ _COMMIT_TIME_PAYLOADS = frozenset({_PAYLOADS + "OverwriteWithLatestAvroPayload"}
 DELETE_FIELD = "hoodie.payload.delete.field"
 DELETE_MARKER = "hoodie.payload.delete.marker"
 PROPERTY_PREFIX = "hoodie.record.merge.property."
+PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
+UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+RECORD_MERGER = "hoodie.py.record.merger"
 IS_DELETED = "_hoodie_is_deleted"
+DEBEZIUM_OPERATION = "_change_operation_type"
+DMS_OPERATION = "Op"
 
+
+class Payload(str, Enum):
+    """Payload classes which merge records in a way of their own, in the merge mode CUSTOM of versions before 9."""
+
+    PARTIAL_UPDATE = _PAYLOADS + "PartialUpdateAvroPayload"
+    OVERWRITE_NON_DEFAULTS = _PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
+    AWS_DMS = _PAYLOADS + "AWSDmsAvroPayload"
+    MYSQL_DEBEZIUM = _PAYLOADS + "debezium.MySqlDebeziumAvroPayload"
+    POSTGRES_DEBEZIUM = _PAYLOADS + "debezium.PostgresDebeziumAvroPayload"
+
+    @property
+    def operation_column(self) -> str | None:
+        """Column by which the payload itself tells a delete."""
+        if self is Payload.AWS_DMS:
+            return DMS_OPERATION
+        return DEBEZIUM_OPERATION if self in (Payload.MYSQL_DEBEZIUM, Payload.POSTGRES_DEBEZIUM) else None
+
+    @property
+    def sequence_column(self) -> str | None:
+        """Column by which the payload compares two versions, instead of the ordering fields."""
+        return {Payload.MYSQL_DEBEZIUM: "_event_seq", Payload.POSTGRES_DEBEZIUM: "_event_lsn"}.get(self)
+
+
+class PartialUpdate(str, Enum):
+    """What a table takes for a value that an update does not give (`PartialUpdateMode`, 1.2.0)."""
+
+    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+    """A null."""
+    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+    """A text which the table names, in text and binary columns."""
+
+
+_PAYLOADS_OF = {payload.value: payload for payload in Payload}
+# How the delete marker of a payload class is known in versions before 9 (`HoodieTableConfig.getTableMergeProperties`)
+_PAYLOAD_MARKERS = {
+    Payload.AWS_DMS: (DMS_OPERATION, "D"),
+    Payload.MYSQL_DEBEZIUM: (DEBEZIUM_OPERATION, "d"),
+    Payload.POSTGRES_DEBEZIUM: (DEBEZIUM_OPERATION, "d"),
+}
 SUPPORTED = (
-    "supported are COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING without partial updates, and the payload classes "
-    "OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload and EventTimeAvroPayload"
+    "supported are COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, the payload classes OverwriteWithLatestAvroPayload, "
+    "DefaultHoodieRecordPayload, EventTimeAvroPayload, "
+    + ", ".join(payload.value.rpartition(".")[2] for payload in Payload)
+    + f", and mergers in Python named by the option {RECORD_MERGER}"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:
-    """Which of two versions of a record wins, and which rows are deletes."""
+    """Which of two versions of a record wins, which values it takes over, and which rows are deletes."""
 
     mode: str
-    """`COMMIT_TIME_ORDERING`: the later wins. `EVENT_TIME_ORDERING`: the greater ordering value, ties to the later."""
+    """`COMMIT_TIME_ORDERING`: the later wins. `EVENT_TIME_ORDERING`: the greater ordering value, ties to the later.
+    `CUSTOM`: as `payload` or `merger` have it."""
     ordering_fields: tuple[str, ...] = ()
     """Compared lexicographically; empty in COMMIT_TIME_ORDERING."""
     delete_field: str | None = None
     """Column which marks a row as a delete when its text equals `delete_marker`."""
     delete_marker: str | None = None
+    partial: PartialUpdate | None = None
+    """Which values of the winner are taken from the other version."""
+    unavailable: str | None = None
+    """The text which stands for a value in FILL_UNAVAILABLE."""
+    payload: Payload | None = None
+    """The payload class which merges, in mode CUSTOM."""
+    merger: str | None = None
+    """`module:Class` of the merger in Python, in mode CUSTOM."""
+    key_fields: tuple[str, ...] = ()
+    """Columns which make the record key where the files have no `_hoodie_record_key`; empty where they have it."""
 
     @property
     def by_event_time(self) -> bool:
@@ -48,9 +107,26 @@ class MergeSettings:
         return self.mode == EVENT_TIME and bool(self.ordering_fields)
 
     @property
+    def ordered(self) -> bool:
+        """Whether versions are compared by their ordering values, by the mode itself or a payload or merger."""
+        return self.mode != COMMIT_TIME and bool(self.ordering_fields)
+
+    @property
+    def folds(self) -> bool:
+        """Whether a merge makes new rows of two versions, instead of choosing one."""
+        return self.partial is not None or self.payload is not None or self.merger is not None
+
+    @property
     def marker_columns(self) -> tuple[str, ...]:
         """Columns which may mark a row as a delete, apart from `_hoodie_operation`."""
         return (IS_DELETED, self.delete_field) if self.delete_field else (IS_DELETED,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns which the merge looks at, apart from the record key; a table may lack some."""
+        own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
+        names = (*self.ordering_fields, *self.marker_columns, *self.key_fields, *(name for name in own if name))
+        return tuple(dict.fromkeys(names))
 
 
 def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
@@ -59,29 +135,83 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     Args:
         config: the table's properties.
         options: may give `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` where the table does not
-            store them (versions 6 and 8).
+            store them (versions 6 and 8), and `hoodie.py.record.merger` where the table merges by a class of its own.
 
     Raises:
-        UnsupportedTableError: the table merges by a custom class or by partial updates.
-        ConfigError: only one of delete field and delete marker is given.
+        UnsupportedTableError: the table merges by a class which is not known, and no merger is given.
+        ConfigError: only one of delete field and delete marker is given; a merger is given where the table's own mode
+            merges.
     """
     mode = _resolve_mode(config)
-    if mode not in (COMMIT_TIME, EVENT_TIME):
+    payload = _PAYLOADS_OF.get(config.payload_class) if mode == CUSTOM else None
+    merger = (options or {}).get(RECORD_MERGER, "").strip() or None
+    if merger is not None:
+        if mode != CUSTOM or payload is not None:
+            raise ConfigError(
+                f"Option {RECORD_MERGER} = '{merger}' is not used: table '{config.name}' merges by "
+                f"{payload.value if payload else mode}; leave the option out"
+            )
+        if merger.count(":") != 1 or not all(part.strip() for part in merger.split(":")):
+            raise ConfigError(f"Option {RECORD_MERGER} = '{merger}' is not valid: it must be `module:Class`")
+    elif mode not in (COMMIT_TIME, EVENT_TIME) and payload is None:
         shown = config.payload_class or config.merge_strategy_id or mode
         key = "hoodie.compaction.payload.class" if config.payload_class else "hoodie.record.merge.mode"
-        raise UnsupportedTableError(f"Table '{config.name}' merges records by {key}={shown}; {SUPPORTED}")
-    partial = config.properties.get("hoodie.table.partial.update.mode", "").strip()
-    if partial:
         raise UnsupportedTableError(
-            f"Table '{config.name}' has hoodie.table.partial.update.mode={partial}; {SUPPORTED}"
+            f"Table '{config.name}' merges records by {key}={shown}; {SUPPORTED}: name one that merges as this class "
+            f"does by {RECORD_MERGER}=module:Class"
         )
+    partial, unavailable = _partial_update(config, mode)
     field = _merge_property(config, options, DELETE_FIELD)
     marker = _merge_property(config, options, DELETE_MARKER)
+    if payload in _PAYLOAD_MARKERS and config.version < 9:
+        field, marker = _PAYLOAD_MARKERS[payload]
     if bool(field) != bool(marker):
         given, missing = (DELETE_FIELD, DELETE_MARKER) if field else (DELETE_MARKER, DELETE_FIELD)
         raise ConfigError(f"Table '{config.name}' has {given}={field or marker} but no {missing}; set both or neither")
-    ordering = config.ordering_fields if mode == EVENT_TIME else ()
-    return MergeSettings(mode, ordering, field or None, marker or None)
+    return MergeSettings(
+        mode,
+        () if mode == COMMIT_TIME else config.ordering_fields,
+        field or None,
+        marker or None,
+        partial,
+        unavailable,
+        payload,
+        merger,
+        () if config.populates_meta_fields else config.record_key_fields,
+    )
+
+
+def written_merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
+    """As `merge_settings`, for a write: tables whose merge makes rows of two versions are refused.
+
+    Raises:
+        UnsupportedTableError: the table merges by partial updates, a payload class or a merger of its own.
+    """
+    settings = merge_settings(config, options)
+    if settings.folds:
+        key = PARTIAL_UPDATE_MODE if settings.partial else "hoodie.compaction.payload.class"
+        shown = settings.partial.value if settings.partial else config.payload_class or settings.merger
+        raise UnsupportedTableError(
+            f"Table '{config.name}' has {key}={shown}, which hudi-py reads but does not write; supported for writes "
+            "are COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING without partial updates, and the payload classes "
+            "OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload and EventTimeAvroPayload; write it with Apache "
+            "Hudi"
+        )
+    return settings
+
+
+def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | None, str | None]:
+    stored = config.properties.get(PARTIAL_UPDATE_MODE, "").strip().upper()
+    # KEEP_VALUES is what blocks of partial updates do by themselves: records of whole rows miss no column
+    if not stored or stored == "KEEP_VALUES" or mode == CUSTOM or config.version < 9:
+        return None, None
+    if stored not in PartialUpdate.__members__:
+        known = ", ".join(PartialUpdate.__members__)
+        raise UnsupportedTableError(
+            f"Table '{config.name}' has {PARTIAL_UPDATE_MODE}={stored}; supported are {known}, or none"
+        )
+    unavailable = config.properties.get(PROPERTY_PREFIX + UNAVAILABLE_VALUE)
+    return PartialUpdate(stored), unavailable if stored == PartialUpdate.FILL_UNAVAILABLE.value else None
 
 
 def _merge_property(config: TableConfig, options: Mapping[str, str] | None, key: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from hudi_py.merge import MergeSettings, merge_with_base, reduce_log, scan_log
+from hudi_py.merge.keys import with_keys
 from hudi_py.merge.log import CommittedInstants
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import read_base, row_groups_matching
@@ -23,7 +24,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     spec = split.spec
     if split.log_files:
         assert spec.merge is not None
-        yield from read_slice(
+        for batch in read_slice(
             storage,
             split.base_file,
             split.log_files,
@@ -34,11 +35,15 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             as_of=spec.as_of,
             batch_rows=spec.batch_rows,
             history=spec.history,
-        )
+        ):
+            yield _with_values(batch, split.partition_values)
         return
     assert split.base_file is not None
     schema = spec.read_schema()
-    groups = row_groups_matching(storage, split.base_file, split.row_groups, spec.filter, spec.history)
+    # statistics of the file say nothing of columns whose value is that of the path
+    replaced = {name for name, _ in split.partition_values}
+    condition = spec.filter if spec.filter is None or replaced.isdisjoint(spec.filter.columns) else None
+    groups = row_groups_matching(storage, split.base_file, split.row_groups, condition, spec.history)
     if groups == []:
         return
     for batch in read_base(
@@ -72,8 +77,10 @@ def read_slice(
     Yields:
         Batches with `columns` in the order of `schema`; none is empty.
     """
-    needed = {*columns, RECORD_KEY, OPERATION, *settings.ordering_fields, *settings.marker_columns}
+    needed = {*columns, RECORD_KEY, OPERATION, *settings.columns}
     merge_schema = pa.schema([field for field in schema if field.name in needed])
+    if RECORD_KEY not in merge_schema.names:
+        merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
     log = reduce_log(storage, blocks, merge_schema, settings, history=history)
@@ -84,7 +91,8 @@ def read_slice(
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None:
         rows = max(batch_rows, MERGE_ROWS)
-        base = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
+        read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
+        base = (with_keys(batch, settings) for batch in read)
     for batch in merge_with_base(base, log, settings):
         if batch.num_rows:
             yield conform(batch, output)

@@ -143,8 +143,10 @@ def test_corrupt_content_is_an_error(table: MadeTable) -> None:
     with pytest.raises(CorruptFileError, match="Parquet block"):
         reduced(table, [parquet])
     hfile = table.put_log(encode_block(BlockType.HFILE, head, b""), 6)
-    with pytest.raises(UnsupportedTableError, match="HFILE"):
+    with pytest.raises(CorruptFileError, match="SCHEMA"):
         reduced(table, [hfile])
+    cdc = table.put_log(encode_block(BlockType.COMMAND, {**head, HeaderKey.COMMAND_BLOCK_TYPE: "0"}, b""), 7)
+    assert reduced(table, [cdc]) is None
 
 
 def test_a_writer_schema_that_does_not_fit(table: MadeTable) -> None:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME, merge_settings
+from hudi_py.merge.settings import (
+    COMMIT_TIME,
+    EVENT_TIME,
+    PartialUpdate,
+    Payload,
+    merge_settings,
+    written_merge_settings,
+)
 from hudi_py.model.properties import TableConfig
 
 PAYLOADS = "org.apache.hudi.common.model."
@@ -65,9 +72,9 @@ def test_ordering_fields_matter_in_event_time_only() -> None:
             config(
                 9,
                 hoodie__record__merge__mode="EVENT_TIME_ORDERING",
-                hoodie__table__partial__update__mode="IGNORE_DEFAULTS",
+                hoodie__table__partial__update__mode="GUESS",
             ),
-            "IGNORE_DEFAULTS",
+            "GUESS",
         ),
     ],
 )
@@ -83,3 +90,45 @@ def test_delete_field_and_marker_go_together() -> None:
     assert (settings.delete_field, settings.delete_marker) == ("op", "d")
     with pytest.raises(ConfigError, match=r"hoodie.payload.delete.marker"):
         merge_settings(config(6), {"hoodie.payload.delete.field": "op"})
+
+
+def test_payload_classes_of_older_versions() -> None:
+    table = config(
+        6,
+        hoodie__table__precombine__field="_event_seq",
+        hoodie__compaction__payload__class=Payload.MYSQL_DEBEZIUM.value,
+        hoodie__compaction__record__merger__strategy=EVENT_ID,
+    )
+    settings = merge_settings(table)
+    assert settings.payload is Payload.MYSQL_DEBEZIUM
+    assert (settings.delete_field, settings.delete_marker) == ("_change_operation_type", "d")
+    assert {"_event_seq", "_change_operation_type", "_hoodie_is_deleted"} <= set(settings.columns)
+    with pytest.raises(UnsupportedTableError, match=r"MySqlDebezium.*does not write"):
+        written_merge_settings(table)
+
+
+def test_partial_update_modes_of_version_9() -> None:
+    prefix = "hoodie__record__merge__property__"
+    table = config(
+        9,
+        hoodie__record__merge__mode="EVENT_TIME_ORDERING",
+        hoodie__table__partial__update__mode="FILL_UNAVAILABLE",
+        **{prefix + "hoodie__write__partial__update__unavailable__value": "gone"},
+    )
+    settings = merge_settings(table)
+    assert (settings.partial, settings.unavailable) == (PartialUpdate.FILL_UNAVAILABLE, "gone")
+    with pytest.raises(UnsupportedTableError, match="FILL_UNAVAILABLE"):
+        written_merge_settings(table)
+    kept = config(9, hoodie__table__partial__update__mode="KEEP_VALUES")
+    assert not merge_settings(kept).folds
+
+
+def test_a_merger_is_named_by_option_only() -> None:
+    own = config(9, hoodie__record__merge__mode="CUSTOM", hoodie__compaction__payload__class="com.example.Mine")
+    with pytest.raises(UnsupportedTableError, match=r"com.example.Mine.*hoodie.py.record.merger"):
+        merge_settings(own)
+    assert merge_settings(own, {"hoodie.py.record.merger": "mine:Merger"}).merger == "mine:Merger"
+    with pytest.raises(ConfigError, match="module:Class"):
+        merge_settings(own, {"hoodie.py.record.merger": "mine.Merger"})
+    with pytest.raises(ConfigError, match="leave the option out"):
+        merge_settings(config(6), {"hoodie.py.record.merger": "mine:Merger"})

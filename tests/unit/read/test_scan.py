@@ -337,6 +337,9 @@ def test_other_libraries_take_a_scan(tmp_path: Path) -> None:
     assert scan.to_duckdb().aggregate("sum(ts)").fetchall() == [(3,)]
 
 
+SCHEMA_OF_PART = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
+
+
 def test_an_empty_table(tmp_path: Path) -> None:
     import json
 
@@ -359,9 +362,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
         ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
         ({"hoodie.bootstrap.base.path": "/old"}, "/old"),
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
-        ({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
-        ({"hoodie.populate.meta.fields": "false"}, "hoodie.populate.meta.fields=false"),
-        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "drop.partition.columns=true"),
+        ({"hoodie.table.partial.update.mode": "GUESS"}, "GUESS"),
     ],
 )
 def test_what_would_be_read_wrong_is_refused_when_planned(
@@ -386,14 +387,21 @@ def test_merge_settings_do_not_matter_without_logs(tmp_path: Path) -> None:
     assert hudi_py.open_table(table.uri).scan(query_type="read_optimized").count() == 1
 
 
-def test_partial_updates_are_refused(tmp_path: Path) -> None:
+def test_partial_updates(tmp_path: Path) -> None:
     table = made(tmp_path)
-    table.base(1, [row("a", 1)])
-    table.log(2, [row("a", 2)], header={HeaderKey.IS_PARTIAL: "true"})
+    table.base(1, [row("a", 1, "first", 1.5), row("b", 9, "late wins", 2.5)])
     table.commit(1)
+    table.log(
+        2,
+        [{"id": "a", "ts": 2, "name": "second"}, {"id": "b", "ts": 3, "name": "lost"}],
+        schema=SCHEMA_OF_PART,
+        header={HeaderKey.IS_PARTIAL: "true"},
+    )
     table.commit(2)
-    with pytest.raises(UnsupportedTableError, match="IS_PARTIAL"):
-        hudi_py.open_table(table.uri).scan().to_table()
+    assert plain(hudi_py.open_table(table.uri).scan().to_table()) == [
+        ("a", 2, "second", 1.5),
+        ("b", 9, "late wins", 2.5),
+    ]
 
 
 def test_slices_without_base_file(tmp_path: Path) -> None:

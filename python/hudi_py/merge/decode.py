@@ -1,0 +1,215 @@
+"""Log blocks as versions of records: read and decoded a portion at a time, contents never before they are needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.hfile import read_hfile
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.merge.entries import entry_schema, entry_table
+from hudi_py.merge.keys import with_keys
+from hudi_py.merge.reduce import Mask, Rows
+from hudi_py.merge.settings import MergeSettings
+from hudi_py.merge.versions import LogVersions
+from hudi_py.schema import RECORD_KEY, SchemaHistory
+from hudi_py.storage import Storage
+
+PORTION_BYTES = 64 << 20
+"""Content of log blocks decoded at once."""
+
+_DECODED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
+
+
+def check_blocks(blocks: Sequence[LogBlock], settings: MergeSettings) -> None:
+    """Refuses blocks which cannot be read, before any row of their slice is.
+
+    Raises:
+        UnsupportedTableError: a block is of a type that holds no records, or holds partial updates which the table's
+            merge mode has no rule for.
+        CorruptFileError: a data block has no schema.
+    """
+    for block in blocks:
+        if block.type not in _DECODED:
+            raise UnsupportedTableError(
+                f"Log file {block.path} holds a block of type {block.type.name}; supported are AVRO, PARQUET, HFILE, "
+                "DELETE and COMMAND blocks"
+            )
+        if block.type in (BlockType.AVRO, BlockType.HFILE):
+            _writer_schema(block)
+        if block.is_partial and (settings.payload is not None or settings.merger is not None):
+            shown = settings.payload.value if settings.payload else settings.merger
+            raise UnsupportedTableError(
+                f"Log file {block.path} holds partial updates (IS_PARTIAL=true) of a table that merges by {shown}; "
+                "supported are partial updates in COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING: compact the table with "
+                "Apache Hudi, or read it as read_optimized"
+            )
+
+
+def read_versions(
+    storage: Storage,
+    blocks: Sequence[LogBlock],
+    schema: pa.Schema,
+    settings: MergeSettings,
+    *,
+    history: SchemaHistory | None = None,
+    portion_bytes: int = PORTION_BYTES,
+) -> Iterator[LogVersions]:
+    """The versions which the blocks hold, in portions, oldest first; none is empty.
+
+    Args:
+        blocks: in merge order, see `scan_log`.
+        schema: columns to read, `_hoodie_record_key` among them.
+        history: how columns of a block become those of `schema`; None: by name.
+        portion_bytes: most bytes of block contents held at once, unless a single block has more.
+
+    Raises:
+        CorruptFileError, SchemaMismatchError: a block contradicts the format, or the schema.
+        UnsupportedTableError: see `check_blocks`.
+    """
+    check_blocks(blocks, settings)
+    partial = next((block for block in blocks if block.is_partial), None)
+    start = 0
+    partial_from: int | None = None
+    portion = _Portion(schema, settings, history or SchemaHistory())
+    for block in blocks:
+        if portion.size and portion.size + block.content_length > portion_bytes:
+            yield from portion.versions(partial_from)
+            portion = _Portion(schema, settings, history or SchemaHistory())
+        if block is partial:
+            partial_from = start
+        start += portion.add(read_content(storage, block), block, start)
+    yield from portion.versions(partial_from)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Avro blocks which one call decodes."""
+
+    block: LogBlock
+    contents: list[bytes] = field(default_factory=list)
+    places: list[Rows] = field(default_factory=list)
+
+
+class _Portion:
+    """Some blocks of a log, read."""
+
+    def __init__(self, schema: pa.Schema, settings: MergeSettings, history: SchemaHistory) -> None:
+        self.size = 0
+        self._schema = schema
+        self._settings = settings
+        self._history = history
+        self._tables: list[pa.Table] = []
+        self._positions: list[Rows] = []
+        self._lacking: list[frozenset[str]] = []
+        self._entries: list[pa.Table] = []
+        # blocks of one writer schema, and of one version of the table's schema where columns are told apart by id
+        self._groups: dict[tuple[str, int, bool], _Group] = {}
+
+    def add(self, content: bytes, block: LogBlock, start: int) -> int:
+        """Takes a block whose first record is at `start`; its number of records."""
+        self.size += len(content)
+        if block.type is BlockType.DELETE:
+            deletes = decode_deletes(content, context=block.path)
+            self._entries.append(entry_table(deletes, start, self._schema, self._settings, block.path))
+            return len(deletes.keys)
+        if block.type is BlockType.AVRO:
+            count = _record_count(content, block)
+            version = self._history.at(_instant(block))
+            key = (_writer_schema(block), -1 if version is None else version.version_id, block.is_partial)
+            group = self._groups.setdefault(key, _Group(block))
+            group.contents.append(content)
+            group.places.append(np.arange(start, start + count, dtype=np.int64))
+            return count
+        batches = _parquet_batches(content, block, self._schema, self._history)
+        if block.type is BlockType.HFILE:
+            batches = self._hfile_batches(content, block)
+        count = 0
+        for batch in batches:
+            self._keep(batch, block, np.arange(start + count, start + count + batch.num_rows, dtype=np.int64))
+            count += batch.num_rows
+        return count
+
+    def versions(self, partial_from: int | None) -> Iterator[LogVersions]:
+        """What was added, decoded: one or nothing."""
+        for (writer_schema, _, _), group in self._groups.items():
+            batch = decode_log_content(
+                group.contents,
+                self._history.writer_schema(json.loads(writer_schema)),
+                columns=self._history.columns(_instant(group.block), self._schema.names),
+                context=group.block.path,
+            )
+            position = np.concatenate(group.places)
+            if len(position) != batch.num_rows:
+                raise CorruptFileError(
+                    f"Avro blocks of {group.block.path} hold {batch.num_rows} records, they state {len(position)}"
+                )
+            self._keep(batch, group.block, position, repaired=True)
+        self._groups = {}
+        if not self._tables and not self._entries:
+            return
+        rows = pa.concat_tables(self._tables) if self._tables else self._schema.empty_table()
+        empty = entry_schema(self._schema, self._settings).empty_table()
+        entries = pa.concat_tables(self._entries) if self._entries else empty
+        position = np.concatenate(self._positions) if self._positions else np.zeros(0, np.int64)
+        found = LogVersions(rows, position, entries, self._absent(), partial_from)
+        if len(found):
+            yield found
+
+    def _keep(self, batch: pa.RecordBatch, block: LogBlock, position: Rows, *, repaired: bool = False) -> None:
+        lacking: frozenset[str] = frozenset()
+        if block.is_partial:
+            names = set(self._history.columns(_instant(block), self._schema.names))
+            lacking = frozenset(names - set(batch.schema.names) - {RECORD_KEY})
+        whole = self._history.conform(batch, _instant(block), self._schema, context=block.path, repaired=repaired)
+        self._tables.append(pa.Table.from_batches([with_keys(whole, self._settings)]))
+        self._positions.append(position)
+        self._lacking.append(lacking)
+
+    def _absent(self) -> dict[str, Mask]:
+        names = {name for lacking in self._lacking for name in lacking}
+        counts = [len(position) for position in self._positions]
+        return {name: np.repeat([name in lacking for lacking in self._lacking], counts) for name in names}
+
+    def _hfile_batches(self, content: bytes, block: LogBlock) -> Iterator[pa.RecordBatch]:
+        # Apache Hudi 0.x wrote them into data tables too; 1.x reads them in the metadata table only
+        entries = read_hfile(content, context=block.path).scan()
+        schema = self._history.writer_schema(json.loads(_writer_schema(block)))
+        columns = self._history.columns(_instant(block), self._schema.names)
+        return decode_values(entries.values, schema, columns, context=block.path)
+
+
+def _parquet_batches(
+    content: bytes, block: LogBlock, schema: pa.Schema, history: SchemaHistory
+) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        wanted = history.columns(_instant(block), schema.names)
+        names = [name for name in wanted if name in set(file.schema_arrow.names)]
+        yield from file.iter_batches(columns=names, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorruptFileError(f"Parquet block at byte {block.content_offset} of {block.path}: {error}") from error
+
+
+def _instant(block: LogBlock) -> str:
+    return block.header.get(HeaderKey.INSTANT_TIME, "")
+
+
+def _record_count(content: bytes, block: LogBlock) -> int:
+    if len(content) < 8:
+        raise CorruptFileError(f"Avro block of {block.path} at byte {block.content_offset} has {len(content)} bytes")
+    return int.from_bytes(content[4:8], "big", signed=True)
+
+
+def _writer_schema(block: LogBlock) -> str:
+    schema = block.header.get(HeaderKey.SCHEMA)
+    if schema is None:
+        raise CorruptFileError(f"Data block at byte {block.content_offset} of {block.path} has no SCHEMA")
+    return schema

@@ -1,0 +1,124 @@
+"""Records of delete blocks as versions: keys, places and ordering values of the ordering columns' types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.log import Deletes
+from hudi_py.merge.reduce import Mask
+from hudi_py.merge.settings import MergeSettings
+
+KEY = "key"
+PARTITION = "partition"
+POSITION = "position"
+DEFAULT = "default"
+
+
+def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
+    """Columns of a table of delete entries: key, partition, position, whether the ordering value is the default, and
+    one column `0`, `1`, ... for each ordering field."""
+    fields = [
+        pa.field(KEY, pa.string()),
+        pa.field(PARTITION, pa.string()),
+        pa.field(POSITION, pa.int64()),
+        pa.field(DEFAULT, pa.bool_()),
+    ]
+    return pa.schema(fields + [pa.field(str(at), kind) for at, kind in enumerate(ordering_types(schema, settings))])
+
+
+def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataType]:
+    """Types of the ordering values; a column which the table lacks counts as null, an int32."""
+    if not settings.ordered:
+        return []
+    names = schema.names
+    return [schema.field(name).type if name in names else pa.int32() for name in settings.ordering_fields]
+
+
+def entry_table(deletes: Deletes, start: int, schema: pa.Schema, settings: MergeSettings, path: str) -> pa.Table:
+    """Delete entries as a table of `entry_schema`.
+
+    Args:
+        start: position of the first one in the log.
+        path: names the log file in errors.
+
+    Raises:
+        UnsupportedTableError: the entries have values of several fields, in another number than the table.
+    """
+    count = len(deletes.keys)
+    columns, defaults = _ordering(deletes, ordering_types(schema, settings), path)
+    arrays = [
+        deletes.keys.cast(pa.string()),
+        deletes.partitions.cast(pa.string()),
+        pa.array(np.arange(start, start + count, dtype=np.int64)),
+        pa.array(defaults),
+        *columns,
+    ]
+    return pa.Table.from_arrays(arrays, schema=entry_schema(schema, settings))
+
+
+def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[tuple[pa.Array, ...], Mask]:
+    """A delete block's ordering values as the columns' types, and which entries have the default value.
+
+    A value of another type than the column's counts as the default: Java lets such a delete win over every data row
+    (`OrderingValues.isSameClass`) and fails where it would have to compare it further.
+    """
+    count = len(entry.keys)
+    defaults = np.array(entry.is_default, np.bool_)
+    nulls = tuple(pa.nulls(count, kind) for kind in like)
+    if not like or entry.ordering is None or defaults.all():
+        return nulls, np.ones(count, np.bool_) if entry.ordering is None else defaults
+    if len(like) > 1:
+        parts = _array_parts(entry.ordering, len(like))
+        if parts is None:
+            raise UnsupportedTableError(
+                f"Delete block of {path} orders by {entry.ordering.type}, the table by {len(like)} fields; supported "
+                "are delete blocks with one value for each ordering field"
+            )
+    else:
+        parts = [entry.ordering]
+    converted = [_as_column(part, kind) for part, kind in zip(parts, like, strict=True)]
+    if any(part is None for part in converted):
+        return nulls, np.ones(count, np.bool_)
+    return tuple(part for part in converted if part is not None), defaults
+
+
+def _array_parts(ordering: pa.Array, fields: int) -> list[pa.Array] | None:
+    """The members of ordering values of several fields."""
+    if pa.types.is_struct(ordering.type) and ordering.type.num_fields == fields:
+        return list(ordering.flatten())
+    return None
+
+
+def _as_column(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Ordering values of a delete block as an ordering column's type; None where the two do not compare in Java."""
+    source = values.type
+    if source.equals(kind):
+        return values
+    if pa.types.is_timestamp(kind):
+        if pa.types.is_timestamp(source):
+            values = values.cast(pa.timestamp("us", source.tz)).view(pa.int64())
+        if not pa.types.is_integer(values.type):
+            return None
+        # timestamps are longs of microseconds in Java's rows
+        micros = values.cast(pa.int64()).view(pa.timestamp("us", kind.tz))
+        return micros.cast(kind, safe=False)
+    if pa.types.is_date32(kind):
+        return values.cast(pa.int32()).view(kind) if pa.types.is_integer(source) else None
+    numeric = pa.types.is_integer(source) or pa.types.is_floating(source)
+    if numeric and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return values.cast(kind, safe=False)
+    if pa.types.is_decimal(source) and pa.types.is_decimal(kind):
+        return values.cast(kind, safe=False)
+    if _is_text(source) and (_is_text(kind) or pa.types.is_binary(kind)):
+        return values.cast(kind)
+    if pa.types.is_binary(source) and (_is_text(kind) or pa.types.is_binary(kind)):
+        return values.cast(kind)
+    return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

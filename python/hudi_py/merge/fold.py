@@ -1,0 +1,385 @@
+"""Folding the versions of a record into one, column by column, for merges which make new rows of two.
+
+Nothing is copied while folding: a record is, for each group of columns, the number of the row which its values come
+from. Versions are taken in rounds: the second of every key, then the third, and so on, each round for all keys at once.
+
+Sources of the rules (1.2.0): `BufferedRecordMergerFactory` with `PartialUpdateHandler` (partial updates),
+`PartialMergerWithKeepValues` and `SparkRecordMergingUtils` (log blocks of partial updates), `HoodieAvroRecordMerger`
+with the payload classes (merge mode CUSTOM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.merge.reduce import Mask, Rows, combined
+from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
+from hudi_py.schema import META_FIELDS, conform_array
+
+Sources = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """One record for each of n keys."""
+
+    sources: Sources
+    """(groups, n): the row which gives the values of a group of columns; -1: the record lacks them."""
+    empty: Mask
+    """Deletes without a row: entries of delete blocks, and what a payload class made a delete."""
+    deleted: Mask
+    codes: npt.NDArray[np.int64]
+    """(fields, n): ordering values, see `ordering.field_codes`."""
+    defaults: Mask
+    """Records whose ordering value is the default."""
+    ordering: Rows
+    """(fields, n): the version which gives the ordering value."""
+
+    def take(self, at: Rows) -> Records:
+        return Records(*(getattr(self, field.name)[..., at] for field in fields(self)))
+
+    def put(self, at: Rows, other: Records) -> None:
+        for field in fields(self):
+            getattr(self, field.name)[..., at] = getattr(other, field.name)
+
+    @property
+    def unconditional(self) -> Mask:
+        """Deletes which count by commit time (`BufferedRecord.isCommitTimeOrderingDelete`)."""
+        return np.asarray(self.deleted & self.defaults)
+
+
+def choose(condition: Mask, first: Records, second: Records) -> Records:
+    """`first` where the condition is true, else `second`."""
+    return Records(
+        *(np.where(condition, getattr(first, field.name), getattr(second, field.name)) for field in fields(Records))
+    )
+
+
+class FoldSpace:
+    """The rows which records are made of, and what a merge has to know about them.
+
+    Args:
+        rows: data rows; versions of the same number are theirs, deletes without rows come behind.
+        codes: (fields, versions).
+        absent: for each column some rows lack, which.
+    """
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        settings: MergeSettings,
+        codes: npt.NDArray[np.int64],
+        defaults: Mask,
+        absent: Mapping[str, Mask] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.settings = settings
+        self.codes = codes
+        self.defaults = defaults
+        absent = absent or {}
+        gaps: list[Mask] = []
+        lacking: list[Mask | None] = []
+        groups: list[list[str]] = [[], []]
+        none = np.zeros(rows.num_rows, np.bool_)
+        gaps += [none, none]
+        lacking += [None, None]
+        for name in rows.column_names:
+            gap, lacks = _gaps(rows[name], settings), absent.get(name)
+            if (gap is None or not gap.any()) and (lacks is None or not lacks.any()):
+                groups[name in META_FIELDS].append(name)
+            else:
+                groups.append([name])
+                gaps.append(none if gap is None else gap)
+                lacking.append(lacks)
+        self.groups = groups
+        """Columns which always come from one row: plain ones, plain meta columns, then each column with gaps."""
+        self.meta = np.array([any(name in META_FIELDS for name in group) for group in groups]) | (
+            np.arange(len(groups)) == 1
+        )
+        self._gaps = gaps
+        self._lacking = lacking
+        self._group_of = {name: number for number, group in enumerate(groups) for name in group}
+        payload = settings.payload
+        self._sequence = None if payload is None else _sequence(rows, payload)
+        self._marks = _payload_marks(rows, settings)
+
+    @property
+    def width(self) -> int:
+        return len(self.groups)
+
+    def first(self, versions: Rows, deleted: Mask) -> Records:
+        """The versions as records; those whose number is beyond the rows are deletes without one."""
+        empty = versions >= self.rows.num_rows
+        row = np.where(empty, -1, versions).astype(np.int32)
+        sources = np.repeat(row[None, :], self.width, axis=0)
+        for group, lacks in enumerate(self._lacking):
+            if lacks is not None:
+                sources[group, ~empty] = np.where(lacks[row[~empty]], -1, row[~empty])
+        fields_ = len(self.codes)
+        return Records(
+            sources,
+            empty,
+            deleted,
+            self.codes[:, versions],
+            self.defaults[versions],
+            np.repeat(versions[None, :], fields_, axis=0),
+        )
+
+    def gap(self, records: Records, group: int) -> Mask:
+        """Records whose value of the group counts as not given."""
+        return _at(self._gaps[group], records.sources[group], True)
+
+    def marked(self, records: Records) -> Mask:
+        """Records which the payload class itself takes for deletes (`BaseAvroPayload.isDeleteRecord`)."""
+        result: Mask = records.empty.copy()
+        for name, mask in self._marks.items():
+            result |= _at(mask, records.sources[self._group_of[name]], False)
+        return result
+
+    def sequence(self, records: Records) -> tuple[npt.NDArray[np.int64], Mask]:
+        """The payload's own ordering value of the records, and which have one."""
+        if self._sequence is None:
+            return np.zeros(len(records.empty), np.int64), np.zeros(len(records.empty), np.bool_)
+        name, codes, valid = self._sequence
+        at = records.sources[self._group_of[name]]
+        if not len(codes):
+            return np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_)
+        return codes[np.maximum(at, 0)], np.asarray(valid[np.maximum(at, 0)] & (at >= 0))
+
+    def ordering_of_rows(self, records: Records) -> Records:
+        """The records with the ordering values of their columns."""
+        versions = records.ordering.copy()
+        for number, name in enumerate(self.settings.ordering_fields):
+            group = self._group_of.get(name)
+            if group is not None:
+                at = records.sources[group]
+                versions[number] = np.where(at >= 0, at, versions[number])
+        codes = np.stack([self.codes[number, row] for number, row in enumerate(versions)])
+        defaults = self.defaults[versions[0]]
+        return Records(records.sources, records.empty, records.deleted, codes, defaults, versions)
+
+    def has_ordering_value(self, records: Records) -> Mask:
+        """Records whose first ordering column is not null."""
+        result: Mask = np.ones(len(records.empty), np.bool_)
+        for name in self.settings.ordering_fields[:1]:
+            group = self._group_of.get(name)
+            if group is None:
+                return np.zeros(len(records.empty), np.bool_)
+            valid = np.asarray(combined(self.rows[name]).is_valid())
+            result = _at(valid, records.sources[group], False)
+        return result
+
+    def table(self, records: Records) -> pa.Table:
+        """The values of records, one row for each; what a record lacks is null."""
+        columns: dict[str, pa.Array] = {}
+        whole = np.arange(self.rows.num_rows, dtype=np.int32)
+        for group, names in enumerate(self.groups):
+            at = records.sources[group]
+            same = len(at) == len(whole) and bool((at == whole).all())
+            taken = None if same else pa.array(at, mask=at < 0 if (at < 0).any() else None)
+            for name in names:
+                column = combined(self.rows[name])
+                columns[name] = column if taken is None else column.take(taken)
+        ordered = [columns[name] for name in self.rows.column_names]
+        return pa.Table.from_arrays(ordered, schema=self.rows.schema)
+
+    def lacking(self, records: Records) -> dict[str, Mask]:
+        """For each column which some records lack, which of them do."""
+        result = {}
+        for group, names in enumerate(self.groups):
+            absent = (records.sources[group] < 0) & ~records.empty
+            if absent.any():
+                result.update(dict.fromkeys(names, absent))
+        return result
+
+
+def fold_versions(
+    space: FoldSpace, ids: Rows, count: int, position: Rows, deleted: Mask, entries: Mask, partial_from: int | None
+) -> Records:
+    """One record for each key number 0..count-1, of all its versions (the merge of log records among themselves).
+
+    Args:
+        ids: key number of each version.
+        position: which version came later.
+        entries: deletes from delete blocks.
+        partial_from: versions at this position and later merge by columns which they lack; None: none does.
+    """
+    order = np.lexsort((position, ids)).astype(np.int64)
+    in_order = ids[order]
+    starts = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]]) if len(order) else np.zeros(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(order)])
+    heads = order[starts]
+    result = space.first(heads, deleted[heads])
+    assert len(starts) == count
+    live = np.flatnonzero(lengths > 1)
+    number = 1
+    while len(live):
+        versions = order[starts[live] + number]
+        newer = space.first(versions, deleted[versions])
+        late = np.zeros(len(live), np.bool_) if partial_from is None else position[versions] >= partial_from
+        older = result.take(live)
+        result.put(live, combine(space, older, newer, entries[versions], late))
+        number += 1
+        live = live[lengths[live] > number]
+    return result
+
+
+def combine(space: FoldSpace, older: Records, newer: Records, entries: Mask, late: Mask) -> Records:
+    """The records made of an older and a newer one.
+
+    Args:
+        entries: newer records which come from a delete block and are merged within the log.
+        late: merges where columns that the winner lacks are filled, and only those (log blocks of partial updates).
+    """
+    settings = space.settings
+    if settings.payload is not None:
+        return _combine_by_payload(space, older, newer)
+    takes_newer = np.ones(len(older.empty), np.bool_)
+    if settings.by_event_time:
+        beaten = _greater(older.codes, newer.codes)
+        takes_newer = newer.unconditional | older.unconditional | ~beaten
+        obsolete = older.unconditional | (beaten & ~newer.defaults)
+        takes_newer = np.where(entries, ~obsolete, takes_newer)
+    high, low = choose(takes_newer, newer, older), choose(takes_newer, older, newer)
+    both = ~(older.deleted | newer.deleted)
+    for group in range(space.width):
+        fills = both & np.where(late, high.sources[group] < 0, _table_gap(space, high, group))
+        if fills.any():
+            high.sources[group] = np.where(fills, low.sources[group], high.sources[group])
+    return high
+
+
+def _table_gap(space: FoldSpace, records: Records, group: int) -> Mask:
+    if space.settings.partial is None:
+        return np.zeros(len(records.empty), np.bool_)
+    return space.gap(records, group)
+
+
+def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Records:
+    """`HoodieAvroRecordMerger.merge`: the payload's `combineAndGetUpdateValue`, in the log and over the base file."""
+    payload = space.settings.payload
+    as_it_is = newer.unconditional | older.unconditional | older.empty
+    dead = space.marked(newer)
+    keeps = np.zeros(len(dead), np.bool_)  # the older record stays, as it is
+    merged = newer
+    if payload is Payload.PARTIAL_UPDATE:
+        late = space.has_ordering_value(older) & _greater(older.codes, newer.codes) & ~newer.empty
+        dead = dead | (late & space.marked(older))
+        merged = _fill(space, older, newer, late)
+    elif payload is Payload.OVERWRITE_NON_DEFAULTS:
+        merged = _fill(space, older, newer, np.zeros(len(dead), np.bool_))
+    elif payload is not None and payload.sequence_column is not None:
+        (old, has_old), (new, has_new) = space.sequence(older), space.sequence(newer)
+        keeps = has_old & has_new & (new < old) & ~newer.empty
+    gone = choose(newer.deleted, newer, choose(older.deleted, older, _made_delete(older, newer)))
+    result = choose(keeps, older, choose(dead, gone, merged))
+    return choose(as_it_is, newer, result)
+
+
+def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Records:
+    """Gaps of the newer record filled from the older; where `late`, the other way round but for meta columns."""
+    sources = newer.sources.copy()
+    for group in range(space.width):
+        first, second = newer, older
+        if late.any() and not space.meta[group]:
+            first, second = choose(late, older, newer), choose(late, newer, older)
+        gap = space.gap(first, group)
+        sources[group] = np.where(gap, second.sources[group], first.sources[group])
+    none = np.zeros(len(newer.empty), np.bool_)
+    filled = Records(sources, none, none, newer.codes, newer.defaults, newer.ordering)
+    return space.ordering_of_rows(filled)
+
+
+def _made_delete(older: Records, newer: Records) -> Records:
+    """A delete with the greater ordering value of the two (`BufferedRecords.createDelete`)."""
+    latest = choose(_greater(older.codes, newer.codes), older, newer)
+    every = np.ones(len(older.empty), np.bool_)
+    sources = np.full_like(newer.sources, -1)
+    return Records(sources, every, every, latest.codes, latest.defaults, latest.ordering)
+
+
+def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mask:
+    """Where the ordering values of `first` are greater, field by field."""
+    result = np.zeros(first.shape[1], np.bool_)
+    equal = np.ones(first.shape[1], np.bool_)
+    for own, other in zip(first, second, strict=True):
+        result |= equal & (own > other)
+        equal &= own == other
+    return result
+
+
+def _at(mask: Mask, rows: Sources, missing: bool) -> Mask:
+    """The mask at rows, `missing` where there is none."""
+    if not len(mask):
+        return np.full(len(rows), missing)
+    return np.asarray(np.where(rows >= 0, mask[np.maximum(rows, 0)], missing))
+
+
+def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
+    """Values which count as not given; None: no value of the column does."""
+    ignores = settings.partial is PartialUpdate.IGNORE_DEFAULTS or settings.payload in (
+        Payload.PARTIAL_UPDATE,
+        Payload.OVERWRITE_NON_DEFAULTS,
+    )
+    if ignores:
+        return _mask(column.is_null()) if column.null_count else None
+    if settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None:
+        kind = column.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
+            return None
+        marker = pa.scalar(settings.unavailable.encode(), pa.binary()).cast(kind)
+        return _mask(pc.equal(column, marker).fill_null(False))
+    return None
+
+
+def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
+    """By column: rows which it marks as deletes in the eyes of the payload class."""
+    result: dict[str, Mask] = {}
+    if settings.payload is None:
+        return result
+    names = rows.column_names
+    if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
+        result[IS_DELETED] = _mask(rows[IS_DELETED].fill_null(False))
+    column = settings.payload.operation_column
+    if column is not None and column in names:
+        parts = [conform_array(part, pa.string(), path=column) for part in rows[column].chunks]
+        text = pa.chunked_array(parts, pa.string())
+        letter = "D" if settings.payload is Payload.AWS_DMS else "d"
+        result[column] = _mask(pc.equal(pc.utf8_upper(text), letter.upper()).fill_null(False))
+    return result
+
+
+def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int64], Mask] | None:
+    """The column by which a Debezium payload orders rows, as codes that compare as Java compares the values."""
+    name = payload.sequence_column
+    if name is None or name not in rows.column_names:
+        return None
+    column = combined(rows[name])
+    valid = np.asarray(column.is_valid())
+    if payload is Payload.POSTGRES_DEBEZIUM:
+        return name, column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
+    # file number and position, `<file>.<position>` (`MySqlDebeziumAvroPayload.isCurrentSeqLatest`)
+    parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<pos>\d{1,18})")
+    valid = valid & np.asarray(parts.is_valid())
+    numbers = [part.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for part in _members(parts)]
+    order = np.lexsort((numbers[1], numbers[0]))
+    changes = np.zeros(len(order), np.bool_)
+    changes[1:] = np.any([part[order][1:] != part[order][:-1] for part in numbers], axis=0)
+    codes = np.empty(len(order), np.int64)
+    codes[order] = np.cumsum(changes)
+    return name, codes, valid
+
+
+def _members(parts: pa.Array) -> Sequence[pa.Array]:
+    # an empty text where the pattern does not match
+    return [pc.if_else(pc.equal(member, ""), None, member) for member in parts.flatten()]
+
+
+def _mask(values: pa.Array | pa.ChunkedArray) -> Mask:
+    return np.asarray(values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy())

@@ -1,0 +1,74 @@
+"""Record keys of rows without `_hoodie_record_key` (`HoodieReaderContext.virtualKeyExtractor`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.merge.settings import MergeSettings
+from hudi_py.schema import RECORD_KEY, java_float_strings
+
+_NULL_KEY = "__null__"
+_EMPTY_KEY = "__empty__"
+
+
+def with_keys(batch: pa.RecordBatch, settings: MergeSettings) -> pa.RecordBatch:
+    """The batch with a column `_hoodie_record_key`, made of the key columns where the table's files have none."""
+    if not settings.key_fields:
+        return batch
+    keys = record_keys(batch, settings.key_fields)
+    at = batch.schema.get_field_index(RECORD_KEY)
+    if at >= 0:
+        return batch.set_column(at, pa.field(RECORD_KEY, pa.string()), keys)
+    return batch.append_column(pa.field(RECORD_KEY, pa.string()), keys)
+
+
+def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
+    """The record keys of rows: the value of a single field as text, else `field:value` joined by commas.
+
+    Args:
+        fields: top-level columns of the batch.
+
+    Raises:
+        SchemaMismatchError: a key column is missing, or has a type that is no key.
+    """
+    missing = [name for name in fields if name not in batch.schema.names]
+    if missing:
+        raise SchemaMismatchError(
+            f"Column '{missing[0]}' of the record key is missing in the data, whose columns are "
+            f"{', '.join(batch.schema.names)}; it is needed where hoodie.populate.meta.fields=false"
+        )
+    texts = [_text(batch.column(name), name) for name in fields]
+    if len(texts) == 1:
+        return texts[0]
+    parts = []
+    for name, text in zip(fields, texts, strict=True):
+        shown = pc.if_else(pc.equal(text.fill_null(""), ""), _EMPTY_KEY, text)
+        parts.append(pc.binary_join_element_wise(name, shown.fill_null(_NULL_KEY), ":"))
+    return pc.binary_join_element_wise(*parts, ",")
+
+
+def _text(column: pa.Array, name: str) -> pa.Array:
+    """Values as Java prints Spark's own form of them: dates are days, timestamps microseconds since the epoch."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pa.array(java_float_strings(column), pa.string())
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+    ):
+        raise SchemaMismatchError(
+            f"Column '{name}' of type {kind} is no part of a record key; supported are texts, numbers, booleans, dates "
+            "and timestamps"
+        )
+    return column.cast(pa.string())

@@ -1,0 +1,135 @@
+"""The log side of a file slice, reduced to one record for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.merge.entries import KEY, PARTITION
+from hudi_py.merge.fold import FoldSpace, Records, fold_versions
+from hudi_py.merge.ordering import field_codes
+from hudi_py.merge.reduce import Mask, Rows, Versions, Winners, combined, find_winners
+from hudi_py.merge.settings import MergeSettings
+from hudi_py.merge.versions import LogVersions
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """The log side of a file slice, reduced to one version for each record key."""
+
+    winners: Winners
+    rows: pa.Table
+    """The winning data rows; with `reduce_versions(..., keep_deletes=True)` those of deletes too."""
+    slots: Rows
+    """For each key its row in `rows`, -1 for a delete whose row is not kept."""
+    absent: Mapping[str, Mask] = field(default_factory=dict)
+    """Columns which some of `rows` lack (partial updates), with those rows."""
+    partial: bool = False
+    """Whether a block of partial updates is among the log's: base rows then give the columns which a record lacks."""
+    withheld: Mask | None = None
+    """Keys whose row a payload class does not let be inserted; None: there are none."""
+
+    @property
+    def keys(self) -> pa.Array:
+        return self.winners.keys
+
+    def __len__(self) -> int:
+        return len(self.winners.keys)
+
+
+def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_deletes: bool = False) -> LogRecords:
+    """One record for each key.
+
+    Args:
+        keep_deletes: `rows` holds a row for each delete as well: what a data row with a delete marker has, else nulls
+            but for key, partition path and ordering columns.
+    """
+    found = versions.as_versions(settings)
+    if settings.folds or versions.partial_from is not None:
+        return _folded(versions, found, settings, keep_deletes)
+    winners = find_winners(found, settings)
+    kept = np.ones(len(winners.keys), np.bool_) if keep_deletes else ~winners.deletes
+    if keep_deletes:
+        return LogRecords(winners, _with_entries(versions, winners.versions, settings), _slots(kept))
+    return LogRecords(winners, versions.rows.take(pa.array(winners.versions[kept])), _slots(kept))
+
+
+def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, keep_deletes: bool) -> LogRecords:
+    encoded = found.keys.dictionary_encode()
+    ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    (codes,) = field_codes([list(found.ordering)], [len(found.keys)])
+    space = FoldSpace(versions.rows.combine_chunks(), settings, codes, found.defaults, versions.absent)
+    records = fold_versions(
+        space, ids, len(encoded.dictionary), found.position, found.deletes, found.entries, versions.partial_from
+    )
+    withheld = _withheld(space, records, settings)
+    # a payload class looks at the rows of deletes too, when it meets the base row
+    whole = keep_deletes or settings.payload is not None
+    kept = np.flatnonzero(~records.empty if whole else ~records.deleted)
+    slots = np.full(len(records.empty), -1, np.int64)
+    slots[kept] = np.arange(len(kept))
+    live = records.take(kept)
+    rows, absent = space.table(live), space.lacking(live)
+    ordering = tuple(values.take(pa.array(row)) for values, row in zip(found.ordering, records.ordering, strict=False))
+    if keep_deletes and records.empty.any():
+        gone = np.flatnonzero(records.empty)
+        slots[gone] = len(kept) + np.arange(len(gone))
+        at = pa.array(gone)
+        values = [column.take(at) for column in ordering]
+        made = _delete_rows(rows.schema, encoded.dictionary.take(at), None, values, settings)
+        rows = pa.concat_tables([rows, made])
+        absent = {name: np.r_[mask, np.zeros(len(gone), np.bool_)] for name, mask in absent.items()}
+    winners = Winners(
+        keys=encoded.dictionary,
+        versions=np.arange(len(records.empty), dtype=np.int64),
+        deletes=records.deleted,
+        always=records.unconditional,
+        ordering=ordering,
+    )
+    return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld)
+
+
+def _withheld(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:
+    if settings.payload is None:
+        return None
+    marked = space.marked(records) & ~records.deleted
+    return marked if marked.any() else None
+
+
+def _slots(kept: Mask) -> Rows:
+    slots = np.full(len(kept), -1, np.int64)
+    slots[kept] = np.arange(int(kept.sum()))
+    return slots
+
+
+def _with_entries(versions: LogVersions, at: Rows, settings: MergeSettings) -> pa.Table:
+    """The versions of these numbers as rows, delete entries among them."""
+    entries = versions.entries
+    ordering = [combined(entries[str(number)]) for number in range(len(settings.ordering_fields))]
+    keys, partitions = combined(entries[KEY]), combined(entries[PARTITION])
+    rows = _delete_rows(versions.rows.schema, keys, partitions, ordering, settings)
+    return pa.concat_tables([versions.rows, rows]).take(pa.array(at))
+
+
+def _delete_rows(
+    schema: pa.Schema,
+    keys: pa.Array,
+    partitions: pa.Array | None,
+    ordering: Sequence[pa.Array],
+    settings: MergeSettings,
+) -> pa.Table:
+    """Rows of deletes which have none: key, partition path, ordering columns, and nulls."""
+    known = dict(zip(settings.ordering_fields, ordering, strict=False))
+    known[RECORD_KEY] = keys
+    if len(settings.key_fields) == 1:
+        name = settings.key_fields[0]
+        if name in schema.names and pa.types.is_string(schema.field(name).type):
+            known[name] = keys
+    if partitions is not None:
+        known[PARTITION_PATH] = partitions
+    columns = [known[field.name] if field.name in known else pa.nulls(len(keys), field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

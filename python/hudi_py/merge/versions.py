@@ -1,0 +1,85 @@
+"""Versions of records as a log's blocks hold them, in memory: data rows and delete entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.merge.entries import DEFAULT, KEY, POSITION
+from hudi_py.merge.ordering import default_mask
+from hudi_py.merge.reduce import Mask, Rows, Versions, combined, delete_marks, row_ordering
+from hudi_py.merge.settings import MergeSettings
+from hudi_py.schema import RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class LogVersions:
+    """Versions in any order: their positions tell which came later."""
+
+    rows: pa.Table
+    """Data rows with `_hoodie_record_key`."""
+    position: Rows
+    """Place of each row in the log; delete entries count too."""
+    entries: pa.Table
+    """Delete entries, see `entries.entry_schema`."""
+    absent: Mapping[str, Mask]
+    """Columns which some rows lack because their block holds partial updates, with those rows."""
+    partial_from: int | None = None
+    """Position of the first version in a block of partial updates."""
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows + self.entries.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        absent = sum(mask.nbytes for mask in self.absent.values())
+        return int(self.rows.nbytes + self.entries.nbytes + self.position.nbytes + absent)
+
+    def filter(self, rows: Mask, entries: Mask) -> LogVersions:
+        """Some of the rows and entries."""
+        return LogVersions(
+            self.rows.filter(pa.array(rows)),
+            self.position[rows],
+            self.entries.filter(pa.array(entries)),
+            {name: mask[rows] for name, mask in self.absent.items()},
+            self.partial_from,
+        )
+
+    def as_versions(self, settings: MergeSettings) -> Versions:
+        """Rows, then entries, as what a reduction looks at."""
+        count, entries = self.rows.num_rows, self.entries.num_rows
+        ordering = row_ordering(self.rows, settings)
+        marks = np.ones(count + entries, np.bool_)
+        marks[:count] = delete_marks(self.rows, settings)
+        entry_defaults = combined(self.entries[DEFAULT]).to_numpy(zero_copy_only=False)
+        return Versions(
+            keys=pa.concat_arrays([combined(self.rows[RECORD_KEY]), combined(self.entries[KEY])]),
+            position=np.concatenate([self.position, combined(self.entries[POSITION]).to_numpy(zero_copy_only=False)]),
+            deletes=marks,
+            entries=np.arange(count + entries) >= count,
+            defaults=np.concatenate([default_mask(ordering, count), entry_defaults]).astype(np.bool_),
+            ordering=tuple(pa.concat_arrays([own, combined(self.entries[str(at)])]) for at, own in enumerate(ordering)),
+        )
+
+
+def concat_versions(parts: Sequence[LogVersions]) -> LogVersions:
+    """All versions of the parts, of which there must be one."""
+    if len(parts) == 1:
+        return parts[0]
+    names = {name for part in parts for name in part.absent}
+    absent = {}
+    for name in names:
+        masks = [part.absent.get(name, np.zeros(part.rows.num_rows, np.bool_)) for part in parts]
+        absent[name] = np.concatenate(masks)
+    starts = [part.partial_from for part in parts if part.partial_from is not None]
+    return LogVersions(
+        pa.concat_tables([part.rows for part in parts]),
+        np.concatenate([part.position for part in parts]),
+        pa.concat_tables([part.entries for part in parts]),
+        absent,
+        min(starts, default=None),
+    )
