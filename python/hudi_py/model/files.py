@@ -15,6 +15,8 @@ class BaseFile:
     name: BaseFileName
     size: int
     """Bytes."""
+    source: str | None = None
+    """Of a bootstrapped table: URI of the file that holds the rows, of which this one holds only the meta columns."""
 
     @property
     def path(self) -> str:

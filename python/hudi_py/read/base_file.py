@@ -11,11 +11,13 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.orc import iter_orc_batches, orc_rows, stripe_sizes
 from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
+from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune import row_groups_to_read
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
 from hudi_py.timeline.times import local_zone
+from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
 """Rows of a batch when nobody asks for another number."""
@@ -47,6 +49,10 @@ def read_base(
         UnsupportedTableError: the file is neither Parquet nor ORC.
     """
     path = base_file.path
+    if base_file.source is not None:
+        for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
+            yield conform(folder_values(base_file.source, batch, schema), schema, context=base_file.source)
+        return
     if history is None:
         for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
             yield conform(batch, schema, context=path)
@@ -65,7 +71,12 @@ def count_rows(storage: Storage, base_file: BaseFile) -> int:
 
 
 def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
-    """Bytes of each row group (ORC: stripe) of a base file, from its footer. Errors as `read_base`."""
+    """Bytes of each row group (ORC: stripe) of a base file, from its footer; none where it is read as a whole only.
+
+    Errors as `read_base`.
+    """
+    if base_file.source is not None:
+        return []
     if _extension(storage, base_file) == "orc":
         return stripe_sizes(storage, base_file.path)
     with open_parquet(storage, base_file.path) as file:
@@ -89,6 +100,8 @@ def row_groups_matching(
     """
     among = None if given is None else range(*given)
     prunes = condition is not None and any(True for _ in condition.conjuncts())
+    if base_file.source is not None:
+        return None
     named = history is None or (not history.repairs and history.sources(base_file.instant) is None)
     if condition is None or not prunes or not named or _extension(storage, base_file) == "orc":
         return None if among is None else list(among)
@@ -106,6 +119,13 @@ def _batches(
     row_groups: Sequence[int] | None,
 ) -> Iterator[pa.RecordBatch]:
     path = base_file.path
+    if base_file.source is None and base_file.instant == METADATA_INSTANT:
+        raise UnsupportedTableError(
+            f"Cannot read base file {storage.uri}/{path}: it was bootstrapped without its rows, and the "
+            "table has no bootstrap index which names its source; supported are tables with that index"
+        )
+    if base_file.source is not None:
+        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())
     if _extension(storage, base_file) == "orc":
         return iter_orc_batches(
             storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()

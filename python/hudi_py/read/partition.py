@@ -22,7 +22,6 @@ _HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 _URL_ENCODED = "hoodie.datasource.write.partitionpath.urlencode"
 _PLAIN_KEYGENS = re.compile(r"(?:^|\.)(Simple|Complex)(Avro)?KeyGenerator$")
 _PLAIN_TYPES = frozenset({"SIMPLE", "COMPLEX", "SIMPLE_AVRO", "COMPLEX_AVRO"})
-_SLASH_DATES = "SlashEncodedDayPartitionValueExtractor"
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -84,19 +83,33 @@ def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
 def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
     """The columns whose value is that of a partition's path, whatever the files hold.
 
-    They are those which the writer left out (`dropped_values`), and in table versions before 6 the texts of the
-    partition `default`. It holds nulls besides the text; Apache Hudi 0.9 to 1.2 shows both as the text.
+    They are those which the writer left out (`dropped_values`); a single text whose path has several parts, as dates
+    have which are stored as `yyyy-MM-dd` and shown as `yyyy/MM/dd` by Apache Hudi 1.2.0 on Spark (slash-separated date
+    partitioning); and in table versions before 6 the texts of the partition `default`. It holds nulls besides the text;
+    Apache Hudi 0.9 to 1.2 shows both as the text.
 
     Raises:
         UnsupportedTableError: see `dropped_values`.
     """
     if config.drops_partition_columns:
         return dropped_values(config, schema, path, uri)
+    if "/" in path and len(config.partition_fields) == 1 and has_plain_paths(config):
+        name = config.partition_fields[0]
+        texts = name in schema.names and pa.types.is_string(schema.field(name).type)
+        return dropped_values(config, schema, path, uri) if texts else ()
     if config.version >= 6:
         return ()
     parts = path_parts(config, path) or {}
     names = [name for name, text in parts.items() if text == DEFAULT_PARTITION and name in schema.names]
     return tuple((name, pa.scalar(DEFAULT_PARTITION)) for name in names if pa.types.is_string(schema.field(name).type))
+
+
+def columns_of_paths(config: TableConfig) -> frozenset[str]:
+    """Partition columns of which `path_values` may tell other values than the files hold, or other types."""
+    single = len(config.partition_fields) == 1 and has_plain_paths(config)
+    if config.drops_partition_columns or single or config.version < 6:
+        return frozenset(config.partition_fields)
+    return frozenset()
 
 
 def dropped_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
@@ -129,26 +142,6 @@ def dropped_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) 
             )
         values.append((name, value))
     return tuple(values)
-
-
-def shown_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
-    """The partition columns which every row of a partition shows with the value in its path, not with a stored one.
-
-    These are columns which the writer left out of the files, and texts of partitions by slash-separated dates, which
-    are stored as `yyyy-MM-dd` and shown as `yyyy/MM/dd` by Apache Hudi on Spark (1.2.0).
-
-    Raises:
-        UnsupportedTableError: as `dropped_values`.
-    """
-    if config.drops_partition_columns:
-        return dropped_values(config, schema, path, uri)
-    extractor = config.properties.get("hoodie.table.partition_extractor_class", "").rpartition(".")[2]
-    fields = config.partition_fields
-    if extractor != _SLASH_DATES or len(fields) != 1 or fields[0] not in schema.names:
-        return ()
-    if not pa.types.is_string(schema.field(fields[0]).type):
-        return ()
-    return dropped_values(config, schema, path, uri)
 
 
 def parse_value(text: str, kind: pa.DataType) -> pa.Scalar | None:

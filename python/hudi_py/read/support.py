@@ -33,8 +33,6 @@ def check_table(config: TableConfig, uri: str) -> None:
     properties = config.properties
     if config.base_file_format not in ("PARQUET", "ORC"):
         _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET and ORC base files")
-    if properties.get("hoodie.bootstrap.base.path", "").strip():
-        _refuse(uri, "hoodie.bootstrap.base.path", properties["hoodie.bootstrap.base.path"], "tables without bootstrap")
     if properties.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
         _refuse(uri, "hoodie.table.format", properties["hoodie.table.format"], "the native table format")
     if config.table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):

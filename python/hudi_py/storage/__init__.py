@@ -6,7 +6,16 @@ from hudi_py.storage.base import FileInfo, Storage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
-from hudi_py.storage.open import open_storage
+from hudi_py.storage.open import open_beside, open_storage
 from hudi_py.storage.within import FolderStorage
 
-__all__ = ["FileInfo", "FolderStorage", "LocalStorage", "MemoryStorage", "ObjectStorage", "Storage", "open_storage"]
+__all__ = [
+    "FileInfo",
+    "FolderStorage",
+    "LocalStorage",
+    "MemoryStorage",
+    "ObjectStorage",
+    "Storage",
+    "open_beside",
+    "open_storage",
+]

@@ -86,7 +86,7 @@ class ObjectStorage:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
     """
 
-    __slots__ = ("_exceptions", "_obstore", "_store", "_uri")
+    __slots__ = ("_exceptions", "_obstore", "_options", "_store", "_uri")
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, store: Any = None) -> None:
         parts = urlsplit(uri.replace("?", "%3F").replace("#", "%23"))
@@ -120,6 +120,7 @@ class ObjectStorage:
                     "see obstore's documentation for the keys of this kind of store"
                 ) from None
         self._store = store
+        self._options = dict(storage_options or {})
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._uri!r})"
@@ -136,6 +137,11 @@ class ObjectStorage:
     @property
     def uri(self) -> str:
         return self._uri
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What was given as storage options, for opening another place in the same way; not to be shown."""
+        return self._options
 
     @property
     def is_local(self) -> bool:

@@ -14,6 +14,11 @@ from hudi_py.storage.objects import SCHEMES, ObjectStorage
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
 
 
+def open_beside(storage: Storage, uri: str) -> Storage:
+    """The storage rooted at another URI, with the credentials of one that is open. Raises as `open_storage`."""
+    return open_storage(uri, storage.options if isinstance(storage, ObjectStorage) else None)
+
+
 def open_storage(uri: str, storage_options: Mapping[str, str] | None = None) -> Storage:
     """The storage rooted at a table's base path.
 

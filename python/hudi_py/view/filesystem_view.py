@@ -25,6 +25,7 @@ from hudi_py.timeline.metadata import (
     read_commit_metadata,
 )
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
 
 
@@ -60,6 +61,7 @@ class FileSystemView:
         pending_compaction: Mapping[FileGroup, InstantTime] | None = None,
         pending_clustering: Mapping[FileGroup, InstantTime] | None = None,
         replaced: Mapping[FileGroup, InstantTime] | None = None,
+        sources: Mapping[FileGroup, str] | None = None,
     ) -> None:
         self.config = config
         self.timeline = timeline
@@ -70,6 +72,8 @@ class FileSystemView:
         """(partition path, file id) of input groups to the instant at which their clustering was scheduled."""
         self.replaced: Mapping[FileGroup, InstantTime] = replaced or {}
         """(partition path, file id) to the requested time of the replacecommit that replaced it."""
+        self.sources: Mapping[FileGroup, str] = sources or {}
+        """(partition path, file id) to the URI of the file which a bootstrapped base file has its rows in."""
         self._groups: dict[PartitionPath, list[_Group]] = {}
         self._partitions: list[PartitionPath] | None = None
         self._lock = threading.Lock()
@@ -188,7 +192,10 @@ class FileSystemView:
             base_name = parse_base_file_name(info.name)
             if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
                 # Of several files of one instant, left by attempts of a task, the last one stands
-                bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size)
+                source = None
+                if base_name.instant == METADATA_INSTANT:
+                    source = self.sources.get((partition, base_name.file_id))
+                bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
         for file_id in sorted(bases.keys() | logs.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
@@ -286,6 +293,7 @@ def load_view(
         pending_compaction=found[compacted],
         pending_clustering=found[clustered],
         replaced=found[replaced],
+        sources=load_bootstrap_sources(storage, config),
     )
 
 

@@ -53,6 +53,12 @@ def check_writable(config: TableConfig) -> None:
                 "write it with Apache Hudi"
             )
     parse_keygen(config.keygen_type, config.keygen_class)
+    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': it was bootstrapped from "
+            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
+            "read; write it with Apache Hudi"
+        )
     if config.base_file_format != "PARQUET":
         raise UnsupportedTableError(
             f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "

@@ -8,7 +8,13 @@ import pytest
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.partition import NULL_PARTITION, dropped_values, partition_values
+from hudi_py.read.partition import (
+    NULL_PARTITION,
+    columns_of_paths,
+    dropped_values,
+    partition_values,
+    path_values,
+)
 
 SCHEMA = pa.schema(
     [
@@ -77,7 +83,8 @@ def test_encoded_and_several_parts() -> None:
     }
     assert known("s=a%2Fb c/n=5", "s,n", **flags) == {"s": "a/b c", "n": 5}
     assert known("x=a/n=5", "s,n", **flags) == {}
-    assert known("a%2Fb", "s") == {"s": "a%2Fb"}
+    assert known("a%2Fb", "s", hoodie__datasource__write__partitionpath__urlencode="false") == {"s": "a%2Fb"}
+    assert known("a%2Fb", "s") == {}, "releases which did not store the flag may have encoded it"
 
 
 def test_other_key_generators_tell_nothing() -> None:
@@ -125,6 +132,29 @@ def test_a_path_of_several_parts_is_the_value_of_a_single_column() -> None:
     assert dropped("2024/01/02", "s") == {"s": "2024/01/02"}
     assert dropped("s=2024/01/02", "s", **HIVE) == {"s": "2024/01/02"}
     assert dropped("a%2Fb/c", "s", **ENCODED) == {"s": "a/b/c"}
+
+
+def shown(path: str, fields: str, **properties: str) -> dict[str, object]:
+    given = {
+        "hoodie.table.name": "t",
+        "hoodie.table.version": "9",
+        "hoodie.table.partition.fields": fields,
+        "hoodie.table.keygenerator.type": "SIMPLE",
+        **{key.replace("__", "."): value for key, value in properties.items()},
+    }
+    config = TableConfig(given)
+    values = {name: value.as_py() for name, value in path_values(config, SCHEMA, path, "file:///t")}
+    assert not values or set(values) <= columns_of_paths(config)
+    return values
+
+
+def test_a_text_in_several_parts_is_shown_as_the_path_has_it() -> None:
+    assert shown("2024/01/02", "s") == {"s": "2024/01/02"}
+    assert shown("s=2024/01/02", "s", **HIVE) == {"s": "2024/01/02"}
+    assert shown("2024/01/02", "d") == {}, "a date is shown as it is stored"
+    assert shown("rome", "s") == {}
+    assert shown("2024/01/02", "s", hoodie__table__keygenerator__type="TIMESTAMP") == {}
+    assert shown("a/b", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {}
 
 
 @pytest.mark.parametrize(("path", "fields"), [("a/b/7", "s,n"), ("x", "n"), ("1704164645000000", "t")])

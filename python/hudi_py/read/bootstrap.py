@@ -1,0 +1,104 @@
+"""Rows of a bootstrap base file: meta columns of the skeleton beside the columns of its source file, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.orc import iter_orc_batches
+from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.model.files import BaseFile
+from hudi_py.read.partition import NULL_PARTITION, parse_value
+from hudi_py.schema import META_FIELDS
+from hudi_py.storage import Storage, open_beside
+
+
+def bootstrap_batches(
+    storage: Storage, base_file: BaseFile, columns: Collection[str], *, batch_rows: int, zone: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a skeleton and its source, with those of `columns` which one of the two has.
+
+    Raises:
+        CorruptFileError: the source is gone, or has another number of rows than the skeleton.
+        UnsupportedTableError: the source is neither Parquet nor ORC.
+    """
+    meta = [name for name in columns if name in META_FIELDS]
+    own = [name for name in columns if name not in META_FIELDS]
+    skeleton = iter_base_batches(storage, base_file.path, meta, batch_rows=batch_rows)
+    if not own:
+        yield from skeleton
+        return
+    source = _source_batches(storage, base_file, own, batch_rows, zone)
+    if not meta:
+        yield from source
+        return
+    yield from _side_by_side(skeleton, source, base_file)
+
+
+def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of a source file with the partition columns which only its folders tell, as `name=value`.
+
+    Raises:
+        UnsupportedTableError: a folder's text is no value of the column's type for certain.
+    """
+    for part in source.split("/")[:-1]:
+        name, separator, text = part.partition("=")
+        at = schema.get_field_index(name)
+        if not separator or at < 0 or name in batch.schema.names:
+            continue
+        kind = schema.field(at).type
+        value = pa.scalar(None, kind) if text == NULL_PARTITION else parse_value(unquote(text), kind)
+        if value is None:
+            raise UnsupportedTableError(
+                f"Cannot read {source}: its folder '{part}' does not tell the value of column '{name}' of type {kind}; "
+                "supported are texts, whole numbers, decimals, booleans and dates"
+            )
+        column = pa.array([value.as_py()], kind).take(pa.array([0] * batch.num_rows, pa.int32()))
+        batch = batch.append_column(pa.field(name, kind), column)
+    return batch
+
+
+def _source_batches(
+    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int, zone: str
+) -> Iterator[pa.RecordBatch]:
+    uri = base_file.source
+    assert uri is not None
+    folder, _, name = uri.rpartition("/")
+    beside = open_beside(storage, folder)
+    extension = name.rpartition(".")[2].lower()
+    try:
+        if extension == "parquet":
+            yield from iter_base_batches(beside, name, columns, batch_rows=batch_rows)
+        elif extension == "orc":
+            yield from iter_orc_batches(beside, name, columns, batch_rows=batch_rows, zone=zone)
+        else:
+            raise UnsupportedTableError(
+                f"Cannot read bootstrap base file {base_file.path}: its source {uri} is neither a .parquet nor an .orc "
+                "file, the only ones supported"
+            )
+    except FileNotFoundError as error:
+        raise CorruptFileError(
+            f"Cannot read bootstrap base file {base_file.path}: its source {uri} is gone; a table of a METADATA_ONLY "
+            "bootstrap needs the files which it was made from: put the file back"
+        ) from error
+
+
+def _side_by_side(
+    skeleton: Iterator[pa.RecordBatch], source: Iterator[pa.RecordBatch], base_file: BaseFile
+) -> Iterator[pa.RecordBatch]:
+    left, right = next(skeleton, None), next(source, None)
+    while left is not None and right is not None:
+        rows = min(left.num_rows, right.num_rows)
+        if rows:
+            columns = [*left.slice(0, rows).columns, *right.slice(0, rows).columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*left.schema, *right.schema]))
+        left = left.slice(rows) if left.num_rows > rows else next(skeleton, None)
+        right = right.slice(rows) if right is not None and right.num_rows > rows else next(source, None)
+    if left is not None or right is not None:
+        raise CorruptFileError(
+            f"Cannot read bootstrap base file {base_file.path}: its source {base_file.source} has another number of "
+            "rows; was it rewritten?"
+        )
