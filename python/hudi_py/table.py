@@ -15,6 +15,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.api import create_empty_table, write_options, write_rows
@@ -252,14 +253,15 @@ class Table:
         """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
 
-    def history(self) -> pa.Table:
+    def history(self, archived: bool = False) -> pa.Table:
         """Completed writes, oldest first: instant, completion_time, action, operation (string), and what each wrote:
         num_inserts, num_updates, num_deletes, num_files, num_bytes (int64)."""
-        return history_report(self._storage, self.timeline)
+        return history_report(self._storage, self.timeline, self._archived(metadata=True) if archived else ())
 
-    def instants(self) -> pa.Table:
-        """The active timeline, oldest first: instant, action, state, completion_time (string)."""
-        return instant_report(self.timeline)
+    def instants(self, archived: bool = False) -> pa.Table:
+        """The timeline, oldest first: instant, action, state, completion_time (string). With `archived` the completed
+        instants which have left the active timeline are among them."""
+        return instant_report(self.timeline, self._archived() if archived else ())
 
     def files(self) -> pa.Table:
         """Newest file slices: partition, file_id, base_instant, base_file (string), base_bytes (int64), log_files
@@ -274,6 +276,9 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type})"
+
+    def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
+        return archived_instants(self._storage, self._reload(), metadata=metadata)
 
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
         resolved = write_options({**self._options, **(options or {})})

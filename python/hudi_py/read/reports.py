@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.split import Split
 from hudi_py.storage import Storage
-from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.archived import ArchivedInstant
+from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import load_view
 
@@ -36,8 +38,11 @@ _SPLITS = pa.schema(
 )
 
 
-def instant_report(timeline: Timeline) -> pa.Table:
-    """Instants of the active timeline, oldest first."""
+def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
+    """Instants of the active timeline and those given of the archived one, oldest first."""
+    active = {(instant.time, instant.action.comparable) for instant in timeline.instants}
+    found: list[Instant | ArchivedInstant] = [*timeline.instants]
+    found += [instant for instant in archived if (instant.time, instant.action) not in active]
     rows = [
         {
             "instant": instant.time,
@@ -45,32 +50,40 @@ def instant_report(timeline: Timeline) -> pa.Table:
             "state": instant.state.name,
             "completion_time": instant.completion_time,
         }
-        for instant in timeline.instants
+        for instant in sorted(found, key=lambda instant: instant.time)
     ]
     return pa.Table.from_pylist(rows, _INSTANTS)
 
 
-def history_report(storage: Storage, timeline: Timeline) -> pa.Table:
-    """Completed writes of the active timeline with what they wrote, oldest first."""
-    rows = []
+def history_report(storage: Storage, timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
+    """Completed writes with what they wrote, oldest first: of the active timeline, and those given of the archived one.
+
+    `archived` are instants with their metadata.
+    """
+    written: dict[str, tuple[Instant | ArchivedInstant, CommitMetadata]] = {}
+    for entry in archived:
+        if entry.action in WRITE_ACTIONS:
+            context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
+            written[entry.time] = entry, decode_commit_metadata(entry.metadata or b"", context)
     for instant in timeline.write_completed:
         try:
-            metadata = read_commit_metadata(storage, timeline.layout, instant)
+            written[instant.time] = instant, read_commit_metadata(storage, timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed
             continue
-        rows.append(
-            {
-                "instant": instant.time,
-                "completion_time": instant.completion_time,
-                "action": instant.action.value,
-                "operation": metadata.operation,
-                "num_inserts": sum(stat.num_inserts for stat in metadata.stats),
-                "num_updates": sum(stat.num_updates for stat in metadata.stats),
-                "num_deletes": sum(stat.num_deletes for stat in metadata.stats),
-                "num_files": len(metadata.stats),
-                "num_bytes": sum(stat.total_write_bytes for stat in metadata.stats),
-            }
-        )
+    rows = [
+        {
+            "instant": instant.time,
+            "completion_time": instant.completion_time,
+            "action": instant.action.value,
+            "operation": metadata.operation,
+            "num_inserts": sum(stat.num_inserts for stat in metadata.stats),
+            "num_updates": sum(stat.num_updates for stat in metadata.stats),
+            "num_deletes": sum(stat.num_deletes for stat in metadata.stats),
+            "num_files": len(metadata.stats),
+            "num_bytes": sum(stat.total_write_bytes for stat in metadata.stats),
+        }
+        for _, (instant, metadata) in sorted(written.items())
+    ]
     return pa.Table.from_pylist(rows, _HISTORY)
 
 

@@ -102,7 +102,7 @@ def _schema(
 
 
 def _check_not_cleaned(storage: Storage, timeline: Timeline, as_of: str) -> None:
-    """As `TimelineUtils.validateTimestampAsOf`, 1.2.0."""
+    """As `TimelineUtils.validateTimestampAsOf`, 1.2.0, but what a savepoint keeps can be read."""
     cleans = [instant for instant in timeline.completed if instant.action is Action.CLEAN]
     if not cleans:
         return
@@ -111,11 +111,22 @@ def _check_not_cleaned(storage: Storage, timeline: Timeline, as_of: str) -> None
         data = storage.read(path)
     except FileNotFoundError:  # archived since it was listed; files that are missing will tell
         return
-    if not data:
+    if not data or _is_savepoint(timeline, as_of):
         return
     earliest = decode_record(data, f"{storage.uri}/{path}").get("earliestCommitToRetain")
-    if earliest and as_of < earliest:
+    if not earliest:
+        # a clean that retains file versions does not tell; Apache Hudi takes what is active as retained
+        earliest = timeline.write_completed[0].time if timeline.write_completed else ""
+    if as_of < earliest:
         raise HistoryCleanedError(
             f"Table at {storage.uri} cannot be read as of {as_of}: versions before {earliest} have been cleaned; "
             "choose a later time"
         )
+
+
+def _is_savepoint(timeline: Timeline, as_of: str) -> bool:
+    """Whether the state as of a time is that of a savepoint, whose files no clean takes."""
+    last = max((instant.time for instant in timeline.write_completed if instant.time <= as_of), default=None)
+    if last is None or (last != as_of and (timeline.start is None or last < timeline.start)):
+        return False  # behind a savepoint, commits may have been archived
+    return any(i.completed and i.time == last for i in timeline.instants if i.action is Action.SAVEPOINT)
