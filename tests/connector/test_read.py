@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 import hudi_py
@@ -142,15 +142,6 @@ def test_a_path_is_needed_and_only_one(spark: SparkSession, table: str) -> None:
         spark.read.format(FORMAT).load().collect()
     with pytest.raises(PySparkException, match="several paths"):
         spark.read.format(FORMAT).load([table, table]).collect()
-
-
-@pytest.mark.skipif(CONNECT, reason="streaming queries of a Connect server are not told apart by its client")
-def test_streaming_is_refused_by_name(spark: SparkSession, table: str, tmp_path: object) -> None:
-    def run(frame: DataFrame) -> None:
-        frame.writeStream.format("noop").option("checkpointLocation", f"{tmp_path}/c").start().awaitTermination(60)
-
-    with pytest.raises(PySparkException, match="readStream is not built yet"):
-        run(spark.readStream.format(FORMAT).load(table))
 
 
 def test_storage_options_are_not_shown(spark: SparkSession) -> None:

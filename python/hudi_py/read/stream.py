@@ -196,7 +196,17 @@ class TableStream:
             _check_not_cleaned(self._storage, seen.timeline, end)
             return self._checked(self._plan_snapshot(seen, end))
         commits = self._commits(seen, begin, end.time)
-        return self._checked(self._plan_commits(seen, commits, end)) if commits else None
+        if not commits:
+            return None
+        try:
+            return self._checked(self._plan_commits(seen, commits, end))
+        except HistoryCleanedError as error:
+            key = incremental.FALLBACK.key
+            raise HistoryCleanedError(
+                f"The stream of {self._storage.uri} is slower than the cleaner: the batch after {begin.time} up to "
+                f"{end.time} needs files which were cleaned; start the query with a new checkpoint, or set {key} = "
+                f"true to go on with what is left of these commits ({error})"
+            ) from error
 
     # ---- what there is
 

@@ -1,0 +1,207 @@
+"""`spark.readStream.format("hudi-py")`: triggers, restarts, limits, sinks."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+
+import hudi_py
+from pyspark_hudi.stream import ADMISSION
+from tests.connector.tables import FORMAT
+from tests.golden.tables import Extracted
+
+pytestmark = pytest.mark.spark
+
+START_OFFSET = "hoodie.datasource.streaming.startOffset"
+ONE = {"hoodie.py.read.streaming.max.commits": "1"}
+NOW = {"availableNow": True}
+
+
+def upsert(path: str, **values: int) -> None:
+    data = [{"id": id, "p": id[0], "ts": v, "v": v} for id, v in values.items()]
+    hudi_py.write(path, data, record_key="id", ordering_by="ts", partition_by="p", table_type="MERGE_ON_READ")
+
+
+@pytest.fixture
+def table(path: str) -> str:
+    """Three commits."""
+    upsert(path, a=1, b=1)
+    upsert(path, b=2, c=2)
+    upsert(path, a=3)
+    return path
+
+
+class Query:
+    """A query whose batches are kept, with their numbers, in a folder: on Connect they are handled by the server."""
+
+    def __init__(self, spark: SparkSession, table: str, folder: Path, shown: str = "id v", **options: str) -> None:
+        self.spark = spark
+        self.table = table
+        self.folder = folder
+        self.shown = shown.split()
+        self.options = options
+
+    def start(self, **trigger: Any) -> Any:
+        frame = self.spark.readStream.format(FORMAT).options(**self.options).load(self.table)
+        shown, out = self.shown, f"{self.folder}/out"
+
+        def keep(batch: DataFrame, number: int) -> None:
+            batch.select(*shown).withColumn("batch", lit(number)).write.mode("append").parquet(out)
+
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", f"{self.folder}/checkpoint")
+        return writer.trigger(**trigger).start()
+
+    def run(self, **trigger: Any) -> list[list[tuple[Any, ...]]]:
+        """Run to the end; the rows of all batches, this run's and earlier ones'."""
+        query = self.start(**(trigger or NOW))
+        assert query.awaitTermination(120)
+        return self.batches()
+
+    def batches(self) -> list[list[tuple[Any, ...]]]:
+        found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for file in (self.folder / "out").glob("*.parquet"):
+            for row in pq.read_table(file).to_pylist():
+                found[row["batch"]].append(tuple(row[name] for name in self.shown))
+        return [sorted(found[number]) for number in sorted(found)]
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 100
+    while not done():
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.1)
+
+
+SNAPSHOT = [("a", 3), ("b", 2), ("c", 2)]
+COMMITS = [[("a", 1), ("b", 1)], [("b", 2), ("c", 2)], [("a", 3)]]
+
+
+def test_a_snapshot_then_the_commits_after_it(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    query = Query(spark, table, tmp_path)
+    assert query.run() == [SNAPSHOT]
+    assert query.run() == [SNAPSHOT]  # from the checkpoint, and nothing is new
+    upsert(table, d=4)
+    upsert(table, d=5, a=5)
+    assert query.run() == [SNAPSHOT, [("a", 5), ("d", 5)]]
+    hudi_py.write(table, [{"id": "e", "p": "e", "ts": 6, "v": 6, "more": "x"}])
+    assert query.run(once=True) == [SNAPSHOT, [("a", 5), ("d", 5)], [("e", 6)]]
+
+
+def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    query = Query(spark, table, tmp_path, **ONE, **{START_OFFSET: "earliest"})
+    last = [("a", 3), ("b", 2), ("c", 2)]
+    # Before 4.2 Spark takes all there is in one batch of `availableNow`
+    expected = COMMITS if ADMISSION else [last]
+    assert query.run() == expected
+    upsert(table, d=4)
+    upsert(table, d=5)
+    more = [[("d", 4)], [("d", 5)]] if ADMISSION else [[("d", 5)]]
+    assert query.run() == [*expected, *more]
+    # whatever the limit, `once` is one batch
+    whole = Query(spark, table, tmp_path / "once", **ONE, **{START_OFFSET: "earliest"})
+    assert whole.run(once=True) == [[("a", 3), ("b", 2), ("c", 2), ("d", 5)]]
+
+
+def test_processing_time(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    query = Query(spark, table, tmp_path, **{START_OFFSET: "latest", **ONE})
+    running = query.start(processingTime="200 milliseconds")
+    try:
+        _wait(lambda: running.status["message"].startswith("Waiting for"))
+        upsert(table, d=4)
+        _wait(lambda: query.batches() == [[("d", 4)]])
+        upsert(table, d=5)
+        upsert(table, e=5)
+        _wait(lambda: query.batches() == [[("d", 4)], [("d", 5)], [("e", 5)]])
+    finally:
+        running.stop()
+    upsert(table, f=6)
+    assert query.run()[-1] == [("f", 6)]
+
+
+def test_columns_filter_and_schema(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    options = {"filter": "p <> 'b' and v < 3", "columns": "v,id", START_OFFSET: "earliest", **ONE}
+    frame = spark.readStream.format(FORMAT).options(**options).load(table)
+    assert frame.columns == ["v", "id"]
+    assert frame.isStreaming
+    found = Query(spark, table, tmp_path, **options).run()
+    assert [each for each in found if each] == ([[("a", 1)], [("c", 2)]] if ADMISSION else [[("c", 2)]])
+
+
+def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    def run() -> None:
+        frame = spark.readStream.format(FORMAT).load(table).select("id", "v")
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/c")
+        assert writer.option("path", f"{tmp_path}/o").trigger(availableNow=True).start().awaitTermination(120)
+
+    run()
+    upsert(table, d=4)
+    run()
+    found = spark.read.parquet(f"{tmp_path}/o").collect()
+    assert sorted(map(tuple, found)) == [*SNAPSHOT, ("d", 4)]
+
+
+def test_changes(spark: SparkSession, tmp_path: Path) -> None:
+    """Each change once, deletes among them, from the first commit."""
+    path = str(Extracted(tmp_path)("v9_cow_cdc_before_after"))
+    options = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.query.incremental.format": "cdc",
+    }
+    query = Query(spark, path, tmp_path / "q", "op ts_ms before after", **options, **ONE)
+    found = query.run()
+    whole = spark.read.format(FORMAT).options(**options, **{"read.start-commit": "000"}).load(path).collect()
+    assert sorted(row for each in found for row in each) == sorted(map(tuple, whole))
+    assert {row[0] for each in found for row in each} == {"i", "u", "d"}
+    if ADMISSION:
+        assert all(len({row[1] for row in each}) <= 1 for each in found)
+    assert query.run() == found
+
+
+def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(Extracted(tmp_path)("v8_cow_cleaning"))
+    start = {START_OFFSET: "000", **ONE}
+    slow = Query(spark, path, tmp_path / "q", "_hoodie_record_key", **start)
+    if ADMISSION:  # else Spark makes one batch, which needs the newest files alone
+        with pytest.raises(PySparkException, match="HistoryCleanedError.*is slower than the cleaner"):
+            slow.run()
+    declared = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
+    found = Query(spark, path, tmp_path / "r", "_hoodie_record_key", **start, **declared).run()
+    newest = hudi_py.open_table(path).scan(columns=["_hoodie_record_key"]).to_table().to_pydict()
+    assert {row[0] for each in found for row in each} == set(newest["_hoodie_record_key"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hoodie.datasource.query.type": "read_optimized"}, "Cannot stream with .*read_optimized"),
+        ({START_OFFSET: "soon"}, "Cannot take 'soon' as the time of an instant"),
+        ({"view": "files"}, "Cannot stream with the option view"),
+        ({"columns": "idd"}, "no column 'idd'.*did you mean 'id'"),
+    ],
+)
+def test_refusals(spark: SparkSession, table: str, tmp_path: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
+        Query(spark, table, tmp_path, "id", **options).run()
+
+
+def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    """A query whose table was made anew with other columns."""
+    query = Query(spark, table, tmp_path, "id v", **{START_OFFSET: "latest"})
+    running = query.start(processingTime="200 milliseconds")
+    _wait(lambda: running.status["message"].startswith("Waiting for"))
+    other = f"{table}.other"
+    hudi_py.write(other, [{"id": "a", "p": "a", "ts": 1, "v": "text"}], record_key="id", ordering_by="ts")
+    shutil.rmtree(table)
+    shutil.move(other, table)
+    with pytest.raises(PySparkException, match="Cannot go on with the stream.*column 'v' as int64.*string now"):
+        running.awaitTermination(60)
