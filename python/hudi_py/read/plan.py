@@ -90,7 +90,7 @@ def plan_scan(
         condition,
         None if keys is None else frozenset(keys),
         # what the newest state of the index says does not hold for an earlier one
-        newest=uses_metadata and snapshot.as_of is None,
+        newest=uses_metadata and snapshot.as_of is None and query_type != "read_optimized",
         steps=steps,
     )
     after = skipping.partitions(after)
@@ -101,8 +101,9 @@ def plan_scan(
         listed_by = "storage"
     check_slices(config, slices, snapshot.storage.uri)
     settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
-    plain = mode == "merge" and not emit_deletes and settings is not None and settings.merger is None
-    slices = skipping.slices(slices, with_logs=plain)
+    # older versions of a row count where versions are not merged, and a merger of the user's may make new values
+    plain = mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
+    slices = skipping.slices(slices, merged=plain)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=schema,

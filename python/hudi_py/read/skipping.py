@@ -8,22 +8,44 @@ is passed over with a warning.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
+
+import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import indexes as index_config
 from hudi_py.errors import HudiError
+from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import doubt
-from hudi_py.model.files import FileSlice
+from hudi_py.metadata.locations import (
+    SECONDARY_PREFIX,
+    bloom_filters,
+    index_definitions,
+    keys_of_secondary,
+    record_locations,
+)
+from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
+from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
+from hudi_py.read.keys import equalities, keys_of_filter
+from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
+from hudi_py.schema import RECORD_KEY
 from hudi_py.view import Lister
 
 T = TypeVar("T")
+
+_THREADS = 16
+_MOST_FOOTERS = 256
+"""Base files whose footers are read while planning; tasks read them anyway."""
+_MOST_VALUES = 10_000
+_MOST_MEMBERS = 1000
+"""Keys which are compared with bounds one by one; of more only the least and the greatest are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +90,23 @@ class Skipping:
         newest: bool,
         steps: list[Pruned],
     ) -> None:
+        """
+        Args:
+            metadata: whose indexes are used; None: only footers are.
+            newest: whether the scan is of the newest state, which some indexes describe.
+        """
         self._snapshot = snapshot
         self._metadata = metadata
         self._newest = newest and metadata is not None and metadata.is_newest
         self._steps = steps
+        self._equal = equalities(condition)
+        self._keys = _both(keys, keys_of_filter(condition, snapshot.config, snapshot.schema))
         self._statistics: Statistics | None = None
-        if metadata is not None and condition is not None:
-            self._statistics = Statistics(metadata, condition, snapshot.schema, snapshot.history)
+        conjuncts = [] if condition is None else list(condition.conjuncts())
+        if keys is not None and RECORD_KEY in snapshot.schema.names:
+            conjuncts += _key_bounds(keys)
+        if metadata is not None and conjuncts:
+            self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history)
 
     def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
         """The partitions which may hold rows that match."""
@@ -84,13 +116,106 @@ class Skipping:
         kept = self._trusting(lambda: statistics.partitions(paths))
         return self._noted("partition stats", "partitions", paths, kept, statistics.columns)
 
-    def slices(self, slices: list[FileSlice], *, with_logs: bool) -> list[FileSlice]:
-        """The slices which may hold rows that match; those with logs only where `with_logs` says so."""
+    def slices(self, slices: list[FileSlice], *, merged: bool) -> list[FileSlice]:
+        """The slices which may hold rows that match.
+
+        Args:
+            merged: whether each row is the newest version of its key, with values out of the files; else slices with
+                logs stay, and all that older versions could be in.
+        """
         statistics = self._statistics
         if statistics is not None:
-            kept = self._trusting(lambda: statistics.slices(slices, with_logs=with_logs))
+            kept = self._trusting(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
-        return slices
+        if self._newest and merged:
+            slices = self._by_location(slices)
+        return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
+
+    def _by_location(self, slices: list[FileSlice]) -> list[FileSlice]:
+        """What the record index and secondary indexes leave."""
+        metadata, keys = self._metadata, self._keys
+        if metadata is None or not metadata.has(RECORD_INDEX) or len(slices) < 2:
+            return slices
+        found = self._trusting(lambda: self._secondary_keys(metadata))
+        keys, name = (keys, "") if found is None else (_both(keys, found[0]), found[1])
+        if keys is None:
+            return slices
+        wanted = keys
+        places = self._trusting(lambda: self._places(metadata, wanted))
+        if places is None:
+            return slices
+        kept = [piece for piece in slices if (piece.partition, piece.file_id) in places]
+        step = "secondary index" if name else "record index"
+        return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{_count(len(wanted), 'key')}")
+
+    def _places(self, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
+        """Partition and file group of these keys; None where the record index does not tell.
+
+        On merge-on-read tables a key which the index lacks may be there all the same: Apache Hudi 1.2.0 removes it when
+        a log deletes the row, and takes what is inserted again later for an update, which leaves the index as it is.
+        """
+        found = record_locations(metadata, keys)
+        config = self._snapshot.config
+        if config.is_mor:
+            prefix = f"{config.record_key_fields[0]}:" if len(config.record_key_fields) == 1 else None
+            for key in keys - found.keys():
+                # of both forms of a key of one column the table has one
+                other = None if prefix is None else key[len(prefix) :] if key.startswith(prefix) else prefix + key
+                if other not in found:
+                    return None
+        return set().union(*found.values())
+
+    def _secondary_keys(self, metadata: MetadataTable) -> tuple[frozenset[str], str] | None:
+        """Record keys which secondary indexes tell, and the names of these."""
+        if not self._equal or not any(name.startswith(SECONDARY_PREFIX) for name in metadata.partitions):
+            return None
+        keys: frozenset[str] | None = None
+        names: list[str] = []
+        for definition in index_definitions(self._snapshot.storage, self._snapshot.config):
+            if definition.kind != "secondary_index" or not metadata.has(definition.name) or len(definition.fields) != 1:
+                continue
+            values = self._equal.get(definition.fields[0])
+            if values is not None and len(values) <= _MOST_VALUES:
+                keys = _both(keys, keys_of_secondary(metadata, definition, map(str, values)))
+                names.append(definition.name[len(SECONDARY_PREFIX) :])
+        return None if keys is None else (keys, ", ".join(names))
+
+    def _by_bloom_filter(self, slices: list[FileSlice], keys: frozenset[str]) -> list[FileSlice]:
+        """What bloom filters leave of the slices without logs: those of the metadata table, or of a few footers."""
+        among = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
+        if not among or not keys:
+            return slices
+        wanted = pa.array(sorted(keys), pa.string())
+        told: dict[tuple[str, str], bool] = {}
+        metadata = self._metadata
+        if metadata is not None and metadata.has(BLOOM_FILTERS):
+            names = [(file.partition, str(file.name)) for file in among]
+            filters = self._trusting(lambda: bloom_filters(metadata, names)) or {}
+            told = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
+            kept = [s for s in slices if s.log_files or s.base_file is None or told.get(_place(s.base_file), True)]
+            slices = self._noted("bloom filters", "slices", slices, kept, _count(len(keys), "key"))
+        left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
+        left = [file for file in left if _place(file) not in told and file.name.extension == "parquet"]
+        if not 1 < len(left) <= _MOST_FOOTERS:
+            return slices
+        with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
+            held = dict(zip(map(_place, left), pool.map(lambda file: self._in_footer(file, wanted), left), strict=True))
+        kept = [s for s in slices if s.log_files or s.base_file is None or held.get(_place(s.base_file), True)]
+        return self._noted("footers", "slices", slices, kept, _count(len(keys), "key"))
+
+    def _in_footer(self, file: BaseFile, keys: pa.Array) -> bool:
+        """Whether a base file may hold one of the keys, by the bounds and the bloom filter in its footer."""
+        try:
+            footer = read_footer(self._snapshot.storage, file.path)
+            if footer.min_key is not None and footer.max_key is not None:
+                # written in Java's order, which is that of UTF-16 units
+                low, high = footer.min_key.encode("utf-16-be"), footer.max_key.encode("utf-16-be")
+                inside = [low <= key.encode("utf-16-be") <= high for key in keys.to_pylist()]
+                keys = keys.filter(pa.array(inside, pa.bool_()))
+            found = footer.bloom
+            return bool(len(keys)) and (found is None or bool(found.might_contain(keys).any()))
+        except (HudiError, FileNotFoundError):
+            return True  # who reads the file will tell
 
     def _trusting(self, read: Callable[[], T]) -> T | None:
         """What an index tells; None, with a warning, where it is damaged or missing."""
@@ -124,3 +249,27 @@ def metadata_of(
     except (HudiError, FileNotFoundError) as error:
         doubt(storage.uri, error)
         return None, None
+
+
+def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    """What is in both; None stands for everything."""
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _key_bounds(keys: frozenset[str]) -> list[Node]:
+    """Conditions on the record key which hold for rows with these keys."""
+    column, kind = Column((RECORD_KEY,), pa.string()), pa.string()
+    if len(keys) <= _MOST_MEMBERS:
+        return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]
+    low, high = Literal(min(keys), kind), Literal(max(keys), kind)
+    return [Comparison(">=", column, low, kind), Comparison("<=", column, high, kind)]
+
+
+def _place(file: BaseFile) -> tuple[str, str]:
+    return file.partition, str(file.name)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"

@@ -7,7 +7,7 @@ older version must never surface because the newer one was left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -15,7 +15,6 @@ from hudi_py.metadata.stats import ColumnRange, column_stats, partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.filter import Filter
 from hudi_py.read.predicate import Column, IsNull, Node
 from hudi_py.read.prune import Bounds, has_order, may_be_true
 from hudi_py.schema import RECORD_KEY, SchemaHistory
@@ -25,14 +24,22 @@ class Statistics:
     """Data skipping by statistics for one filter."""
 
     def __init__(
-        self, metadata: MetadataTable, condition: Filter, schema: pa.Schema, history: SchemaHistory | None = None
+        self,
+        metadata: MetadataTable,
+        conjuncts: Iterable[Node],
+        schema: pa.Schema,
+        history: SchemaHistory | None = None,
     ) -> None:
-        """`history` as in `read_base`: statistics of columns which are not those of their names say nothing."""
+        """
+        Args:
+            conjuncts: conditions which must all be true of a row.
+            history: as in `read_base`; statistics of columns which are not those of their names say nothing.
+        """
         self._metadata = metadata
         unclear = {path.partition(".")[0] for path, _ in history.repairs} if history is not None else set()
         if history is not None and history.query is not None:
             unclear = set(schema.names)
-        self._conjuncts = [node for node in condition.conjuncts() if _usable(node, schema)]
+        self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
         self._columns = {
             found.path[0]: found.kind
             for node in self._conjuncts

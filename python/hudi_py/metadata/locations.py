@@ -1,0 +1,161 @@
+"""Where records are: the record index, secondary indexes, and bloom filters of base files."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.bloom import BloomFilter
+from hudi_py.metadata.keys import bloom_filter_key, record_key_of_secondary, secondary_prefix
+from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+
+SECONDARY_PREFIX: Final = "secondary_index_"
+_RECORD: Final = "recordIndexMetadata"
+_SECONDARY: Final = "SecondaryIndexMetadata"
+_BLOOM: Final = "BloomFilterMetadata"
+_RECORD_SCHEMA: Final = pa.schema(
+    [
+        ("partitionName", pa.string()),
+        ("fileIdHighBits", pa.int64()),
+        ("fileIdLowBits", pa.int64()),
+        ("fileIndex", pa.int32()),
+        ("fileId", pa.string()),
+        ("fileIdEncoding", pa.int32()),
+    ]
+)
+_BLOOM_SCHEMA: Final = pa.schema([("type", pa.string()), ("bloomFilter", pa.binary()), ("isDeleted", pa.bool_())])
+_DELETED_SCHEMA: Final = pa.schema([("isDeleted", pa.bool_())])
+_RAW: Final = 1
+"""`fileIdEncoding` of ids which are stored as they are; else they are a UUID and a number."""
+_NO_INDEX: Final = -1
+_DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """An index as `index.json` defines it."""
+
+    name: str
+    kind: str
+    """`secondary_index`, `column_stats`, `bloom_filters`, ..."""
+    function: str
+    fields: tuple[str, ...]
+    version: str
+    """`V1` or `V2`."""
+    options: Mapping[str, str]
+
+
+def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
+    """For each record key which the table has, its (partition, file id); several where keys are unique by partition."""
+    versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
+    rows = versions.newest()
+    found: dict[str, set[tuple[str, str]]] = {}
+    # as many rows as keys are asked for
+    taken = pa.array(rows)
+    for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
+        found.setdefault(key, set()).add((row["partitionName"] or "", location_id(row)))
+    return found
+
+
+def location_id(row: Mapping[str, Any]) -> str:
+    """The file id in a record of the record index (`HoodieTableMetadataUtil.getLocationFromRecordIndexInfo`)."""
+    if row["fileIdEncoding"] == _RAW:
+        return row["fileId"] or ""
+    high, low, index = row["fileIdHighBits"], row["fileIdLowBits"], row["fileIndex"]
+    if high is None or low is None or index is None:
+        raise CorruptFileError(f"A record of the record index does not tell a file id: {dict(row)}")
+    text = str(uuid.UUID(int=(high & 0xFFFFFFFFFFFFFFFF) << 64 | low & 0xFFFFFFFFFFFFFFFF))
+    return text if index == _NO_INDEX else f"{text}-{index}"
+
+
+def keys_of_secondary(
+    metadata: MetadataTable, definition: IndexDefinition, values: Iterable[str | None]
+) -> frozenset[str]:
+    """Record keys of the rows whose secondary column has one of these texts (None: null)."""
+    prefixes = {secondary_prefix(value) for value in values}
+    # version 1 hashed the whole key, so that the group cannot be told from the value
+    hashed = {prefix: prefix for prefix in prefixes} if definition.version == "V2" else None
+    versions = metadata.records(
+        definition.name,
+        [_SECONDARY],
+        _DELETED_SCHEMA,
+        _Part(_SECONDARY, _DELETED_SCHEMA),
+        prefixes=prefixes,
+        hashed=hashed,
+    )
+    rows = versions.newest()
+    removed = pc.fill_null(versions.fields.take(pa.array(rows))["isDeleted"], False)
+    live = versions.keys.take(pa.array(rows)).filter(pc.invert(removed))
+    return frozenset(record_key_of_secondary(key) for key in live.to_pylist())
+
+
+def bloom_filters(metadata: MetadataTable, files: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
+    """Filters of the record keys of base files, by (partition, name); files without one are left out."""
+    places = {bloom_filter_key(partition, name): (partition, name) for partition, name in files}
+    normalise = _Part(_BLOOM, _BLOOM_SCHEMA)
+    versions = metadata.records(BLOOM_FILTERS, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
+    taken = pa.array(versions.newest())
+    found: dict[tuple[str, str], BloomFilter] = {}
+    for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
+        if row["isDeleted"] is False and row["bloomFilter"]:
+            place = places[key]
+            text = row["bloomFilter"].decode("ascii", "replace")
+            found[place] = BloomFilter.decode(text, row["type"] or None, context="/".join(place))
+    return found
+
+
+def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
+    """The table's index definitions; none where there is no such file.
+
+    Raises:
+        CorruptFileError: the file is no such JSON.
+    """
+    path = config.properties.get("hoodie.table.index.defs.path", "").strip() or _DEFINITIONS
+    try:
+        data = json.loads(storage.read(path))
+        definitions = data["indexDefinitions"]
+        return [
+            IndexDefinition(
+                name,
+                str(one.get("indexType") or ""),
+                str(one.get("indexFunction") or ""),
+                tuple(map(str, one.get("sourceFields") or ())),
+                str(one.get("version") or "V1"),
+                {str(key): str(value) for key, value in (one.get("indexOptions") or {}).items()},
+            )
+            for name, one in definitions.items()
+        ]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read the index definitions {storage.uri}/{path}: {error!r}") from error
+
+
+class _Part:
+    """Members of one field of a record as columns; those which a release does not write are null."""
+
+    def __init__(self, field: str, schema: pa.Schema) -> None:
+        self._field = field
+        self._schema = schema
+
+    def __call__(self, batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+        if self._field not in batch.schema.names:
+            raise CorruptFileError(f"Records of the metadata table have no field {self._field}")
+        record = batch.column(self._field)
+        names = {member.name for member in record.type}
+        columns = [
+            pc.struct_field(record, member.name).cast(member.type)
+            if member.name in names
+            else pa.nulls(len(record), member.type)
+            for member in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)

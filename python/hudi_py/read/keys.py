@@ -1,0 +1,73 @@
+"""Which record keys a filter asks for, where it asks for some by equality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+
+import pyarrow as pa
+
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.filter import Filter
+from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
+from hudi_py.schema import RECORD_KEY
+
+_MOST = 10_000
+_EMPTY = "__empty__"
+
+
+def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
+    """Column to the values of which it must have one, by `=`, `<=>` and IN with constants; never null."""
+    found: dict[str, frozenset[object]] = {}
+    for node in condition.conjuncts() if condition is not None else ():
+        for name, values in _equal_to(node):
+            found[name] = found.get(name, values) & values
+    return found
+
+
+def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Schema) -> frozenset[str] | None:
+    """Record keys of which every row that satisfies the filter has one; None where it does not tell.
+
+    Known are `_hoodie_record_key` itself, and key columns of text or whole numbers. A key of one column is its value or
+    `column:value`, depending on the release which wrote it: both are among the result (`KeyGenUtils`, 1.2.0).
+    """
+    known = equalities(condition)
+    direct = known.get(RECORD_KEY)
+    keys = None if direct is None else frozenset(str(value) for value in direct)
+    fields = config.record_key_fields
+    if fields and all(field in known for field in fields) and prod(len(known[field]) for field in fields) <= _MOST:
+        made = frozenset(_record_keys({field: known[field] for field in fields}))
+        keys = made if keys is None else keys & made
+    return keys
+
+
+def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:
+    for row in product(*values.values()):
+        texts = [str(value) for value in row]
+        yield ",".join(f"{name}:{text or _EMPTY}" for name, text in zip(values, texts, strict=True))
+        if len(texts) == 1:
+            yield texts[0]
+
+
+def _equal_to(node: Node) -> Iterator[tuple[str, frozenset[object]]]:
+    if isinstance(node, Comparison) and node.operator in ("=", "<=>"):
+        left, right = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
+        if isinstance(left, Column) and isinstance(right, Literal) and _is_exact(left, node.kind, (right.value,)):
+            yield left.path[0], frozenset((right.value,))
+    elif (
+        isinstance(node, Membership)
+        and isinstance(node.operand, Column)
+        and _is_exact(node.operand, node.kind, node.items)
+    ):
+        yield node.operand.path[0], frozenset(node.items)
+
+
+def _is_exact(column: Column, compared: pa.DataType, values: tuple[object, ...]) -> bool:
+    """Whether the column's text follows from the value which it equals."""
+    if len(column.path) > 1:
+        return False
+    if pa.types.is_string(column.kind) and pa.types.is_string(compared):
+        return all(isinstance(value, str) for value in values)
+    whole = pa.types.is_integer(column.kind) and pa.types.is_integer(compared)
+    return whole and all(isinstance(value, int) and not isinstance(value, bool) for value in values)
