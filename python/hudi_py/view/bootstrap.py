@@ -33,13 +33,14 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
     properties = config.properties
     if not properties.get(BASE_PATH, "").strip():
         return {}
-    kind = properties.get("hoodie.bootstrap.index.class", "").strip().rpartition(".")[2]
-    other = properties.get("hoodie.bootstrap.index.type", "").strip().upper()
-    if properties.get("hoodie.bootstrap.index.enable", "true").strip().lower() == "false":
+    name = properties.get("hoodie.bootstrap.index.class", "").strip()
+    kind = properties.get("hoodie.bootstrap.index.type", "").strip().upper()
+    enabled = properties.get("hoodie.bootstrap.index.enable", "true").strip().lower() != "false"
+    if not enabled or name.endswith(".NoOpBootstrapIndex") or kind == "NO_OP":
         return {}
-    if kind not in _INDEX_CLASSES or other not in _INDEX_TYPES:
+    if name.rpartition(".")[2] not in _INDEX_CLASSES or kind not in _INDEX_TYPES:
         raise UnsupportedTableError(
-            f"Table at {storage.uri} has the bootstrap index {kind or other} (hoodie.bootstrap.index.class, "
+            f"Table at {storage.uri} has the bootstrap index {name or kind} (hoodie.bootstrap.index.class, "
             "hoodie.bootstrap.index.type); supported is HFileBootstrapIndex"
         )
     sources: dict[tuple[str, str], str] = {}

@@ -1,0 +1,163 @@
+"""Bootstrapped tables of Apache Hudi (data/bootstrap/README.md): skeletons beside the files they were made from."""
+
+from __future__ import annotations
+
+import pickle
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hudi_py
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.model.files import BaseFile
+from hudi_py.model.names import PartitionPath, parse_base_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.read import bootstrap
+from hudi_py.read.base_file import read_base, row_group_sizes, row_groups_matching
+from hudi_py.read.bootstrap import folder_values
+from hudi_py.read.filter import parse_filter
+from hudi_py.storage import Storage, open_beside, open_storage
+from hudi_py.view.bootstrap import load_bootstrap_sources
+from tests.golden.compare import assert_rows_equal
+
+DATA = Path(__file__).parent / "data" / "bootstrap"
+WAS_AT = "file:/data/bootstrap"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tables, where the sources they name are looked for below `tmp_path`."""
+    with tarfile.open(DATA / "tables.tar.gz") as archive:
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(tmp_path, filter="data")
+        else:  # Python 3.10 before 3.10.12
+            archive.extractall(tmp_path)
+
+    def moved(storage: Storage, uri: str) -> Storage:
+        assert uri.startswith(WAS_AT)
+        return open_beside(storage, str(tmp_path) + uri.removeprefix(WAS_AT))
+
+    monkeypatch.setattr(bootstrap, "open_beside", moved)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "query"),
+    [
+        ("mor9", "first", {"as_of": "00000000000001"}),
+        ("mor9", "snapshot", {}),
+        ("mor9", "read_optimized", {"query_type": "read_optimized"}),
+        ("cow6", "first", {"as_of": "00000000000001"}),
+        ("cow6", "snapshot", {}),
+        ("cow6", "read_optimized", {"query_type": "read_optimized"}),
+        ("full9", "snapshot", {}),
+    ],
+)
+def test_rows_are_those_of_apache_hudi(folder: Path, name: str, label: str, query: Mapping[str, Any]) -> None:
+    expected = pq.read_table(DATA / f"{name}-{label}.parquet")
+    scan = hudi_py.open_table(str(folder / name)).scan(**query)
+    rows = scan.to_table()
+    assert_rows_equal(rows, expected)
+    assert rows.column_names == expected.column_names
+    assert scan.count() == expected.num_rows
+
+
+def test_filters_columns_and_division(folder: Path) -> None:
+    table = hudi_py.open_table(str(folder / "mor9"))
+    assert table.scan(columns=["city"], filter="n = 9").to_table().to_pylist() == [{"city": "rome"}]
+    assert table.scan(columns=["id"], filter="city = 'rome' and n > 9").count() == 2
+    assert table.scan(columns=["_hoodie_record_key"], filter="name is null").count() == 2 + 1
+    assert set(table.scan(columns=["city", "ts"], filter="n < 3").to_table().to_pylist()[0]) == {"city", "ts"}
+    splits = table.scan(query_type="read_optimized").splits(target_bytes=1)
+    rows = [row for split in pickle.loads(pickle.dumps(splits)) for row in hudi_py.read_split(split)]
+    assert sum(batch.num_rows for batch in rows) == 12
+
+
+def skeleton(folder: Path, name: str = "mor9") -> tuple[Storage, BaseFile]:
+    storage = open_storage(str(folder / name))
+    config = TableConfig({"hoodie.bootstrap.base.path": WAS_AT})
+    sources = load_bootstrap_sources(storage, config)
+    partition = PartitionPath("city=oslo" if name == "mor9" else "")
+    info = next(info for info in storage.list(partition) if info.name.endswith("00000000000001.parquet"))
+    parsed = parse_base_file_name(info.name)
+    assert parsed is not None
+    return storage, BaseFile(partition, parsed, info.size, sources[partition, parsed.file_id])
+
+
+SCHEMA = pa.schema([("_hoodie_record_key", pa.string()), ("city", pa.string()), ("n", pa.int64()), ("new", pa.bool_())])
+
+
+def test_batches_of_any_size_stay_side_by_side(folder: Path) -> None:
+    storage, base = skeleton(folder)
+    assert base.source == f"{WAS_AT}/source/city=oslo/part-0.parquet"
+    for rows in (1, 2, 100):
+        found = pa.Table.from_batches(read_base(storage, base, SCHEMA, batch_rows=rows))
+        assert found.to_pylist() == [
+            {"_hoodie_record_key": f"k{at}", "city": "oslo", "n": at, "new": None} for at in range(1, 8)
+        ]
+    assert row_group_sizes(storage, base) == []
+    condition = parse_filter("n = 100", SCHEMA)
+    assert row_groups_matching(storage, base, None, condition) is None
+
+
+def test_a_source_that_is_gone_or_another(folder: Path) -> None:
+    storage, base = skeleton(folder)
+    source = folder / "source" / "city=oslo" / "part-0.parquet"
+    rows = pq.read_table(source)
+    pq.write_table(rows.slice(0, 5), source)
+    with pytest.raises(CorruptFileError, match="another number of rows"):
+        list(read_base(storage, base, SCHEMA))
+    source.unlink()
+    with pytest.raises(CorruptFileError, match=r"source file:/data/bootstrap/source/.* is gone"):
+        list(read_base(storage, base, SCHEMA))
+    # what the skeleton alone tells is read nevertheless
+    keys = list(read_base(storage, base, pa.schema([SCHEMA.field(0)])))
+    assert sum(batch.num_rows for batch in keys) == 7
+
+
+def test_a_skeleton_without_index_is_refused(folder: Path) -> None:
+    for path in (folder / "mor9" / ".hoodie" / ".aux" / ".bootstrap").rglob("*.hfile"):
+        path.unlink()
+    with pytest.raises(UnsupportedTableError, match="no bootstrap index which names its source"):
+        hudi_py.open_table(str(folder / "mor9")).scan().to_table()
+
+
+def test_indexes_of_other_kinds(folder: Path) -> None:
+    storage = open_storage(str(folder / "mor9"))
+    base = {"hoodie.bootstrap.base.path": "/x"}
+    assert load_bootstrap_sources(storage, TableConfig({})) == {}
+    assert load_bootstrap_sources(storage, TableConfig({**base, "hoodie.bootstrap.index.enable": "false"})) == {}
+    assert len(load_bootstrap_sources(storage, TableConfig({**base, "hoodie.bootstrap.index.type": "hfile"}))) == 2
+    with pytest.raises(UnsupportedTableError, match="my.Index"):
+        load_bootstrap_sources(storage, TableConfig({**base, "hoodie.bootstrap.index.class": "my.Index"}))
+
+
+def test_a_damaged_index(folder: Path) -> None:
+    path = next((folder / "mor9" / ".hoodie" / ".aux" / ".bootstrap" / ".partitions").glob("*.hfile"))
+    data = path.read_bytes()
+    for damaged in (b"", data[:-9], data[: len(data) // 2], b"x" * len(data)):
+        path.write_bytes(damaged)
+        with pytest.raises(CorruptFileError):
+            hudi_py.open_table(str(folder / "mor9")).scan()
+
+
+def test_values_of_source_folders() -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1, 2]})
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.date32()), ("d", pa.int32())])
+    found = folder_values("file:/x=1/b=p%20q/d=__HIVE_DEFAULT_PARTITION__/f.parquet", batch, schema)
+    assert found.to_pylist() == [{"a": 1, "b": "p q", "d": None}, {"a": 2, "b": "p q", "d": None}]
+    with pytest.raises(UnsupportedTableError, match="'c=yesterday' does not tell"):
+        folder_values("file:/c=yesterday/f.parquet", batch, schema)
+    assert folder_values("file:/a=7/f.parquet", batch, schema) is batch
+
+
+def test_bootstrapped_tables_are_not_written(folder: Path) -> None:
+    with pytest.raises(UnsupportedTableError, match="it was bootstrapped from /data/bootstrap/source"):
+        hudi_py.write(
+            str(folder / "mor9"), pa.table({"id": ["k1"], "name": ["x"], "n": [1], "ts": [9], "city": ["oslo"]})
+        )
