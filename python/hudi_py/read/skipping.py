@@ -32,6 +32,7 @@ from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
+from hudi_py.read.partition import columns_of_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
@@ -106,7 +107,8 @@ class Skipping:
         if keys is not None and RECORD_KEY in snapshot.schema.names:
             conjuncts += _key_bounds(keys)
         if metadata is not None and conjuncts:
-            self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history)
+            apart = columns_of_paths(snapshot.config)
+            self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history, apart)
 
     def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
         """The partitions which may hold rows that match."""

@@ -7,7 +7,7 @@ older version must never surface because the newer one was left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -29,16 +29,19 @@ class Statistics:
         conjuncts: Iterable[Node],
         schema: pa.Schema,
         history: SchemaHistory | None = None,
+        apart: Collection[str] = (),
     ) -> None:
         """
         Args:
             conjuncts: conditions which must all be true of a row.
             history: as in `read_base`; statistics of columns which are not those of their names say nothing.
+            apart: columns which rows show with another value than files hold; neither do theirs.
         """
         self._metadata = metadata
         unclear = {path.partition(".")[0] for path, _ in history.repairs} if history is not None else set()
         if history is not None and history.query is not None:
             unclear = set(schema.names)
+        unclear.update(apart)
         self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
         self._columns = {
             found.path[0]: found.kind
