@@ -19,6 +19,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.plan import change_range, plan_changes
+from hudi_py.read.explain import explain_plan
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.parallel import default_threads, ordered
@@ -119,24 +120,7 @@ class Scan:
 
     def explain(self) -> str:
         """What will be read and what was left out, for people."""
-        plan = self.plan()
-        merged = [split for split in plan.splits if split.merged]
-        lines = [
-            f"Scan of {plan.spec.uri} ({self._query_type}, {self._state})",
-            f"  columns     {len(plan.spec.columns)} of {len(plan.spec.table_schema)}: {', '.join(plan.spec.columns)}",
-            f"  filter      {plan.spec.filter.text if plan.spec.filter else '-'}",
-            f"  limit       {'-' if self._limit is None else self._limit}",
-            f"  partitions  {plan.partitions_after} of {plan.partitions_before}",
-            f"  slices      {len(plan.splits)}, {len(merged)} of them merged with logs, {_bytes(plan.size)}",
-        ]
-        if plan.spec.merge is not None:
-            ordering = ", ".join(plan.spec.merge.ordering_fields)
-            lines.append(f"  merge       {plan.spec.merge.mode}{f' by {ordering}' if ordering else ''}")
-        for split in plan.splits:
-            kind = f"base + {len(split.log_files)} log" if split.base_file else f"{len(split.log_files)} log"
-            kind = kind if split.merged else "base"
-            lines.append(f"    {split.partition or '.'}/{split.file_id}  {kind}  {_bytes(split.size)}")
-        return "\n".join(lines)
+        return explain_plan(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
     def to_pandas(self) -> pandas.DataFrame:
         """All rows as a pandas data frame; needs pandas."""
@@ -369,12 +353,3 @@ def _is_counted_by_footer(split: Any, spec: ReadSpec) -> bool:
     """Whether a split's rows are all those of its base file."""
     chooses = spec.filter is not None or spec.commit_times is not None or spec.keys is not None
     return isinstance(split, Split) and not split.merged and not chooses
-
-
-def _bytes(size: int) -> str:
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"

@@ -1,0 +1,75 @@
+"""What a plan reads, what it leaves out, and why: text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hudi_py.read.plan import Plan
+from hudi_py.read.split import Split
+
+_MOST_SPLITS = 50
+
+
+def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) -> str:
+    """Lines about a scan: columns, filter, what each step of planning left out, and the file slices to read.
+
+    Args:
+        state: which state of the table is read, in words.
+        limit: of the scan; None: none.
+    """
+    spec = plan.spec
+    lines = [
+        f"Scan of {spec.uri} ({query_type}, {state})",
+        f"  columns     {len(spec.columns)} of {len(spec.table_schema)}: {', '.join(spec.columns)}",
+        f"  filter      {spec.filter.text if spec.filter else '-'}",
+    ]
+    if spec.keys is not None:
+        lines.append(f"  keys        {_shown(sorted(spec.keys))}")
+    lines += [
+        f"  limit       {'-' if limit is None else limit}",
+        f"  listed by   {plan.listed_by}",
+        f"  partitions  {plan.partitions_after} of {plan.partitions_before}",
+    ]
+    if plan.pruning:
+        width = max(len(step.step) for step in plan.pruning)
+        lines.append("  left out by")
+        for step in plan.pruning:
+            why = f"  ({step.why})" if step.why else ""
+            lines.append(f"    {step.step:<{width}}  {step.before:,} -> {step.after:,} {step.what}{why}")
+    merged = sum(split.merged for split in plan.splits if isinstance(split, Split))
+    lines.append(f"  slices      {len(plan.splits)}, {merged} of them merged with logs, {show_bytes(plan.size)}")
+    if spec.mode != "merge":
+        lines.append(f"  mode        {spec.mode}{', deletes are rows' if spec.emit_deletes else ''}")
+    elif spec.merge is not None:
+        ordering = ", ".join(spec.merge.ordering_fields)
+        lines.append(f"  merge       {spec.merge.mode}{f' by {ordering}' if ordering else ''}")
+    if any(isinstance(split, Split) and not split.merged for split in plan.splits) and spec.filter is not None:
+        lines.append("  row groups  of slices without logs are left out by the statistics in their footers when read")
+    for split in plan.splits[:_MOST_SPLITS]:
+        lines.append(f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}")
+    if len(plan.splits) > _MOST_SPLITS:
+        lines.append(f"    ... and {len(plan.splits) - _MOST_SPLITS:,} more")
+    return "\n".join(lines)
+
+
+def show_bytes(size: int) -> str:
+    """A number of bytes for people, in decimal units."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def _kind(split: object) -> str:
+    if not isinstance(split, Split):
+        return "changes"
+    if not split.merged:
+        return "base"
+    return f"base + {len(split.log_files)} log" if split.base_file else f"{len(split.log_files)} log"
+
+
+def _shown(keys: Sequence[str]) -> str:
+    more = f", ... ({len(keys):,} in all)" if len(keys) > 3 else ""
+    return ", ".join(keys[:3]) + more
