@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -142,7 +143,7 @@ class _Portion:
         for (writer_schema, _, _), group in self._groups.items():
             batch = decode_log_content(
                 group.contents,
-                self._history.writer_schema(json.loads(writer_schema)),
+                self._history.writer_schema(_parsed(writer_schema, group.block)),
                 columns=self._history.columns(_instant(group.block), self._schema.names),
                 context=group.block.path,
             )
@@ -181,7 +182,7 @@ class _Portion:
     def _hfile_batches(self, content: bytes, block: LogBlock) -> Iterator[pa.RecordBatch]:
         # Apache Hudi 0.x wrote them into data tables too; 1.x reads them in the metadata table only
         entries = read_hfile(content, context=block.path).scan()
-        schema = self._history.writer_schema(json.loads(_writer_schema(block)))
+        schema = self._history.writer_schema(_parsed(_writer_schema(block), block))
         columns = self._history.columns(_instant(block), self._schema.names)
         return decode_values(entries.values, schema, columns, context=block.path)
 
@@ -206,6 +207,15 @@ def _record_count(content: bytes, block: LogBlock) -> int:
     if len(content) < 8:
         raise CorruptFileError(f"Avro block of {block.path} at byte {block.content_offset} has {len(content)} bytes")
     return int.from_bytes(content[4:8], "big", signed=True)
+
+
+def _parsed(schema: str, block: LogBlock) -> Any:
+    try:
+        return json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(
+            f"Data block at byte {block.content_offset} of {block.path} has a SCHEMA that is no JSON: {error}"
+        ) from None
 
 
 def _writer_schema(block: LogBlock) -> str:
