@@ -82,7 +82,8 @@ OPTIONS = (
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "dropping columns is not built yet", _WRITE
     ),
-    refused("hoodie.schema.on.read.enable", _EVOLUTION, _BOTH),
+    # readers tell columns apart by id wherever the table keeps ids
+    refused("hoodie.schema.on.read.enable", _EVOLUTION, _WRITE),
     refused("hoodie.avro.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.write.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.internal.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
