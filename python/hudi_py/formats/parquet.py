@@ -223,7 +223,7 @@ def canonical_type(kind: pa.DataType) -> pa.DataType:
 def _damage_named(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error
     except OSError as error:
         # Arrow reports damaged pages as an OSError without a number; those of the system have one
