@@ -55,7 +55,9 @@ def time(table: MadeTable, at: int) -> str:
     return instant(at) if table.config.version == 6 else completion(at)
 
 
-def read(table: MadeTable, begin: object = None, end: object = None, **how: Any) -> list[tuple[str, str]]:
+def read(
+    table: MadeTable, begin: str | datetime | None = None, end: str | datetime | None = None, **how: Any
+) -> list[tuple[str, str]]:
     """Key and name of the rows, sorted."""
     scan = hudi_py.open_table(table.uri).scan(query_type="incremental", begin=begin, end=end, **how)
     found = scan.to_table()
