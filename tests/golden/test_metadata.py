@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
-from hudi_py.metadata import MetadataLister, metadata_lister, open_metadata
+from hudi_py.metadata import METADATA_SCHEMA, MetadataLister, metadata_lister, metadata_report, open_metadata
 from hudi_py.metadata.locations import record_locations
 from hudi_py.metadata.stats import column_stats, partition_stats
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
@@ -259,3 +259,19 @@ def test_secondary_indexes_lead_to_the_rows(golden: Extracted, name: str) -> Non
         assert any(step.step == "secondary index" for step in scan.plan().pruning)
         fewer += len(scan.splits()) < len(whole.splits())
     assert fewer > 0
+
+
+@pytest.mark.parametrize("name", WITH_METADATA)
+def test_records_as_rows(golden: Extracted, name: str) -> None:
+    storage = open_storage(str(golden(name)))
+    config = load_table_config(storage)
+    report = metadata_report(storage, config, load_timeline(storage, config))
+    assert report.schema == METADATA_SCHEMA
+    kinds = {"files": 2, "column_stats": 3, "bloom_filters": 4, "record_index": 5, "partition_stats": 6}
+    for partition in config.metadata_partitions:
+        if partition in kinds:
+            assert kinds[partition] in report["type"].to_pylist() or not report["type"].to_pylist().count(2)
+    (everything,) = report.filter(pc.equal(report["type"], 1)).to_pylist()
+    assert everything["key"] == "__all_partitions__"
+    if "record_index" in config.metadata_partitions:
+        assert report.filter(pc.equal(report["type"], 5))["recordIndexMetadata"].null_count == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from hudi_py.storage.base import FileInfo, Storage, clean_path
@@ -72,4 +71,4 @@ class FolderStorage:
         return f"{self._folder}/{clean_path(path)}".rstrip("/") if path else self._folder
 
     def _relative(self, info: FileInfo) -> FileInfo:
-        return replace(info, path=info.path[len(self._folder) + 1 :])
+        return FileInfo(info.path[len(self._folder) + 1 :], info.size, info.modified_ms, info.is_dir)
