@@ -91,8 +91,8 @@ _PAYLOAD: Final = pa.schema(
     ]
 )
 METADATA_SCHEMA: Final = pa.schema([("key", pa.string()), *_PAYLOAD])
-"""Columns of `metadata_report`. `member<n>` are the branches of the unions in which bounds are stored, in order: boolean,
-int, long, float, double, bytes, string, date, decimal, time and timestamp in microseconds, local date, list."""
+"""Columns of `metadata_report`. `member<n>` are the branches of the unions in which bounds are stored: boolean, int,
+long, float, double, bytes, string, date, decimal, time and timestamp in microseconds, local date, list."""
 _PARTITION_LIST: Final = 1
 _FILE_LIST: Final = 2
 

@@ -1,5 +1,6 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
+from hudi_py.metadata import METADATA_SCHEMA, metadata_report
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.plan import check_columns
 from hudi_py.read.scan import Scan, make_scan
@@ -9,6 +10,7 @@ from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import read_split
 
 __all__ = [
+    "METADATA_SCHEMA",
     "Filter",
     "ReadSpec",
     "Scan",
@@ -16,6 +18,7 @@ __all__ = [
     "Split",
     "check_columns",
     "make_scan",
+    "metadata_report",
     "open_snapshot",
     "parse_filter",
     "read_slice",
