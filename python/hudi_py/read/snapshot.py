@@ -12,10 +12,10 @@ from hudi_py.merge import CommittedInstants
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
-from hudi_py.schema import SchemaHistory, with_meta
+from hudi_py.schema import SchemaHistory, with_meta, with_operation
 from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
-from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.table_schema import has_operation_column, resolve_table_schema
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 
@@ -98,6 +98,8 @@ def _schema(
         at = schema.get_field_index(name)
         if at >= 0 and not pa.types.is_string(schema.field(at).type):
             schema = schema.set(at, schema.field(at).with_type(pa.string()))
+    if has_operation_column(storage, config, seen):
+        schema = with_operation(schema)
     return schema, resolved.history
 
 

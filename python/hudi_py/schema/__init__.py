@@ -12,6 +12,7 @@ from hudi_py.schema.meta import (
     RECORD_KEY,
     split_meta,
     with_meta,
+    with_operation,
     without_meta,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "java_float_strings",
     "split_meta",
     "with_meta",
+    "with_operation",
     "without_meta",
 ]

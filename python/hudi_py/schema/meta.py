@@ -23,6 +23,13 @@ def with_meta(schema: pa.Schema) -> pa.Schema:
     return pa.schema(meta + [field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
 
 
+def with_operation(schema: pa.Schema) -> pa.Schema:
+    """The schema with `_hoodie_operation` behind the meta columns in front."""
+    if OPERATION in schema.names:
+        return schema
+    return schema.insert(sum(name in META_FIELDS for name in schema.names), pa.field(OPERATION, pa.string()))
+
+
 def without_meta(schema: pa.Schema) -> pa.Schema:
     """The schema without the five meta columns."""
     return pa.schema([field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import CorruptFileError, HudiError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
@@ -20,7 +20,7 @@ from hudi_py.formats.parquet import read_footer
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import META_FIELDS, SchemaHistory, with_meta, without_meta
+from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, with_meta, without_meta
 from hudi_py.schema.internal import InternalSchema, parse_history, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -80,6 +80,26 @@ def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeli
     versions.setdefault(latest.version_id, latest)
     ordered = tuple(versions[number] for number in sorted(versions))
     return replace(schema, history=SchemaHistory(latest, ordered, repairs))
+
+
+def has_operation_column(storage: Storage, config: TableConfig, timeline: Timeline) -> bool:
+    """Whether rows carry `_hoodie_operation`, which no commit tells: a file of the newest write with files does.
+
+    Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a commit's metadata and a footer or block header.
+    """
+    if not config.populates_meta_fields:
+        return False
+    for metadata in _newest_first(storage, timeline):
+        for stat in metadata.stats:
+            try:
+                record = _of_data_file(storage, config, stat.path)
+            except (FileNotFoundError, HudiError):  # cleaned; or who reads the file will say what is wrong with it
+                record = None
+            if record is not None:
+                return any(field.get("name") == OPERATION for field in record["fields"])
+        if metadata.stats:
+            return False
+    return False
 
 
 def schema_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:

@@ -18,7 +18,7 @@ from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec
-from hudi_py.schema import META_FIELDS, OPERATION
+from hudi_py.schema import META_FIELDS, OPERATION, with_operation
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.times import parse_instant, table_zone
@@ -161,6 +161,8 @@ def _source(
             "changes are to be found by record key; supported are tables with meta fields"
         )
     schema = resolved.arrow if resolved else snapshot.schema
+    if OPERATION in snapshot.schema.names:
+        schema = with_operation(schema)
     rows = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=schema,
