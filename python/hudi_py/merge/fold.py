@@ -331,10 +331,8 @@ def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
         return _mask(column.is_null()) if column.null_count else None
     if settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None:
         kind = column.type
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
-            return None
-        marker = pa.scalar(settings.unavailable.encode(), pa.binary()).cast(kind)
-        return _mask(pc.equal(column, marker).fill_null(False))
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return _mask(pc.equal(column, pa.scalar(settings.unavailable, kind)).fill_null(False))
     return None
 
 

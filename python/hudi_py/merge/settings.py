@@ -60,7 +60,7 @@ class PartialUpdate(str, Enum):
     IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
     """A null."""
     FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
-    """A text which the table names, in text and binary columns."""
+    """A text which the table names, in text columns. In binary columns Apache Hudi 1.2.0 looks for it in vain."""
 
 
 _PAYLOADS_OF = {payload.value: payload for payload in Payload}
