@@ -53,7 +53,8 @@ def _condition(node: Node) -> str:
     if isinstance(node, Not):
         return f"(NOT {_condition(node.operand)})"
     if isinstance(node, IsNull):
-        return f"({_operand(node.operand, kind_of(node.operand))} IS NULL)"
+        operand = node.operand
+        return f"({_name(operand) if isinstance(operand, Column) else _operand(operand, kind_of(operand))} IS NULL)"
     if isinstance(node, Comparison):
         left, right = _operand(node.left, node.kind), _operand(node.right, node.kind)
         return f"({left} {node.operator} {right})"
@@ -64,7 +65,7 @@ def _condition(node: Node) -> str:
         return f"({_operand(node.operand, node.kind)} IN ({', '.join(items)}))"
     if isinstance(node, Like) and not node.ignore_case:
         return f"({_operand(node.operand, pa.string())} LIKE {_text(node.pattern)})"
-    return _operand(node, pa.bool_())
+    return _operand(node, pa.bool_()) if isinstance(node, (Column, Literal)) else _fail()
 
 
 def _operand(node: Node, kind: pa.DataType) -> str:
@@ -72,8 +73,8 @@ def _operand(node: Node, kind: pa.DataType) -> str:
     if isinstance(node, Literal):
         return _literal(node.value, kind)
     if not isinstance(node, Column):
-        return _condition(node) if pa.types.is_boolean(kind) and _is_condition(node) else _fail()
-    name = ".".join("`" + part.replace("`", "``") + "`" for part in node.path)
+        return _condition(node) if pa.types.is_boolean(kind_of(node)) and pa.types.is_boolean(kind) else _fail()
+    name = _name(node)
     if node.kind.equals(kind):
         _spark_type(kind)
         return name
@@ -82,14 +83,14 @@ def _operand(node: Node, kind: pa.DataType) -> str:
     return _fail()
 
 
+def _name(column: Column) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in column.path)
+
+
 def _is_wider_decimal(kind: pa.DataType, target: pa.DataType) -> bool:
     if not pa.types.is_decimal128(kind) or not pa.types.is_decimal128(target):
         return False
     return bool(target.scale >= kind.scale and target.precision - target.scale >= kind.precision - kind.scale)
-
-
-def _is_condition(node: Node) -> bool:
-    return isinstance(node, (Logical, Not, IsNull, Comparison, Membership, Like))
 
 
 def _literal(value: object, kind: pa.DataType) -> str:

@@ -56,9 +56,13 @@ class HudiReader(DataSourceReader):
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a size that suits Spark."""
+    """The same rows in batches of a size that suits Spark; the first as it comes, for a LIMIT that needs no more."""
     held: list[pa.RecordBatch] = []
     rows = 0
+    first = next(batches, None)
+    if first is not None:
+        for start in range(0, first.num_rows, MAX_ROWS):
+            yield first.slice(start, MAX_ROWS)
     for batch in batches:
         if held and rows + batch.num_rows > MAX_ROWS:
             yield pa.concat_batches(held)

@@ -55,7 +55,8 @@ def register_sql(
             credentials, which everyone could read in the catalog.
     """
     for function, handler in FUNCTIONS.items():
-        spark.udtf.register(function, cast(UserDefinedTableFunction, udtf(handler, useArrow=False)))
+        if not spark.catalog.functionExists(function):
+            spark.udtf.register(function, cast(UserDefinedTableFunction, udtf(handler, useArrow=False)))
     if name is None and path is None:
         return
     if name is None or path is None:
@@ -95,7 +96,8 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
         spark.sql(f"DROP VIEW {view}")
     if has_table:
         spark.sql(f"DROP TABLE {table}")
-    spark.sql(f"CREATE TABLE {table} USING `{FORMAT}` OPTIONS ({listed})")
+    # with its path the table is an external one, and dropping it touches no file
+    spark.catalog.createTable(name + SUFFIX, given["path"], FORMAT, schema)
     spark.sql(f"CREATE VIEW {view} AS {query}")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import hudi_py
+from hudi_py.errors import ConfigError
+from pyspark_hudi import register_sql
 from tests.connector.tables import PARTITIONED, read, rows
 
 pytestmark = pytest.mark.spark
@@ -53,6 +56,58 @@ def test_insert_into_a_temporary_view(spark: SparkSession, table: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW i USING `hudi-py` OPTIONS (path '{table}', columns 'id,p,ts,v')")
     spark.sql("INSERT INTO i VALUES (4, 'a', 2, 41), (5, 'b', 2, 50)")
     assert rows(read(spark, table), "id", "v") == [(1, 10), (2, 20), (3, 30), (4, 41), (5, 50)]
+
+
+def test_a_temporary_view_shows_its_first_snapshot(spark: SparkSession, table: str) -> None:
+    register_sql(spark, "frozen", table, options={"columns": "id,p,ts,v"}, temporary=True)
+    assert spark.sql("SELECT sum(v) FROM frozen").first() == (100,)
+    spark.sql("INSERT INTO frozen VALUES (5, 'b', 2, 50)")
+    assert spark.sql("SELECT sum(v) FROM frozen").first() == (100,)
+    spark.sql("REFRESH TABLE frozen")
+    assert spark.sql("SELECT sum(v) FROM frozen").first() == (100,)
+    register_sql(spark, "frozen", table, options={"columns": "id,p,ts,v"}, temporary=True)
+    assert spark.sql("SELECT sum(v) FROM frozen").first() == (150,)
+
+
+@pytest.fixture
+def pair(spark: SparkSession) -> Iterator[str]:
+    name = f"h_{uuid.uuid4().hex[:8]}"
+    yield name
+    spark.sql(f"DROP VIEW IF EXISTS {name}")
+    spark.sql(f"DROP TABLE IF EXISTS {name}_table")
+
+
+def test_a_table_and_its_view(spark: SparkSession, table: str, pair: str) -> None:
+    register_sql(spark, pair, table)
+    assert spark.sql(f"SELECT sum(v) FROM {pair}").first() == (100,)
+    keys = "`hoodie.datasource.write.recordkey.field` = 'id'"
+    row = "null, null, null, null, null, 5L, 'b', 2L, 50L"
+    spark.sql(f"INSERT INTO {pair}_table WITH (path = '{table}', {keys}) VALUES ({row})")
+    assert spark.sql(f"SELECT sum(v) FROM {pair}").first() == (150,)
+    made = spark.sql(f"DESCRIBE TABLE EXTENDED {pair}").where("col_name = 'Created Time'").collect()
+    register_sql(spark, pair, table)
+    assert spark.sql(f"DESCRIBE TABLE EXTENDED {pair}").where("col_name = 'Created Time'").collect() == made
+    hudi_py.write(table, [{"id": 6, "p": "b", "ts": 2, "v": 60, "more": "x"}])
+    register_sql(spark, pair, table)
+    assert rows(spark.sql(f"SELECT id, more FROM {pair} WHERE more IS NOT NULL")) == [(6, "x")]
+    register_sql(spark, pair, table, options={"filter": "p = 'b' and v > 40"})
+    assert rows(spark.sql(f"SELECT id FROM {pair}")) == [(5,), (6,)]
+    before = sorted(Path(table).rglob("*"))
+    spark.sql(f"DROP VIEW {pair}")
+    spark.sql(f"DROP TABLE {pair}_table")
+    assert sorted(Path(table).rglob("*")) == before
+
+
+def test_names_that_are_taken_or_none(spark: SparkSession, table: str, catalog_table: str) -> None:
+    with pytest.raises(ConfigError, match="table or view of this name already"):
+        register_sql(spark, catalog_table, table)
+    with pytest.raises(ConfigError, match="is no name for a table"):
+        register_sql(spark, "a; DROP TABLE b", table)
+    with pytest.raises(ConfigError, match="give both, or neither"):
+        register_sql(spark, "name")
+    with pytest.raises(ConfigError, match="option storage.secret: the catalog would show it") as caught:
+        register_sql(spark, "name", table, options={"storage.secret": "hunter2"})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_table_with_its_path(spark: SparkSession, table: str, catalog_table: str) -> None:

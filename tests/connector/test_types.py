@@ -89,5 +89,7 @@ def test_batches_are_of_a_size_that_suits_spark() -> None:
     done = list(sized(iter(given)))
     assert pa.Table.from_batches(done).equals(pa.Table.from_batches(given))
     assert all(batch.num_rows <= MAX_ROWS for batch in done)
-    assert sum(batch.num_rows < MIN_ROWS for batch in done) == 3  # before, at the end of and after the large one
+    assert (
+        sum(batch.num_rows < MIN_ROWS for batch in done) == 4
+    )  # the first, before, at the end of and after the large one
     assert list(sized(iter([]))) == []

@@ -1,0 +1,226 @@
+"""`read_table`: the rows of a plain load, partly by Spark's own Parquet reader; and what a LIMIT leaves unread."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import hudi_py
+from hudi_py.errors import ConfigError
+from hudi_py.read import parse_filter
+from pyspark_hudi import read_table
+from pyspark_hudi.condition import spark_condition
+from pyspark_hudi.types import arrow_schema, spark_schema
+from tests.connector.conftest import CONNECT
+from tests.connector.tables import FORMAT, read, rows
+from tests.golden.compare import assert_rows_equal
+from tests.golden.tables import Extracted
+
+pytestmark = pytest.mark.spark
+
+KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+HIVE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+# hive-style, timestamps as partitions, escaped paths, logs, nulls, evolution, columns which are not in the files
+TABLES = (
+    "v9_cow_multi_partition",
+    "v9_cow_timestamp_keygen",
+    "v8_mor_url_encoded",
+    "v9_mor_bucket_logs_only",
+    "v9_cow_null_partition",
+    "v9_cow_evolve_types",
+    "v9_cow_drop_partition_columns",
+    "v6_cow_ops",
+)
+
+
+def files_read(frame: DataFrame) -> int:
+    """How many files Spark's own reader is given."""
+    return len(frame.inputFiles())
+
+
+@pytest.mark.parametrize("name", TABLES[:1] if CONNECT else TABLES)
+def test_rows_columns_and_order_are_those_of_a_load(spark: SparkSession, golden: Extracted, name: str) -> None:
+    path = str(golden(name))
+    plain, fast = read(spark, path), read_table(spark, path)
+    assert fast.schema == plain.schema
+    assert_rows_equal(fast.toArrow(), plain.toArrow())
+
+
+@pytest.fixture
+def table(path: str) -> str:
+    """Three partitions of hive-style paths; one has a log."""
+    data = [{"id": n, "p": "0123"[n % 3], "ts": 1, "v": n * 10} for n in range(9)]
+    hudi_py.write(path, data, options=HIVE, **KEYED, table_type="mor")
+    hudi_py.write(path, [{"id": 0, "p": "0", "ts": 2, "v": -1}])
+    return path
+
+
+def test_both_readers_together(spark: SparkSession, table: str) -> None:
+    frame = read_table(spark, table)
+    assert rows(frame, "id", "v") == sorted([(0, -1), *((n, n * 10) for n in range(1, 9))], key=repr)
+    assert dict(frame.dtypes)["p"] == "string"  # not what a folder's name looks like
+    assert files_read(frame) == 2
+    assert files_read(read_table(spark, table, options={"hoodie.py.read.native": "never"})) == 0
+    some = read_table(spark, table, columns=["v", "_hoodie_record_key"], filter="v < 30 and p <> '2'")
+    assert some.columns == ["v", "_hoodie_record_key"]
+    assert sorted(map(tuple, some.collect())) == [(-1, "0"), (10, "1")]
+    assert files_read(some) == 1
+    assert rows(read_table(spark, table, filter="v + 0 = 10"), "id") == [(1,)]
+    assert rows(read_table(spark, table, columns=["id"], options={"filter": "p = '9'"})) == []
+    joined = frame.alias("l").where("l.v < 25").join(frame.alias("r").where("r.v > 0"), "id")
+    assert rows(joined, "id") == [(1,), (2,)]
+
+
+def test_a_frame_is_one_snapshot_whenever_it_is_used(spark: SparkSession, table: str) -> None:
+    before = read_table(spark, table)
+    hudi_py.write(table, [{"id": 0, "p": "0", "ts": 3, "v": -2}, {"id": 1, "p": "1", "ts": 3, "v": -2}])
+    hudi_py.write(table, [{"id": 100, "p": "9", "ts": 3, "v": -2}])
+    for _ in range(2):
+        assert rows(before, "id", "v") == sorted([(0, -1), *((n, n * 10) for n in range(1, 9))], key=repr)
+    assert before.where("v = -1").count() == 1
+    assert rows(read_table(spark, table).where("v = -2"), "id") == [(0,), (1,), (100,)]
+
+
+def test_what_does_not_go_together(spark: SparkSession, table: str) -> None:
+    with pytest.raises(ConfigError, match="contradicts the option filter='v = 1'"):
+        read_table(spark, table, filter="v = 2", options={"filter": "v = 1"})
+    with pytest.raises(ConfigError, match="view"):
+        read_table(spark, table, options={"view": "files"})
+    with pytest.raises(PySparkException, match="no column 'nope'"):
+        read_table(spark, table, columns=["nope"])
+    with pytest.raises(PySparkException, match="relative path 'here'"):
+        read_table(spark, "here")
+
+
+def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:
+    instants = hudi_py.open_table(table).history().column("instant").to_pylist()
+    first = read_table(spark, table, options={"as.of.instant": instants[0]})
+    assert rows(first, "id", "v") == [(n, n * 10) for n in range(9)]
+    assert files_read(first) == 3
+    optimized = read_table(spark, table, options={"hoodie.datasource.query.type": "read_optimized"})
+    assert rows(optimized, "v") == rows(first, "v")
+    ranged = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"}
+    assert read_table(spark, table, options=ranged).count() == 9
+    assert rows(read_table(spark, table, options={"hoodie.py.read.keys": '["3", "4"]'}), "id") == [(3,), (4,)]
+
+
+def test_views_through_spark(spark: SparkSession, table: str) -> None:
+    splits = read(spark, table, view="splits").where("not native").select("kind", "why_not_native")
+    assert rows(splits) == [("base + log", "its logs are to be merged")]
+    files = read(spark, table, view="files", columns="partition,base_bytes", filter="base_bytes > 0")
+    assert files.columns == ["partition", "base_bytes"]
+    assert sorted(row[0] for row in files.select("partition").collect()) == ["p=0", "p=1", "p=2"]
+    assert read(spark, table, view="timeline").where("action = 'deltacommit'").count() == 2
+    explained = read(spark, table, view="plan").collect()[0]["explain"]
+    assert "3 of 3" in explained
+    with pytest.raises(PySparkException, match="'view'|view = 'nothing'"):
+        read(spark, table, view="nothing").collect()
+
+
+def test_a_projection_by_schema_of_an_incremental_read(spark: SparkSession, table: str) -> None:
+    begin = hudi_py.open_table(table).history().column("completion_time").to_pylist()[0]
+    wanted = StructType([StructField("V", LongType()), StructField("_hoodie_record_key", StringType())])
+    reader = spark.read.format(FORMAT).schema(wanted).option("hoodie.datasource.query.type", "incremental")
+    frame = reader.option("hoodie.datasource.read.begin.instanttime", begin).load(table)
+    assert frame.columns == ["V", "_hoodie_record_key"]
+    assert rows(frame, "V", "_hoodie_record_key") == [(-1, "0")]
+    assert rows(read(spark, table, **{"hoodie.py.read.keys": "5"}), "id", "v") == [(5, 50)]
+
+
+SECOND = datetime.timedelta(seconds=1)
+NOON = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone.utc)
+DATA = pa.table(
+    {
+        "i": pa.array([1, 2, None, -(2**31)], pa.int32()),
+        "l": pa.array([1, None, 2**53 + 1, 3]),
+        "f": pa.array([0.1, float("nan"), None, -0.0], pa.float32()),
+        "d": pa.array([0.1, float("nan"), float("inf"), None]),
+        "c": pa.array(
+            [decimal.Decimal("1.50"), None, decimal.Decimal("-2.25"), decimal.Decimal(0)], pa.decimal128(9, 2)
+        ),
+        "s": pa.array(["a", "ab%", None, ""]),
+        "b": pa.array([True, None, False, True]),
+        "y": pa.array([b"\x00\xff", b"", None, b"a"]),
+        "dt": pa.array([NOON.date(), None, datetime.date(1600, 1, 1), datetime.date(1970, 1, 1)]),
+        "ts": pa.array([NOON, NOON + SECOND, None, NOON - SECOND], pa.timestamp("us", "UTC")),
+        "nz": pa.array([NOON.replace(tzinfo=None), None, NOON.replace(tzinfo=None) + SECOND, None], pa.timestamp("us")),
+        "st": pa.array([{"x": 1}, {"x": None}, None, {"x": 3}], pa.struct([("x", pa.int32())])),
+    }
+)
+TRANSLATED = (
+    "i = 1", "i <> 1", "i <=> NULL", "i > 1.5D or l < 3", "i = 2147483648", "l >= 9007199254740993L", "i in (1, NULL)",
+    "i not in (1, 2)", "i between 1 and 2", "not (i < 2 and l > 0)", "f = 'nan'", "d > 1e300", "d <> 0.1D", "d = 'NaN'",
+    "d < 'inf'", "f < 0.2D", "f >= 0.0D", "s = 'a'", "s like 'a%'", "s like '_'", "s not like '%b%'", "s < 'ab'",
+    "s = ''", "b", "not b", "b is true", "b is not false", "b = (i = 1)", "y = X'00ff'", "y > X'00'",
+    "dt = DATE '2024-02-29'", "dt < DATE '1970-01-01'", "dt in (DATE '1970-01-01')", "dt = '1600-01-01'",
+    "ts = TIMESTAMP '2024-02-29 12:00:00'", "ts > '2024-02-29T12:00:00'", "ts <= TIMESTAMP '2024-02-29 12:00:00.5'",
+    "nz = TIMESTAMP_NTZ '2024-02-29 12:00:00'", "st.x = 1", "st.x is null", "st is null and i = 1", "c = 1.5",
+    "c > -2.25", "c in (0.00, 1.50)", "`s` is not null", "i is null or l is null", "true", "null", "b or null",
+)  # fmt: skip
+NOT_TRANSLATED = (
+    "i + 1 = 2",
+    "i > 0.5",
+    "s = 'it\\'s'",
+    "s ilike 'A%'",
+    "s > 1",
+    "dt < ts",
+    "ts < nz",
+    "dt < DATE '0001-01-01'",
+)
+
+
+@pytest.fixture
+def session_zone(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.skipif(CONNECT, reason="the meaning of a condition does not depend on the kind of session")
+def test_a_translated_filter_means_the_same(spark: SparkSession, session_zone: None) -> None:
+    filters = {text: parse_filter(text, DATA.schema) for text in TRANSLATED}
+    translated = {text: spark_condition(found) for text, found in filters.items() if found is not None}
+    assert [text for text in TRANSLATED if not translated[text]] == []
+    source = DATA.cast(arrow_schema(spark_schema(DATA.schema)))
+    frame = spark.createDataFrame(source.append_column("n", pa.array(range(4)))).coalesce(1).sort("n")
+    asked = {text: expr(sql).alias(f"c{at}") for at, (text, sql) in enumerate(translated.items()) if sql}
+    answers = frame.select(*asked.values()).toArrow()
+    for column, text in zip(answers.columns, asked, strict=True):
+        found = filters[text]
+        assert found is not None
+        assert column.to_pylist() == found.evaluate(DATA).to_pylist(), text
+
+
+@pytest.mark.parametrize("text", NOT_TRANSLATED)
+def test_what_depends_on_the_session_is_not_translated(text: str) -> None:
+    found = parse_filter(text, DATA.schema)
+    assert found is not None
+    assert spark_condition(found) is None
+
+
+def test_a_limit_leaves_files_unread(spark: SparkSession, path: str) -> None:
+    count = 150_000
+    data = {
+        "id": pa.array(range(count)),
+        "p": pa.array(["a", "b"] * (count // 2)),
+        "v": pa.array(map(str, range(count))),
+    }
+    hudi_py.write(path, pa.table(data), "bulk_insert", record_key="id", partition_by="p")
+    frame = read(spark, path, **{"hoodie.py.read.min.tasks": "1", "hoodie.py.read.batch.rows": "20000"})
+    assert len(frame.limit(1).collect()) == 1
+    (last,) = Path(path, "b").glob("*.parquet")
+    last.unlink()
+    assert len(frame.limit(10).collect()) == 10
+    with pytest.raises(PySparkException, match="HistoryCleanedError"):
+        frame.count()
