@@ -11,6 +11,7 @@ from hudi_py.storage import FileInfo, Storage
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 """Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
+_METAFILES = frozenset(PARTITION_METAFILE + extension for extension in ("", ".parquet", ".orc"))
 _META_FOLDER = ".hoodie"
 
 
@@ -47,7 +48,7 @@ class StorageLister:
                 )
                 below: list[str] = []
                 for folder, children in zip(folders, listings, strict=True):
-                    if any(not child.is_dir and child.name.startswith(PARTITION_METAFILE) for child in children):
+                    if any(not child.is_dir and child.name in _METAFILES for child in children):
                         found.append(PartitionPath(folder))
                     else:
                         below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]

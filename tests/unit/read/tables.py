@@ -160,8 +160,10 @@ class MadeTable:
     def commit(self, at: int, *, completed: int | None = None, action: Action | None = None, **metadata: Any) -> None:
         """The number-th write as completed, at its own completion time unless `completed` says another."""
         kind = action or (Action.DELTA_COMMIT if self.config.is_mor else Action.COMMIT)
-        own = avro_schema(metadata.pop("schema", self.schema), "made_record", "hoodie.made")
-        content = CommitMetadata("UPSERT", extra={"schema": json.dumps(own)}, **metadata)
+        columns = metadata.pop("schema", self.schema)
+        own = metadata.pop("avro", None) or avro_schema(columns, "made_record", "hoodie.made")
+        extra = {"schema": json.dumps(own), **metadata.pop("history", {})}
+        content = CommitMetadata("UPSERT", extra=extra, **metadata)
         name = self.layout.completed_name(instant(at), kind, completion(completed or at))
         self.storage.put(
             self.layout.path(name), encode_commit_metadata(content, self.layout, action=kind, completed=True)
