@@ -113,7 +113,7 @@ def _of_logs(
         deleted = log.winners.deletes[start : start + ROWS]
         before, after = old.at(keys), new.at(keys)
         existed, exists = _valid(before), _valid(after)
-        gone, added = deleted & existed, ~deleted & ~existed & exists
+        gone, added = existed & (deleted | ~exists), ~deleted & ~existed & exists
         updated = ~deleted & existed & exists & ~_true(pc.equal(before, after))
         kept = pa.array(np.flatnonzero(gone | added | updated))
         ops = pa.array(np.select([gone, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
