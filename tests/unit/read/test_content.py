@@ -141,7 +141,7 @@ def test_columns_by_id_in_base_files_and_logs(tmp_path: Path, version: int) -> N
 def test_timestamps_of_base_files_and_logs_are_repaired(tmp_path: Path) -> None:
     millis = 1_700_000_000_123
     stored = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-    fields = [{"name": name, "type": kind} for name, kind in (("id", "string"), ("ts", "long"))]
+    fields: list[dict[str, Any]] = [{"name": name, "type": kind} for name, kind in (("id", "string"), ("ts", "long"))]
     fields.append({"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]})
     avro = {"type": "record", "name": "r", "fields": fields}
     table = MadeTable(str(tmp_path / "t"), schema=stored)

@@ -111,13 +111,14 @@ def timestamps(**logical: str | None) -> dict[str, Any]:
     def kind(name: str | None) -> Any:
         return ["null", "long" if name is None else {"type": "long", "logicalType": name}]
 
-    inner = {"type": "record", "name": "r", "fields": [{"name": n, "type": kind(t)} for n, t in logical.items()]}
+    fields: list[Any] = [{"name": n, "type": kind(t)} for n, t in logical.items()]
+    inner = {"type": "record", "name": "r", "fields": fields}
     nested = [
         {"name": "s", "type": ["null", inner]},
         {"name": "l", "type": {"type": "array", "items": "r"}},
         {"name": "m", "type": {"type": "map", "values": {**inner, "name": "q"}}},
     ]
-    return {**inner, "name": "t", "fields": inner["fields"] + nested}
+    return {**inner, "name": "t", "fields": fields + nested}
 
 
 TABLE = timestamps(a="timestamp-millis", b="local-timestamp-millis", c="local-timestamp-micros", d="timestamp-micros")
