@@ -24,6 +24,7 @@ from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from hudi_py.read import METADATA_SCHEMA, metadata_report
 from hudi_py.read.relations import (
     FILE_SLICE_SCHEMA,
     TIMELINE_SCHEMA,
@@ -115,10 +116,26 @@ class FilesystemView:
         yield from _rows(report.to_batches(), spark_schema(FILE_SLICE_SCHEMA))
 
 
+class Metadata:
+    """`hudi_metadata(path [, options])`: the records of the metadata table; none where there is no metadata table."""
+
+    @staticmethod
+    def analyze(path: AnalyzeArgument, options: AnalyzeArgument | None = None) -> AnalyzeResult:
+        _check_constants("hudi_metadata", path=path, options=options)
+        return AnalyzeResult(spark_schema(METADATA_SCHEMA))
+
+    def eval(self, path: str, options: Any = None) -> Iterator[Row]:
+        storage = _open(path, options)
+        config = load_table_config(storage)
+        report = metadata_report(storage, config, load_timeline(storage, config))
+        yield from _rows(report.to_batches(), spark_schema(METADATA_SCHEMA))
+
+
 FUNCTIONS: Mapping[str, type] = {
     "hudi_table_changes": TableChanges,
     "hudi_query_timeline": QueryTimeline,
     "hudi_filesystem_view": FilesystemView,
+    "hudi_metadata": Metadata,
 }
 
 

@@ -54,6 +54,17 @@ def test_timeline_and_file_slices_as_apache_hudi_shows_them(spark: SparkSession,
     assert empty.first() == (0,)
 
 
+def test_metadata_has_the_listing_of_the_table(spark: SparkSession, golden: Extracted) -> None:
+    path = golden("v9_cow_clustering")
+    files = ask(spark, "hudi_metadata", path).where("type in (1, 2)").select("key", "type", "filesystemMetadata")
+    found = {row["key"]: row["filesystemMetadata"] for row in files.collect()}
+    partitions = {"city=lima", "city=oslo", "city=pune"}
+    assert set(found) == {"__all_partitions__", *partitions}
+    for partition in partitions:
+        listed = {file.name: file.stat().st_size for file in Path(path, partition).glob("*.parquet")}
+        assert {name: value["size"] for name, value in found[partition].items()} == listed
+
+
 CHANGES = ("v6_mor_ops", "v9_cow_evolve_types", "v9_mor_cdc_op_key")
 
 
