@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.plan import Plan
 from hudi_py.read.split import Split
 
@@ -36,14 +37,17 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
         for step in plan.pruning:
             why = f"  ({step.why})" if step.why else ""
             lines.append(f"    {step.step:<{width}}  {step.before:,} -> {step.after:,} {step.what}{why}")
-    merged = sum(split.merged for split in plan.splits if isinstance(split, Split))
-    lines.append(f"  slices      {len(plan.splits)}, {merged} of them merged with logs, {show_bytes(plan.size)}")
+    if any(isinstance(split, ChangeSplit) for split in plan.splits):
+        lines.append(f"  groups      {len(plan.splits)}, {show_bytes(plan.size)}")
+    else:
+        merged = sum(split.merged for split in plan.splits)
+        lines.append(f"  slices      {len(plan.splits)}, {merged} of them merged with logs, {show_bytes(plan.size)}")
     if spec.mode != "merge":
         lines.append(f"  mode        {spec.mode}{', deletes are rows' if spec.emit_deletes else ''}")
     elif spec.merge is not None:
         ordering = ", ".join(spec.merge.ordering_fields)
         lines.append(f"  merge       {spec.merge.mode}{f' by {ordering}' if ordering else ''}")
-    if any(isinstance(split, Split) and not split.merged for split in plan.splits) and spec.filter is not None:
+    if any(not split.merged for split in plan.splits) and spec.filter is not None:
         lines.append("  row groups  of slices without logs are left out by the statistics in their footers when read")
     for split in plan.splits[:_MOST_SPLITS]:
         lines.append(f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}")
@@ -62,9 +66,9 @@ def show_bytes(size: int) -> str:
     return f"{value:.1f} TB"
 
 
-def _kind(split: object) -> str:
-    if not isinstance(split, Split):
-        return "changes"
+def _kind(split: Split) -> str:
+    if isinstance(split, ChangeSplit):
+        return f"changes of {len(split.changes)} commits"
     if not split.merged:
         return "base"
     return f"base + {len(split.log_files)} log" if split.base_file else f"{len(split.log_files)} log"
