@@ -236,7 +236,7 @@ class FileSystemView:
 def _base_extensions(config: TableConfig) -> frozenset[str]:
     """Extensions of base files: that of the table's format, or of all where it may have files of several formats."""
     if config.properties.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
-        return frozenset(("parquet", "orc", "hfile"))
+        return frozenset(("parquet", "orc", "hfile", "lance"))
     return frozenset((config.base_file_format.lower(),))
 
 

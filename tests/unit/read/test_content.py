@@ -74,11 +74,32 @@ def test_files_of_another_format_are_no_base_files(tmp_path: Path) -> None:
     assert names(hudi_py.open_table(table.uri)) == [("a", "parquet")]
 
 
-def test_hfile_base_files_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", ["hfile", "lance"])
+def test_base_files_of_other_formats_are_refused(tmp_path: Path, extension: str) -> None:
     table = MadeTable(str(tmp_path / "t"), properties=SEVERAL)
-    table.storage.put(str(BaseFileName(FILE_ID, "0-1-2", instant(1), "hfile")), b"x")
+    table.storage.put(str(BaseFileName(FILE_ID, "0-1-2", instant(1), extension)), b"x")
     table.commit(1)
-    with pytest.raises(UnsupportedTableError, match="base file format=hfile"):
+    with pytest.raises(UnsupportedTableError, match=f"base file format={extension}"):
+        hudi_py.open_table(table.uri).scan()
+    other = MadeTable(str(tmp_path / "u"), properties={"hoodie.table.base.file.format": extension})
+    with pytest.raises(UnsupportedTableError, match=f"hoodie.table.base.file.format={extension.upper()}"):
+        hudi_py.open_table(other.uri).scan()
+
+
+@pytest.mark.parametrize("kind", [{"type": "long", "logicalType": "ordinal"}, {"type": "string", "logicalType": "geo"}])
+def test_unknown_logical_types_are_refused(tmp_path: Path, kind: dict[str, str]) -> None:
+    nested = {"type": "array", "items": ["null", kind]}
+    fields = [{"name": "id", "type": "string"}, {"name": "odd", "type": ["null", nested]}]
+    table = MadeTable(str(tmp_path / "t"))
+    table.base(1, [row("a", 1)])
+    table.commit(1, avro={"type": "record", "name": "r", "fields": fields})
+    with pytest.raises(UnsupportedTableError, match=rf"column 'odd\.element' of logical type '{kind['logicalType']}'"):
+        hudi_py.open_table(table.uri).scan()
+
+
+def test_tables_of_another_format_are_refused(tmp_path: Path) -> None:
+    table = MadeTable(str(tmp_path / "t"), properties={"hoodie.table.format": "iceberg"})
+    with pytest.raises(UnsupportedTableError, match="hoodie.table.format=iceberg"):
         hudi_py.open_table(table.uri).scan()
 
 
