@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudi_py.config import Options, Scope
 from hudi_py.config import indexes as index_config
 from hudi_py.errors import HudiError
-from hudi_py.formats.parquet import read_footer
+from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import doubt
 from hudi_py.metadata.locations import (
@@ -34,6 +34,7 @@ from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
 from hudi_py.read.partition import columns_of_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
+from hudi_py.read.prune import row_groups_to_read
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
@@ -214,10 +215,19 @@ class Skipping:
                 low, high = footer.min_key.encode("utf-16-be"), footer.max_key.encode("utf-16-be")
                 inside = [low <= key.encode("utf-16-be") <= high for key in keys.to_pylist()]
                 keys = keys.filter(pa.array(inside, pa.bool_()))
+            elif not self._in_row_groups(file):
+                return False
             found = footer.bloom
             return bool(len(keys)) and (found is None or bool(found.might_contain(keys).any()))
         except (HudiError, FileNotFoundError):
             return True  # who reads the file will tell
+
+    def _in_row_groups(self, file: BaseFile) -> bool:
+        """Whether a row group may hold one of the keys, by the statistics of the key column."""
+        node = _key_bounds(self._keys or frozenset())[0]
+        with open_parquet(self._snapshot.storage, file.path) as opened:
+            groups = range(opened.metadata.num_row_groups)
+            return bool(row_groups_to_read(opened, groups, Filter("", node.columns(), predicate=node)))
 
     def _trusting(self, read: Callable[[], T]) -> T | None:
         """What an index tells; None, with a warning, where it is damaged or missing."""

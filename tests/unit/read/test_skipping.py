@@ -1,0 +1,275 @@
+"""Leaving out by indexes: only what certainly holds no row that matches, and never one version of a row alone."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.metadata.keys import column_stats_key, partition_stats_key
+from hudi_py.model.properties import TableConfig
+from hudi_py.read import parse_filter
+from hudi_py.read.keys import keys_of_filter
+from hudi_py.read.prune import Bounds, may_be_true
+from tests.support.metadata_tables import MetadataTableWriter, files_record, stats_record
+from tests.unit.read.tables import FILE_ID, MadeTable, instant, row
+
+OTHER = "22222222-2222-3333-4444-555555555555-0"
+
+
+class Indexed:
+    """A table of two file groups with statistics, the first of which may have a log."""
+
+    def __init__(self, path: Path, *, mor: bool = True) -> None:
+        self.table = MadeTable(str(path / "t"), mor=mor)
+        self.table.base(1, [row("a", 1, price=1.0), row("b", 1, price=2.0)])
+        self.table.base(1, [row("c", 1, price=8.0), row("d", 1, price=9.0)], file_id=OTHER)
+        self.table.commit(1)
+        self.writer = MetadataTableWriter(self.table.storage, ("files", "column_stats", "partition_stats"))
+        self.stats: dict[str, bytes] = {}
+        self.parts: dict[str, bytes] = {}
+
+    def names(self) -> dict[str, int]:
+        return {i.name: i.size for i in self.table.storage.list() if i.name.endswith(".parquet") or ".log." in i.name}
+
+    def stat(self, column: str, part: str, low: Any, high: Any, **more: Any) -> None:
+        """Statistics of the one file whose name begins with `part`, or of the log."""
+        (name,) = [name for name in self.names() if name.startswith(part) or (part == ".log." and part in name)]
+        self.stats[column_stats_key(column, "", name)] = stats_record(column, low, high, **more)
+
+    def prices(self) -> None:
+        self.stat("price", f"{FILE_ID}_", 1.0, 2.0, values=2)
+        self.stat("price", f"{OTHER}_", 8.0, 9.0, values=2)
+
+    def done(self) -> hudi_py.Table:
+        self.writer.base(
+            "files/files-0000-0",
+            {"__all_partitions__": files_record({".": 0}, 1), ".": files_record(dict(self.names()))},
+        )
+        self.writer.grouped("column_stats/col-stats-", 2, self.stats)
+        self.writer.grouped("partition_stats/partition-stats-", 1, self.parts)
+        self.writer.complete(instant(1))
+        return hudi_py.open_table(self.table.uri)
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Indexed:
+    return Indexed(tmp_path)
+
+
+def kept(table: hudi_py.Table, condition: str | None = None, **more: Any) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ["first" if s.file_id == FILE_ID else "second" for s in table.scan(filter=condition, **more).splits()]
+
+
+def ids(table: hudi_py.Table, condition: str) -> list[str]:
+    return sorted(table.scan(columns=["id"], filter=condition).to_table()["id"].to_pylist())
+
+
+def test_slices_whose_bounds_exclude_the_filter_are_left_out(indexed: Indexed) -> None:
+    indexed.prices()
+    table = indexed.done()
+    assert kept(table, "price < 5") == ["first"]
+    assert kept(table, "price = 9") == ["second"]
+    assert kept(table, "price IN (1, 9)") == ["first", "second"]
+    assert kept(table, "price < 0") == []
+    assert ids(table, "price < 5") == ["a", "b"]
+    # NaN is not among the bounds, and is greater than every number
+    assert kept(table, "price > 5") == ["first", "second"]
+    off = {"hoodie.enable.data.skipping": "false"}
+    assert kept(table, "price < 5", options=off) == ["first", "second"]
+    explained = table.scan(filter="price < 5").explain()
+    assert "column stats" in explained
+    assert "2 -> 1 slices" in explained
+
+
+def test_slices_without_statistics_stay(indexed: Indexed) -> None:
+    indexed.stat("price", f"{FILE_ID}_", 1.0, 2.0, values=2)
+    table = indexed.done()
+    assert kept(table, "price < 0") == ["second"]
+    assert kept(table, "ts < 0") == ["first", "second"]
+
+
+def test_removed_statistics_do_not_count(indexed: Indexed) -> None:
+    indexed.prices()
+    indexed.stat("price", f"{FILE_ID}_", 1.0, 2.0, values=2, removed=True)
+    assert kept(indexed.done(), "price < 0") == ["first"]
+
+
+def test_bounds_of_another_type_do_not_count(indexed: Indexed) -> None:
+    indexed.stat("price", f"{FILE_ID}_", 1, 2, values=2)
+    indexed.stat("ts", f"{OTHER}_", "1", "1", values=2)
+    table = indexed.done()
+    assert kept(table, "price < 0") == ["first", "second"]
+    assert kept(table, "ts < 0") == ["first", "second"]
+
+
+def test_nulls(indexed: Indexed) -> None:
+    indexed.stat("price", f"{FILE_ID}_", 1.0, 2.0, values=2, nulls=0)
+    indexed.stat("price", f"{OTHER}_", None, None, values=2, nulls=2)
+    table = indexed.done()
+    assert kept(table, "price IS NULL") == ["second"]
+    assert kept(table, "price IS NOT NULL") == ["first"]
+    assert kept(table, "price = 1 OR price IS NULL") == ["first", "second"]
+
+
+def test_texts_beyond_the_basic_plane_have_no_bounds(indexed: Indexed) -> None:
+    indexed.stat("name", f"{FILE_ID}_", "a", "\U00010000", values=2)
+    indexed.stat("name", f"{OTHER}_", "a", "b", values=2)
+    # Java orders the first one's high bound before U+FFFF, Spark behind it
+    assert kept(indexed.done(), "name > 'zz'") == ["first"]
+
+
+def test_a_slice_with_logs_needs_the_statistics_of_each_log(indexed: Indexed) -> None:
+    indexed.table.log(2, [row("a", 2, price=20.0)])
+    indexed.table.commit(2)
+    indexed.writer.complete(instant(2))
+    indexed.prices()
+    table = indexed.done()
+    assert kept(table, "price < 0") == ["first"]
+    assert ids(table, "price < 2") == []
+
+
+def test_an_older_version_never_surfaces(indexed: Indexed) -> None:
+    indexed.table.log(2, [row("a", 2, price=20.0)])
+    indexed.table.commit(2)
+    indexed.writer.complete(instant(2))
+    indexed.prices()
+    indexed.stat("price", ".log.", 20.0, 20.0)
+    table = indexed.done()
+    assert kept(table, "price < 0") == []
+    # the base file alone could match, or the log alone: both are read, and the newer version decides
+    assert kept(table, "price = 1") == ["first"]
+    assert ids(table, "price = 1") == []
+    assert kept(table, "price = 20") == ["first"]
+    assert ids(table, "price = 20") == ["a"]
+    # where versions are not merged, slices with logs stay
+    assert kept(table, "price < 0", merge="unmerged") == ["first"]
+
+
+def test_partition_statistics_leave_out_whole_partitions(indexed: Indexed) -> None:
+    indexed.parts[partition_stats_key("price", "")] = stats_record("price", 1.0, 9.0, values=4, tight=True)
+    indexed.parts[partition_stats_key("_hoodie_record_key", "")] = stats_record(
+        "_hoodie_record_key", "a", "d", values=4, tight=True
+    )
+    table = indexed.done()
+    assert kept(table, "price < 1") == []
+    assert "partition stats" in table.scan(filter="price < 1").explain()
+    assert kept(table, "price = 5") == ["first", "second"]
+    # the state of an earlier time has other bounds
+    assert kept(table, "price < 1", as_of=instant(1)) == ["first", "second"]
+
+
+def test_partition_statistics_which_began_later_do_not_count(indexed: Indexed) -> None:
+    indexed.parts[partition_stats_key("price", "")] = stats_record("price", 1.0, 9.0, values=2)
+    indexed.parts[partition_stats_key("_hoodie_record_key", "")] = stats_record(
+        "_hoodie_record_key", "a", "d", values=4
+    )
+    assert kept(indexed.done(), "price < 1") == ["first", "second"]
+
+
+def test_bounds_which_are_not_tight_are_joined(indexed: Indexed) -> None:
+    for number, (low, high) in enumerate([(1.0, 2.0), (5.0, 6.0)], 1):
+        indexed.writer.log(
+            "partition_stats/partition-stats-0000-0",
+            instant(number),
+            {
+                partition_stats_key("price", ""): stats_record("price", low, high, values=2),
+                partition_stats_key("_hoodie_record_key", ""): stats_record("_hoodie_record_key", "a", "d", values=2),
+            },
+        )
+    indexed.table.commit(2)
+    indexed.writer.complete(instant(2))
+    table = indexed.done()
+    assert kept(table, "price = 1") == ["first", "second"]
+    assert kept(table, "price < 1") == []
+
+
+def test_a_damaged_index_is_passed_over_with_a_warning(indexed: Indexed) -> None:
+    indexed.prices()
+    table = indexed.done()
+    for info in indexed.table.storage.list(".hoodie/metadata/column_stats"):
+        indexed.table.storage.put(info.path, b"damaged")
+    with pytest.warns(UserWarning, match="column_stats"):
+        assert ids(table, "price < 5") == ["a", "b"]
+
+
+def test_keys_are_looked_for_by_bounds_and_footers(indexed: Indexed) -> None:
+    table = indexed.done()
+    assert kept(table, keys=["c"]) == ["second"]
+    assert kept(table, keys=["a", "d"]) == ["first", "second"]
+    assert kept(table, keys=["x"]) == []
+    assert kept(table, "id = 'b'") == ["first"]
+    assert kept(table, "_hoodie_record_key IN ('c', 'd')") == ["second"]
+    assert "footers" in table.scan(keys=["c"]).explain()
+    indexed.stat("_hoodie_record_key", f"{FILE_ID}_", "a", "b", values=2)
+    indexed.stat("_hoodie_record_key", f"{OTHER}_", "c", "d", values=2)
+    assert kept(indexed.done(), keys=["c"]) == ["second"]
+
+
+SCHEMA = pa.schema([("_hoodie_record_key", pa.string()), ("id", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
+
+
+@pytest.mark.parametrize(
+    ("fields", "condition", "keys"),
+    [
+        ("id", "id = 5", {"5", "id:5"}),
+        ("s", "s IN ('a', 'b') AND f > 1", {"a", "s:a", "b", "s:b"}),
+        ("s", "s = ''", {"", "s:__empty__"}),
+        ("id,s", "id = 1 AND s = 'x'", {"id:1,s:x"}),
+        ("id,s", "id = 1", None),
+        ("id", "id > 5", None),
+        ("id", "id = 5 OR id = 6", None),
+        ("f", "f = 5", None),
+        ("id", "id = 1.5", None),
+        ("id", "_hoodie_record_key = '7'", {"7"}),
+        ("id", "_hoodie_record_key = '7' AND id IN (7, 8)", {"7"}),
+        ("id", "id = 1 AND id = 2", set()),
+        ("", "id = 1", None),
+    ],
+)
+def test_keys_which_a_filter_asks_for(fields: str, condition: str, keys: set[str] | None) -> None:
+    config = TableConfig({"hoodie.table.recordkey.fields": fields})
+    assert keys_of_filter(parse_filter(condition, SCHEMA), config, SCHEMA) == keys
+
+
+@pytest.mark.parametrize(
+    ("condition", "matches"),
+    [
+        ("f < 1", False),
+        ("f <= 1", True),
+        ("f > 100", True),
+        ("f = 0.5", False),
+        ("f <=> 3", False),
+        ("f IS NULL", False),
+        ("f IS NOT NULL", True),
+        ("NOT (f < 1)", True),
+        ("f < 1 AND s = 'x'", False),
+        ("f < 1 OR s = 'x'", True),
+    ],
+)
+def test_bounds_of_floating_columns(condition: str, matches: bool) -> None:
+    bounds = Bounds(1.0, 2.0, 0, 10)
+    parsed = parse_filter(condition, SCHEMA)
+    assert parsed is not None
+    found = all(
+        may_be_true(node, lambda column: bounds if column.path == ("f",) else None) for node in parsed.conjuncts()
+    )
+    assert found is matches
+
+
+def test_row_groups_of_floating_columns(tmp_path: Path) -> None:
+    made = MadeTable(str(tmp_path / "t"), mor=False)
+    made.base(1, [row("a", 1, price=1.0), row("b", 1, price=math.nan), row("c", 1, price=-0.0)])
+    made.commit(1)
+    table = hudi_py.open_table(made.uri)
+    assert ids(table, "price > 5") == ["b"]
+    assert ids(table, "price = 0") == ["c"]
+    assert ids(table, "price < 0") == []
+    assert ids(table, "price <= 0") == ["c"]
