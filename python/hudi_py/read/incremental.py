@@ -21,7 +21,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan, plan_scan
-from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.snapshot import Snapshot, earliest_retained
 from hudi_py.read.split import SliceMode, Split
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.commits import Commit
@@ -134,7 +134,7 @@ def plan_incremental(
             return finish(replace(plan, splits=tuple(_with_bases(then, splits))))
         readable = first_readable(commits, missing)
         if not reachable_only:
-            raise cleaned_range(snapshot.storage.uri, commits, readable)
+            raise cleaned_range(snapshot, commits, readable)
         commits = [] if readable is None else [commit for commit in commits if commit.sort_key >= readable.sort_key]
         times = times & {commit.time for commit in commits}
 
@@ -149,13 +149,20 @@ def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) ->
     return readable
 
 
-def cleaned_range(uri: str, commits: Sequence[Commit], readable: Commit | None) -> HistoryCleanedError:
-    """What to raise when a range needs files that were cleaned."""
+def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commit | None) -> HistoryCleanedError:
+    """What to raise when a range needs files that were cleaned; `readable` is its first commit that does not."""
     first, last = commits[0].completion_time, commits[-1].completion_time
-    hint = "no commit of it" if readable is None else f"{readable.completion_time} is the earliest commit that"
+    if readable is not None:
+        hint = f"the earliest commit that can be read up to this end is {readable.completion_time}; begin before it"
+    else:
+        earliest = earliest_retained(snapshot.storage, snapshot.timeline)
+        completed = next((i.completion_time for i in snapshot.timeline.completed if i.time == earliest), None)
+        by_requested = snapshot.timeline.layout.version < 2
+        shown = earliest if by_requested or completed is None else completed
+        hint = f"the earliest instant that can be read is {shown}; end later"
     return HistoryCleanedError(
-        f"Table at {uri} cannot be read incrementally from {first} to {last}: files which the range needs were "
-        f"cleaned, {hint} can be read up to this end; begin later, or end at the newest commit"
+        f"Table at {snapshot.storage.uri} cannot be read incrementally from {first} to {last}: files which the range "
+        f"needs were cleaned; {hint}, or leave the end out"
     )
 
 

@@ -94,12 +94,12 @@ def resolve_range(
 
 
 def _moment(value: Moment, zone: tzinfo) -> str:
-    """A bound as the texts it is compared with: digits stay as they are, as in Apache Hudi."""
+    """A bound as the texts it is compared with; zeros stand for the start of the table."""
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == EARLIEST:
             return EARLIEST
-        if text.isdecimal() and text.isascii():
+        if text and not text.strip("0"):
             return text
     return parse_instant(value, zone)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
 from hudi_py.schema import SchemaHistory, with_meta, with_operation
@@ -18,6 +21,7 @@ from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.table_schema import has_operation_column, resolve_table_schema
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
+from hudi_py.view import load_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def open_snapshot(
     pin = timeline.pin()
     instant = None if as_of is None else parse_instant(as_of, table_zone(config))
     if instant is not None:
-        _check_not_cleaned(storage, timeline, instant)
+        _check_not_cleaned(storage, config, timeline, instant)
     schema, history = _schema(storage, config, timeline, schema_as_of or instant)
     return Snapshot(storage, config, timeline.at(pin), schema, pin, instant, history)
 
@@ -103,27 +107,73 @@ def _schema(
     return schema, resolved.history
 
 
-def _check_not_cleaned(storage: Storage, timeline: Timeline, as_of: str) -> None:
-    """As `TimelineUtils.validateTimestampAsOf`, 1.2.0, but what a savepoint keeps can be read."""
+def earliest_retained(storage: Storage, timeline: Timeline) -> str | None:
+    """Requested time of the first commit whose state is whole after the last clean; None where nothing was cleaned.
+
+    Source: `TimelineUtils.validateTimestampAsOf`, 1.2.0: the clean says it, or, when it retains a number of file
+    versions, the first active write stands for it.
+    """
     cleans = [instant for instant in timeline.completed if instant.action is Action.CLEAN]
     if not cleans:
+        return None
+    metadata = _clean_metadata(storage, timeline, cleans[-1])
+    if metadata is None:
+        return None
+    earliest: str | None = metadata.get("earliestCommitToRetain")
+    return earliest or (timeline.write_completed[0].time if timeline.write_completed else None)
+
+
+def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
+    """As Apache Hudi, by the last clean, but what a savepoint keeps can be read."""
+    earliest = earliest_retained(storage, timeline)
+    if earliest is None or _is_savepoint(timeline, as_of):
         return
-    path = timeline.layout.path(cleans[-1].file_name)
-    try:
-        data = storage.read(path)
-    except FileNotFoundError:  # archived since it was listed; files that are missing will tell
-        return
-    if not data or _is_savepoint(timeline, as_of):
-        return
-    earliest = decode_record(data, f"{storage.uri}/{path}").get("earliestCommitToRetain")
-    if not earliest:
-        # a clean that retains file versions does not tell; Apache Hudi takes what is active as retained
-        earliest = timeline.write_completed[0].time if timeline.write_completed else ""
     if as_of < earliest:
         raise HistoryCleanedError(
             f"Table at {storage.uri} cannot be read as of {as_of}: versions before {earliest} have been cleaned; "
             "choose a later time"
         )
+    _check_versions(storage, config, timeline, as_of)
+
+
+def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
+    """Cleans which retain a number of file versions may have taken one that counts as of a later time, too."""
+    taken: dict[str, dict[str, str]] = defaultdict(dict)
+    for clean in timeline.completed:
+        if clean.action is not Action.CLEAN or clean.time < as_of:
+            continue
+        metadata = _clean_metadata(storage, timeline, clean)
+        if metadata is None or metadata.get("earliestCommitToRetain"):
+            continue
+        for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
+            for path in cleaned.get("successDeleteFiles") or ():
+                name = parse_base_file_name(path.rpartition("/")[2])
+                if name is not None and name.instant <= as_of:
+                    taken[partition][name.file_id] = max(taken[partition].get(name.file_id, ""), name.instant)
+    if not taken:
+        return
+    view = load_view(storage, config, timeline)
+    for partition, groups in taken.items():
+        path = PartitionPath(partition)
+        found = {piece.file_id: piece.base_instant for piece in view.latest_slices(path, InstantTime(as_of))}
+        for file_id, instant_time in groups.items():
+            replaced_at = view.replaced.get((partition, file_id))
+            gone = replaced_at is not None and replaced_at <= as_of
+            if not gone and found.get(FileId(file_id), "") < instant_time:
+                raise HistoryCleanedError(
+                    f"Table at {storage.uri} cannot be read as of {as_of}: the version {instant_time} of file group "
+                    f"{file_id} in partition '{partition}' has been cleaned; choose a later time"
+                )
+
+
+def _clean_metadata(storage: Storage, timeline: Timeline, clean: Instant) -> dict[str, Any] | None:
+    """What a completed clean did; None when it was archived since it was listed, or tells nothing."""
+    path = timeline.layout.path(clean.file_name)
+    try:
+        data = storage.read(path)
+    except FileNotFoundError:
+        return None
+    return decode_record(data, f"{storage.uri}/{path}") if data else None
 
 
 def _is_savepoint(timeline: Timeline, as_of: str) -> bool:
