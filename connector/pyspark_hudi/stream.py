@@ -73,6 +73,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planning: tuple[Storage, TableStream] | None = None
         self._last: StreamOffset | None = None
         """The end of the last batch that was planned; only Spark before 4.2 does not tell it."""
+        self._asked = False
         self._until: StreamOffset | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -98,11 +99,10 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = self._stream
         if start is not None:
             return stream.latest_offset(StreamOffset.from_json(start), self._limits(limit), self._until).to_json()
-        # Before 4.2 Spark tells neither. Where nothing was planned yet, the batch may be the first one or that of
-        # `AvailableNow`, which must take all: a limit would leave commits out.
-        if self._last is None:
-            return stream.latest_offset(stream.initial_offset()).to_json()
-        return stream.latest_offset(self._last, stream.limits()).to_json()
+        # Before 4.2 Spark tells neither. Its first question may be that of `availableNow` or `once`, which are one
+        # batch there: a limit would leave commits out.
+        limits, self._asked = stream.limits() if self._asked else Limits(), True
+        return stream.latest_offset(self._last or stream.initial_offset(), limits).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._until = self._stream.newest_offset()

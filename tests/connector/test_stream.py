@@ -89,12 +89,10 @@ COMMITS = [[("a", 1), ("b", 1)], [("b", 2), ("c", 2)], [("a", 3)]]
 def test_a_snapshot_then_the_commits_after_it(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path)
     assert query.run() == [SNAPSHOT]
-    assert query.run() == [SNAPSHOT]  # from the checkpoint, and nothing is new
     upsert(table, d=4)
-    upsert(table, d=5, a=5)
+    hudi_py.write(table, [{"id": id, "p": id, "ts": 5, "v": 5, "more": "x"} for id in "da"])
     assert query.run() == [SNAPSHOT, [("a", 5), ("d", 5)]]
-    hudi_py.write(table, [{"id": "e", "p": "e", "ts": 6, "v": 6, "more": "x"}])
-    assert query.run(once=True) == [SNAPSHOT, [("a", 5), ("d", 5)], [("e", 6)]]
+    assert query.run(once=True) == [SNAPSHOT, [("a", 5), ("d", 5)]]  # from the checkpoint, and nothing is new
 
 
 def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_path: Path) -> None:
