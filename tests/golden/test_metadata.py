@@ -275,3 +275,18 @@ def test_records_as_rows(golden: Extracted, name: str) -> None:
     assert everything["key"] == "__all_partitions__"
     if "record_index" in config.metadata_partitions:
         assert report.filter(pc.equal(report["type"], 5))["recordIndexMetadata"].null_count == 0
+
+
+def test_buckets_which_the_reader_is_told_hold_the_keys(golden: Extracted) -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    path = str(golden("v9_mor_bucket_logs_only"))
+    rows = hudi_py.open_table(path).scan().to_table()
+    table = hudi_py.open_table(path, options)
+    for key in rows["_hoodie_record_key"].to_pylist():
+        scan = table.scan(keys=[key])
+        assert scan.to_table().num_rows == pc.sum(pc.equal(rows["_hoodie_record_key"], key)).as_py()
+        (step,) = [step for step in scan.plan().pruning if step.step == "buckets"]
+        assert step.after < step.before
+    # another number of buckets than the table has is seen by its file groups
+    wrong = hudi_py.open_table(path, {**options, "hoodie.bucket.index.num.buckets": "3"})
+    assert not [step for step in wrong.scan(keys=[key]).plan().pruning if step.step == "buckets"]

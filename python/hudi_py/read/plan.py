@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.merge import merge_settings
+from hudi_py.merge import LogMemory, merge_settings
 from hudi_py.metadata import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
@@ -75,7 +75,9 @@ def plan_scan(
     config, schema = snapshot.config, snapshot.schema
     chosen_options = ReadOptions.of(options)
     uses_metadata = chosen_options.metadata and view is None
-    lister, metadata = metadata_of(snapshot, listing=uses_metadata, options=chosen_options)
+    lister, metadata = metadata_of(
+        snapshot, chosen_options, listing=uses_metadata, skipping=condition is not None or keys is not None
+    )
     listed_by = "commits"
     if view is None:
         view = load_view(snapshot.storage, config, snapshot.timeline, lister)
@@ -91,6 +93,7 @@ def plan_scan(
         None if keys is None else frozenset(keys),
         # what the newest state of the index says does not hold for an earlier one
         newest=uses_metadata and snapshot.as_of is None and query_type != "read_optimized",
+        buckets=chosen_options.buckets,
         steps=steps,
     )
     after = skipping.partitions(after)
@@ -101,8 +104,9 @@ def plan_scan(
         listed_by = "storage"
     check_slices(config, slices, snapshot.storage.uri)
     settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
-    # older versions of a row count where versions are not merged, and a merger of the user's may make new values
-    plain = mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
+    # older versions of a row count where versions are not merged (a caller with a view of its own may not merge), and a
+    # merger of the user's may make new values
+    plain = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
     slices = skipping.slices(slices, merged=plain)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
@@ -118,6 +122,7 @@ def plan_scan(
         keys=None if keys is None else frozenset(keys),
         emit_deletes=emit_deletes,
         history=snapshot.history,
+        memory=LogMemory.of(options or {}),
     )
     splits = tuple(
         split_of(spec, piece, path_values(snapshot.config, snapshot.schema, piece.partition, snapshot.storage.uri))

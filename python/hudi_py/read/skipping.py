@@ -30,6 +30,7 @@ from hudi_py.metadata.locations import (
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.read.buckets import Buckets, buckets_of
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
 from hudi_py.read.partition import columns_of_paths
@@ -72,11 +73,18 @@ class ReadOptions:
     """Whether the metadata table is used at all."""
     skipping: bool
     """Whether its indexes leave out files."""
+    buckets: Buckets | None = None
+    """How the table is hashed, where the caller says so."""
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None) -> ReadOptions:
         resolved = Options.resolve(options, Scope.READ, defaults={})
-        return cls(resolved.get(index_config.METADATA_ENABLE), resolved.get(index_config.DATA_SKIPPING))
+        buckets = resolved.get(index_config.BUCKETS)
+        return cls(
+            resolved.get(index_config.METADATA_ENABLE),
+            resolved.get(index_config.DATA_SKIPPING),
+            buckets_of(options or {}, buckets, resolved.get(index_config.BUCKET_FIELDS)),
+        )
 
 
 class Skipping:
@@ -90,13 +98,15 @@ class Skipping:
         keys: frozenset[str] | None,
         *,
         newest: bool,
+        buckets: Buckets | None,
         steps: list[Pruned],
     ) -> None:
         """
         Args:
-            metadata: whose indexes are used; None: only footers are.
+            metadata: whose indexes are used; None: only buckets and footers are.
             newest: whether the scan is of the newest state, which some indexes describe.
         """
+        self._buckets = buckets
         self._snapshot = snapshot
         self._metadata = metadata
         self._newest = newest and metadata is not None and metadata.is_newest
@@ -130,6 +140,10 @@ class Skipping:
         if statistics is not None:
             kept = self._trusting(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
+        buckets, keys = self._buckets, self._keys
+        if buckets is not None and keys is not None:
+            kept = buckets.slices(slices, keys, self._snapshot.config)
+            slices = self._noted("buckets", "slices", slices, kept, f"of {buckets.count}")
         if self._newest and merged:
             slices = self._by_location(slices)
         return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
@@ -245,16 +259,21 @@ class Skipping:
 
 
 def metadata_of(
-    snapshot: Snapshot, *, listing: bool, options: ReadOptions
+    snapshot: Snapshot, options: ReadOptions, *, listing: bool, skipping: bool
 ) -> tuple[Lister | None, MetadataTable | None]:
-    """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used."""
+    """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used.
+
+    Args:
+        listing: whether files are to be listed.
+        skipping: whether there is a condition by which files may be left out.
+    """
     if not options.metadata or not snapshot.config.metadata_partitions:
         return None, None
     storage, config, timeline = snapshot.storage, snapshot.config, snapshot.timeline
     if listing:
         lister, metadata = metadata_lister(storage, config, timeline)
         return (lister if metadata is not None else None), (metadata if options.skipping else None)
-    if not options.skipping:
+    if not options.skipping or not skipping:
         return None, None
     try:
         return None, open_metadata(storage, config, timeline)

@@ -1,0 +1,83 @@
+"""Buckets of record keys, where the reader is told how a table was hashed: no table property says so.
+
+Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0 (format reference 9.2). The id of a bucket's file group begins
+with its number, in eight digits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hudi_py.formats.hashing import java_string_hash
+from hudi_py.model.files import FileSlice
+from hudi_py.model.properties import TableConfig
+
+_NUMBER = re.compile(r"[0-9]{8}")
+_SPECIAL = {"__null__": None, "__empty__": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """How a table with a simple bucket index was hashed, as the options of a read say."""
+
+    count: int
+    fields: tuple[str, ...]
+    """Columns which are hashed; empty: the record key's."""
+
+    def of(self, key: str, config: TableConfig) -> set[int] | None:
+        """The buckets in which a record key can be, one where its parts are certain; None where they are not known."""
+        key_fields = config.record_key_fields
+        wanted = self.fields or key_fields
+        if not wanted or not set(wanted) <= set(key_fields):
+            return None
+        readings = _readings(key, key_fields)
+        return None if readings is None else {self._bucket([values[name] for name in wanted]) for values in readings}
+
+    def _bucket(self, values: Sequence[str | None]) -> int:
+        """`List.hashCode`, without its sign, over the buckets."""
+        total = 1
+        for text in values:
+            own = 0 if text is None else int(java_string_hash(pa.array([text], pa.string()))[0])
+            total = (31 * total + own) & 0xFFFFFFFF
+        return (total & 0x7FFFFFFF) % self.count
+
+    def slices(self, slices: Sequence[FileSlice], keys: Iterable[str], config: TableConfig) -> list[FileSlice] | None:
+        """The slices which are buckets of the keys; None where that is not certain, or the table has other buckets."""
+        numbers: set[int] = set()
+        for key in keys:
+            found = self.of(key, config)
+            if found is None:
+                return None
+            numbers |= found
+        own = [piece.file_id[:8] for piece in slices]
+        if not all(_NUMBER.fullmatch(number) and int(number) < self.count for number in own):
+            return None
+        if len({(piece.partition, number) for piece, number in zip(slices, own, strict=True)}) < len(slices):
+            return None  # more than one file group of a bucket: not this kind of index
+        return [piece for piece, number in zip(slices, own, strict=True) if int(number) in numbers]
+
+
+def buckets_of(options: Mapping[str, str], count: int | None, fields: tuple[str, ...]) -> Buckets | None:
+    """The buckets which options describe: index type BUCKET, simple, with its number of buckets."""
+    kind = options.get("hoodie.index.type", "").strip().upper()
+    engine = options.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
+    return Buckets(count, fields) if kind == "BUCKET" and engine == "SIMPLE" and count else None
+
+
+def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:
+    """What a record key can say of the key columns."""
+    if len(fields) == 1:
+        if "," in key and ":" in key:
+            return None
+        # as it is, or behind the column's name: that differs between key generators
+        name, separator, value = key.partition(":")
+        paired = bool(separator) and name == fields[0]
+        return [{fields[0]: key}, *([{fields[0]: _SPECIAL.get(value, value)}] if paired else [])]
+    pairs = [part.partition(":") for part in key.split(",")]
+    if [name for name, _, _ in pairs] != list(fields) or any(":" in value for _, _, value in pairs):
+        return None
+    return [{name: _SPECIAL.get(value, value) for name, _, value in pairs}]
