@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.errors import CorruptFileError
 from hudi_py.merge.ordering import default_mask, ordering_codes
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
@@ -63,8 +64,17 @@ class Winners:
 
 
 def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
-    """The winning version of each key."""
+    """The winning version of each key.
+
+    Raises:
+        CorruptFileError: a version has no key.
+    """
     encoded = versions.keys.dictionary_encode()
+    if encoded.indices.null_count:
+        missing = encoded.indices.null_count
+        raise CorruptFileError(
+            f"Cannot merge the records of log files: {missing} of {len(versions.keys)} have no record key"
+        )
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     row = winning_rows(ids, len(encoded.dictionary), versions, settings)
     commit_time_deletes = versions.deletes[row] & versions.defaults[row]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hudi_py.errors import CorruptFileError
 from hudi_py.merge.base import LogRecords, merge_with_base
 from hudi_py.merge.reduce import Versions, delete_marks, find_winners, reduce_input
 from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME, MergeSettings
@@ -245,3 +246,10 @@ def test_delete_marks() -> None:
     assert delete_marks(table, EVENT).tolist() == [True, True, True, False, False]
     marked = MergeSettings(EVENT_TIME, ("ts",), "op", "7")
     assert delete_marks(table, marked).tolist() == [True, True, True, True, False]
+
+
+def test_records_without_a_key_are_corrupt() -> None:
+    versions = as_versions([row("a", 1), row("b", 2)], np.arange(2, dtype=np.int64))
+    without = replace(versions, keys=pa.array(["a", None]))
+    with pytest.raises(CorruptFileError, match="1 of 2 have no record key"):
+        find_winners(without, MergeSettings(COMMIT_TIME))
