@@ -290,3 +290,16 @@ def test_buckets_which_the_reader_is_told_hold_the_keys(golden: Extracted) -> No
     # another number of buckets than the table has is seen by its file groups
     wrong = hudi_py.open_table(path, {**options, "hoodie.bucket.index.num.buckets": "3"})
     assert not [step for step in wrong.scan(keys=[key]).plan().pruning if step.step == "buckets"]
+
+
+@pytest.mark.parametrize("name", ["v6_mor_record_index", "v9_mor_mdt_compaction", "v9_mor_all_types"])
+def test_the_same_from_a_storage_of_slow_requests(golden: Extracted, name: str) -> None:
+    local = open_storage(str(golden(name)))
+    remote = open_storage(f"memory://metadata-{name}")
+    for info in local.walk():
+        remote.put(info.path, local.read(info.path))
+    reports = []
+    for storage in (local, remote):
+        config = load_table_config(storage)
+        reports.append(metadata_report(storage, config, load_timeline(storage, config)))
+    assert reports[0].equals(reports[1])

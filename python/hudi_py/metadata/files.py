@@ -156,7 +156,7 @@ def metadata_lister(storage: Storage, config: TableConfig, timeline: Timeline) -
     return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
 
 
-def doubt(uri: str, error: Exception) -> None:
-    """Warns that a metadata table, or an index in it, is not used."""
+def doubt(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
+    """Warns that a metadata table, or an index in it, is not used, and what is done `instead`."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    warnings.warn(f"The metadata table of {uri} is not used, files are listed instead: {reason}", stacklevel=2)
+    warnings.warn(f"The metadata table of {uri} is not used, {instead}: {reason}", stacklevel=2)

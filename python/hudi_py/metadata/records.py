@@ -22,11 +22,13 @@ from hudi_py.formats.hfile import Entries, HFile, open_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.model.files import FileSlice
-from hudi_py.storage import Storage
+from hudi_py.storage import HeldStorage, Storage
 
 KEY: Final = "key"
 GROUP: Final = "group"
 _THREADS: Final = 16
+_SMALL_FILE: Final = 1 << 20
+"""Bytes up to which a file is read whole from a storage where requests are slow."""
 
 Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
 """Decoded fields, and the Avro schema they were written with, to columns which do not depend on that schema."""
@@ -117,10 +119,22 @@ def read_parts(
     def one(task: tuple[int, FileSlice, Wanted]) -> list[Part]:
         return list(_slice_parts(storage, *task, committed))
 
-    if len(slices) > 1 and not storage.is_local:
-        with ThreadPoolExecutor(min(_THREADS, len(slices)), "hudi-metadata") as pool:
-            return [part for parts in pool.map(one, slices) for part in parts]
+    if not storage.is_local:
+        storage = _held(storage, slices)
+        if len(slices) > 1:
+            with ThreadPoolExecutor(min(_THREADS, len(slices)), "hudi-metadata") as pool:
+                return [part for parts in pool.map(one, slices) for part in parts]
     return [part for task in slices for part in one(task)]
+
+
+def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
+    """The storage with the small files of the slices in memory: read whole and at once, one request each."""
+    files = [file for _, piece, _ in slices for file in (piece.base_file, *piece.log_files) if file is not None]
+    small = [file.path for file in files if file.size <= _SMALL_FILE]
+    if len(small) < 2:
+        return storage
+    with ThreadPoolExecutor(min(_THREADS, len(small)), "hudi-metadata") as pool:
+        return HeldStorage(storage, dict(zip(small, pool.map(storage.read, small), strict=True)))
 
 
 def _slice_parts(

@@ -248,7 +248,7 @@ class Skipping:
         try:
             return read()
         except (HudiError, FileNotFoundError) as error:
-            doubt(self._snapshot.storage.uri, error)
+            doubt(self._snapshot.storage.uri, error, "nothing is left out by it")
             return None
 
     def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
@@ -278,7 +278,7 @@ def metadata_of(
     try:
         return None, open_metadata(storage, config, timeline)
     except (HudiError, FileNotFoundError) as error:
-        doubt(storage.uri, error)
+        doubt(storage.uri, error, "nothing is left out by it")
         return None, None
 
 

@@ -7,11 +7,12 @@ from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
 from hudi_py.storage.open import open_beside, open_storage
-from hudi_py.storage.within import FolderStorage
+from hudi_py.storage.within import FolderStorage, HeldStorage
 
 __all__ = [
     "FileInfo",
     "FolderStorage",
+    "HeldStorage",
     "LocalStorage",
     "MemoryStorage",
     "ObjectStorage",

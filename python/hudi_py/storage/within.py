@@ -1,10 +1,11 @@
-"""A folder of a storage as a storage of its own."""
+"""Storages over another one: a folder of it, and one with some files in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+from hudi_py.model.names import join_path
 from hudi_py.storage.base import FileInfo, Storage, clean_path
 
 if TYPE_CHECKING:
@@ -67,8 +68,29 @@ class FolderStorage:
         self._storage.touch(self._below(path))
 
     def _below(self, path: str) -> str:
-        # leading slashes are refused below, where the whole path is checked
-        return f"{self._folder}/{clean_path(path)}".rstrip("/") if path else self._folder
+        return join_path(self._folder, clean_path(path))
 
     def _relative(self, info: FileInfo) -> FileInfo:
+        if not self._folder:
+            return info
         return FileInfo(info.path[len(self._folder) + 1 :], info.size, info.modified_ms, info.is_dir)
+
+
+class HeldStorage(FolderStorage):
+    """A storage with some of its files in memory, for reading them in pieces."""
+
+    def __init__(self, storage: Storage, held: Mapping[str, bytes]) -> None:
+        super().__init__(storage, "")
+        self._held = held
+
+    @property
+    def uri(self) -> str:
+        return self._storage.uri
+
+    def read(self, path: str) -> bytes:
+        found = self._held.get(path)
+        return super().read(path) if found is None else found
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        found = self._held.get(path)
+        return super().read_range(path, offset, length) if found is None else found[offset : offset + length]
