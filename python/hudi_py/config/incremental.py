@@ -23,14 +23,16 @@ BEGIN = optional_text(
     "hoodie.datasource.read.begin.instanttime",
     "Where the range of an incremental query begins, exclusive: a completion time since table version 8, a requested "
     "time before. `000`: the start of the table. `earliest`: the first instant whose files are still there. Without it "
-    "the query returns the last commit of the range alone.",
+    "the query returns the last commit of the range alone. Of changes (`cdc`) it is a requested time in every "
+    "version, as `ts_ms` is, and has to be given.",
     Scope.READ,
     aliases=("read.start-commit",),
     since=_SINCE,
 )
 END = optional_text(
     "hoodie.datasource.read.end.instanttime",
-    "Where the range of an incremental query ends, inclusive; without it, at the newest commit.",
+    "Where the range of an incremental query ends, inclusive, a time as where it begins; without it, at the newest "
+    "commit.",
     Scope.READ,
     aliases=("read.end-commit",),
     since=_SINCE,
