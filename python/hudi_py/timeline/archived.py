@@ -59,6 +59,7 @@ def archived_instants(
     *,
     since: str | None = None,
     until: str | None = None,
+    completed_after: str | None = None,
     chosen: Chosen | None = None,
     metadata: bool = False,
     plans: bool = False,
@@ -67,6 +68,7 @@ def archived_instants(
 
     Args:
         since, until: requested times, both included.
+        completed_after: completion time, excluded.
         chosen: further choice, told without metadata and plan; those of other instants are not read.
         metadata: whether to read what the instants' completed files held.
         plans: whether to read the plans of compactions, clusterings and cleans (layout 2: of rollbacks and restores
@@ -76,8 +78,24 @@ def archived_instants(
         CorruptFileError: the archive is not what the format says.
     """
     folder = archive_folder(config)
-    read = read_history if config.layout >= 2 else _read_archive
-    return read(storage, folder, since=since, until=until, chosen=chosen, metadata=metadata, plans=plans)
+    if config.layout < 2:
+        if completed_after is not None:
+            given, after = chosen, completed_after
+
+            def chosen(instant: ArchivedInstant) -> bool:
+                return instant.completion_time > after and (given is None or given(instant))
+
+        return _read_archive(storage, folder, since=since, until=until, chosen=chosen, metadata=metadata, plans=plans)
+    return read_history(
+        storage,
+        folder,
+        since=since,
+        until=until,
+        completed_after=completed_after,
+        chosen=chosen,
+        metadata=metadata,
+        plans=plans,
+    )
 
 
 def _read_archive(

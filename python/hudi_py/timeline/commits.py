@@ -112,7 +112,14 @@ def read_commits(
             listed = instant.time in known and instant.time not in gone
             return instant.action in WRITE_ACTIONS and not listed and span.holds(place(instant))
 
-        for entry in archived_instants(storage, config, until=span.end, chosen=chosen, metadata=True):
+        for entry in archived_instants(
+            storage,
+            config,
+            until=span.end,
+            completed_after=None if by_requested else span.begin,
+            chosen=chosen,
+            metadata=True,
+        ):
             context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
             metadata = decode_commit_metadata(entry.metadata or b"", context)
             found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))

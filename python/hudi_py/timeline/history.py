@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.parquet import open_parquet
@@ -55,6 +56,7 @@ def read_history(
     *,
     since: str | None = None,
     until: str | None = None,
+    completed_after: str | None = None,
     chosen: Chosen | None = None,
     metadata: bool = False,
     plans: bool = False,
@@ -63,6 +65,8 @@ def read_history(
 
     Args:
         since, until: requested times, both included. Runs outside are not opened.
+        completed_after: completion time, excluded. Of runs whose footer tells that all completed before, no more is
+            read.
         chosen: further choice; metadata and plans of other instants are not read.
         metadata, plans: whether to read these columns.
 
@@ -76,7 +80,7 @@ def read_history(
 
         def one(name: str) -> list[ArchivedInstant]:
             path = join_path(folder, name)
-            return list(_read_run(storage, path, since, until, chosen, metadata=metadata, plans=plans))
+            return list(_read_run(storage, path, since, until, completed_after, chosen, metadata=metadata, plans=plans))
 
         try:
             if len(wanted) <= 1 or storage.is_local:
@@ -143,6 +147,7 @@ def _read_run(
     path: str,
     since: str | None,
     until: str | None,
+    completed_after: str | None,
     chosen: Chosen | None,
     *,
     metadata: bool,
@@ -150,6 +155,8 @@ def _read_run(
 ) -> Iterator[ArchivedInstant]:
     with open_parquet(storage, path) as file:
         names = set(file.schema_arrow.names)
+        if completed_after is not None and _completed_before(file, completed_after):
+            return
         for needed in ("instantTime", "completionTime", "action"):
             if needed not in names:
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
@@ -160,6 +167,7 @@ def _read_run(
             for at, instant in enumerate(instants)
             if (since is None or instant.time >= since)
             and (until is None or instant.time <= until)
+            and (completed_after is None or instant.completion_time > completed_after)
             and (chosen is None or chosen(instant))
         ]
         columns = ["metadata"] * (metadata and "metadata" in names) + ["plan"] * (plans and "plan" in names)
@@ -177,6 +185,20 @@ def _read_run(
             _bytes(values, "metadata", row),
             _bytes(values, "plan", row),
         )
+
+
+def _completed_before(file: pq.ParquetFile, time: str) -> bool:
+    """Whether the statistics of every row group say that no instant completed after a time."""
+    at = file.schema_arrow.get_field_index("completionTime")
+    if at < 0:
+        return False
+    for number in range(file.metadata.num_row_groups):
+        statistics = file.metadata.row_group(number).column(at).statistics
+        if statistics is None or not statistics.has_min_max or statistics.null_count:
+            return False
+        if not isinstance(statistics.max, str) or statistics.max > time:
+            return False
+    return True
 
 
 def _instants(keys: pa.Table, context: str) -> list[ArchivedInstant]:

@@ -176,6 +176,18 @@ def test_runs_outside_the_range_are_not_opened(tmp_path: Path) -> None:
     assert storage.opened == [f"{HISTORY}/{names[1]}"]
 
 
+@pytest.mark.parametrize("config", [OLD, NEW], ids=["archive", "history"])
+def test_completion_times(storage: Storage, config: TableConfig) -> None:
+    if config is OLD:
+        put_archive(storage, *[states(n, paths={}) for n in range(1, 6)])
+    else:
+        put_manifest(storage, 1, [put_run(storage, [instant(n)]) for n in range(1, 6)])
+    found = archived_instants(storage, config, completed_after="20240101033000000")
+    assert [i.time for i in found] == [time(4), time(5)]
+    found = archived_instants(storage, config, completed_after="20240101032959999", until=time(4))
+    assert [i.time for i in found] == [time(3), time(4)]
+
+
 @pytest.mark.parametrize(
     "manifest", [b"", b"[]", b'{"files": 1}', b'{"files": [{}]}', b'{"files": [{"fileName": "../x"}]}']
 )

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import copy
 import io
+import json
+from functools import lru_cache
 from typing import Any
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 
 _MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_MAX_SHIFT = 63
 
 
 def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -27,6 +31,9 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
             f"cannot read the Avro file{where}: it begins with {bytes(data[:4])!r} instead of {_MAGIC!r}"
         )
     try:
+        quick = _read_plain(data)
+        if quick is not None:
+            return quick
         reader = fastavro.reader(io.BytesIO(data))
         records = list(reader)
         schema = reader.writer_schema
@@ -38,6 +45,74 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
     if not isinstance(schema, dict) or not all(isinstance(record, dict) for record in records):
         raise CorruptFileError(f"cannot read the Avro file{where}: its schema is not a record")
     return schema, records  # type: ignore[return-value]  # checked above
+
+
+def _read_plain(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """As fastavro reads a container without compression, but each schema is parsed once: a timeline's files have few.
+
+    None for what is not as simple as the files of a timeline, or not whole: fastavro tells what is wrong with it.
+    """
+    import fastavro
+
+    stream = io.BytesIO(data)
+    stream.seek(len(_MAGIC))
+    header: dict[str, bytes] = {}
+    while count := _long(stream):
+        if count < 0:
+            return None
+        for _ in range(count):
+            key = _sized(stream)
+            value = _sized(stream)
+            if key is None or value is None:
+                return None
+            header[key.decode()] = value
+    if header.get("avro.codec", b"null") != b"null" or "avro.schema" not in header:
+        return None
+    schema = _parsed(header["avro.schema"])
+    if schema is None:
+        return None
+    sync = stream.read(_SYNC_BYTES)
+    records: list[dict[str, Any]] = []
+    while stream.tell() < len(data):
+        count, size = _long(stream), _long(stream)
+        end = stream.tell() + size
+        if count < 0 or size < 0 or data[end : end + _SYNC_BYTES] != sync or len(sync) < _SYNC_BYTES:
+            return None
+        if count > size:  # records take bytes, so this is no number of them
+            return None
+        records += [fastavro.schemaless_reader(stream, schema) for _ in range(count)]  # type: ignore[misc]
+        if stream.tell() != end:
+            return None
+        stream.seek(end + _SYNC_BYTES)
+    return (schema, records) if all(isinstance(record, dict) for record in records) else None
+
+
+def _long(stream: io.BytesIO) -> int:
+    """A zigzag varint; 0 at the end of the stream."""
+    value = shift = 0
+    while byte := stream.read(1):
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            break
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise ValueError("a number has more than 64 bits")
+    return (value >> 1) ^ -(value & 1)
+
+
+def _sized(stream: io.BytesIO) -> bytes | None:
+    size = _long(stream)
+    found = stream.read(size) if size >= 0 else b""
+    return found if len(found) == size else None
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    """A record's schema as fastavro reads by; not to be changed."""
+    import fastavro
+
+    schema = fastavro.parse_schema(json.loads(text))
+    return schema if isinstance(schema, dict) and schema.get("type") == "record" else None
 
 
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
