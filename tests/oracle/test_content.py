@@ -143,7 +143,7 @@ ROWS = """insert into {n} values
 (1, 1, 2, 3, 4, 5, 10, 20, 30, 40, 1.1, 2.5, 3.45678, 1.25, 2.123456789, date'2024-02-03', 12.34, 1.5, '2024-05-06',
  '12.345', 1),
 (2, -1, -2, 2147483647, -4, -5, -10, 9007199254740993, -30, 999999, -1.1, 1e10, -3.5, 1e20, -2.5, date'1969-12-31',
- -12.34, 0, 'junk', 'junk', 1),
+ -12.34, 0, '1999-12-31', '-7', 1),
 (3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, 1)
 """
 NESTED = """
@@ -294,7 +294,7 @@ KEYS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
     ),
     "custom plain": ("cow", "text:SIMPLE,number:SIMPLE", CUSTOM),
     "time of text": ("cow", "text", {**TIMESTAMP, **timed("DATE_STRING", "yyyy/MM/dd", "yyyy-MM-dd")}),
-    "time of timestamp": ("mor", "at", {**TIMESTAMP, **timed("EPOCHMICROSECONDS", "yyyyMMdd")}),
+    "time of timestamp": ("cow", "at", {**TIMESTAMP, **timed("EPOCHMICROSECONDS", "yyyyMMdd")}),
     "slashes": ("mor", "slashed", {}),
     "slashes hive": ("cow", "text", {**SLASHED, **HIVE}),
     "slashes dates": ("cow", "text", SLASHED),
@@ -344,9 +344,11 @@ def test_bootstrap(oracle: Oracle, tmp_path: Path, kind: str, version: int, sele
     }
     path = tmp_path / "t"
     settings: dict[str, Any] = {"key": "id", "ordering": "ts", "partition": "text", "type": kind}
-    empty = keyed([1], 1).slice(0, 0)
+    # Apache Hudi 1.2.0 mixes columns up in a FULL_RECORD bootstrap unless the partition column is the last one
+    order = [name for name in keyed([1], 1).column_names if name != "text"] + ["text"]
+    empty = keyed([1], 1).slice(0, 0).select(order)
     oracle.write(path, empty, "bootstrap", table_version=version, mode="overwrite", options=options, **settings)
     compare(oracle, path)
     # 2 is in the second of the partitions too now
-    oracle.write(path, keyed([2, 8, 20], 5), partition="text", options=NO_METADATA)
+    oracle.write(path, keyed([2, 8, 20], 5).select(order), partition="text", options=NO_METADATA)
     compare(oracle, path)

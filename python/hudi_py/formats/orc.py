@@ -54,7 +54,7 @@ def orc_rows(storage: Storage, path: str) -> int:
 def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
     """The key-value pairs of a base file's footer, the bloom filter's among them. Errors as `open_orc`."""
     with open_orc(storage, path) as file:
-        pairs: dict[bytes, bytes] = file.metadata.metadata or {} if file.metadata is not None else {}
+        pairs: dict[bytes, bytes] = dict(file.metadata or {})
     try:
         return {key.decode(): value.decode() for key, value in pairs.items()}
     except UnicodeDecodeError as error:

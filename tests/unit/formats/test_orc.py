@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.orc import iter_orc_batches, orc_rows, orc_schema, stripe_sizes
+from hudi_py.formats.orc import iter_orc_batches, orc_metadata, orc_rows, orc_schema, stripe_sizes
 from hudi_py.storage import open_storage
 
 AT = datetime(2024, 7, 1, 12, 0, 0, 654)
@@ -61,6 +61,12 @@ def test_types_are_those_of_the_parquet_reader(file: str) -> None:
     assert rows["l"].to_pylist()[:4] == [None, [{"t": aware, "n": 1}, None], [], [None]]
     assert rows["m"].to_pylist()[:4] == [None, [("k", {"t": aware, "n": 1})], [], [("j", None)]]
     assert rows["d"].to_pylist() == TABLE["d"].to_pylist()
+
+
+def test_footer_pairs(tmp_path: Path) -> None:
+    schema = TABLE.schema.with_metadata({"orc.avro.schema": "{}"})
+    orc.write_table(TABLE.cast(schema), str(tmp_path / "a.orc"))
+    assert isinstance(orc_metadata(open_storage(str(tmp_path)), "a.orc"), dict)
 
 
 def test_projection_stripes_and_counts(file: str) -> None:
