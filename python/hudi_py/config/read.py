@@ -103,6 +103,51 @@ MIN_TASKS = integer(
     unit="tasks",
     since=_SINCE,
 )
+RECORD_MERGER = optional_text(
+    "hoodie.py.record.merger",
+    "Merges the records of a table whose merge mode is CUSTOM: `module:Class` of a class in Python (see "
+    "`hudi_py.merge.RecordMerger`), which every process that reads must be able to import. No table names one.",
+    Scope.READ,
+    since=_SINCE,
+)
+DELETE_FIELD = optional_text(
+    "hoodie.payload.delete.field",
+    "Column which marks a row as a delete when its text is `hoodie.payload.delete.marker`; for tables which do not "
+    "store it themselves.",
+    Scope.BOTH,
+    since=_SINCE,
+)
+DELETE_MARKER = optional_text(
+    "hoodie.payload.delete.marker",
+    "The text in `hoodie.payload.delete.field` that marks a delete.",
+    Scope.BOTH,
+    since=_SINCE,
+)
+MERGE_MEMORY = integer(
+    "hoodie.memory.merge.max.size",
+    "How much memory the logs of one file slice may take while they are merged; what does not fit waits in temporary "
+    "files. Each slice read at the same time counts for itself.",
+    Scope.READ,
+    1024 * 1024 * 1024,
+    minimum=1024 * 1024,
+    unit="bytes",
+    since=_SINCE,
+)
+FLINK_MERGE_MEMORY = integer(
+    "compaction.max_memory",
+    "The same in megabytes, by Flink's name; without effect where hoodie.memory.merge.max.size is given.",
+    Scope.READ,
+    1024,
+    minimum=1,
+    unit="megabytes",
+    since=_SINCE,
+)
+SPILL_FOLDER = optional_text(
+    "hoodie.memory.spillable.map.path",
+    "Folder in which a merge makes its temporary files, and removes them again; by default that of the system.",
+    Scope.READ,
+    since=_SINCE,
+)
 
 OPTIONS = (
     QUERY_TYPE,
@@ -116,6 +161,12 @@ OPTIONS = (
     SPLIT_BYTES,
     OPEN_COST_BYTES,
     MIN_TASKS,
+    RECORD_MERGER,
+    DELETE_FIELD,
+    DELETE_MARKER,
+    MERGE_MEMORY,
+    FLINK_MERGE_MEMORY,
+    SPILL_FOLDER,
 )
 
 

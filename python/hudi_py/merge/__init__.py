@@ -2,18 +2,26 @@
 
 from hudi_py.merge.base import merge_with_base
 from hudi_py.merge.log import CommittedInstants, reduce_log, scan_log
+from hudi_py.merge.merger import MergedRows, RecordMerger, choose_rows
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Versions, Winners, delete_marks, find_winners, reduce_input
 from hudi_py.merge.settings import MergeSettings, merge_settings, written_merge_settings
+from hudi_py.merge.spill import LogMemory, SpilledLog, load_log
 
 __all__ = [
     "CommittedInstants",
+    "LogMemory",
     "LogRecords",
     "MergeSettings",
+    "MergedRows",
+    "RecordMerger",
+    "SpilledLog",
     "Versions",
     "Winners",
+    "choose_rows",
     "delete_marks",
     "find_winners",
+    "load_log",
     "merge_settings",
     "merge_with_base",
     "reduce_input",

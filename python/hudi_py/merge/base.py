@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.merge.fold import FoldSpace, combine
+from hudi_py.merge.merger import RecordMerger, load_merger
 from hudi_py.merge.ordering import default_mask, field_codes, ordering_codes
+from hudi_py.merge.pairs import RowStore, merge_rows
 from hudi_py.merge.records import LogRecords
 from hudi_py.merge.reduce import Mask, Rows, row_ordering
 from hudi_py.merge.settings import MergeSettings
@@ -52,6 +54,7 @@ class BaseMerge:
         self._folds = settings.folds or log.partial
         self._used = np.zeros(len(log), np.bool_)  # log records beaten by, or merged into, a base row
         self._met = np.zeros(len(log), np.bool_)
+        self._loaded: RecordMerger | None = None
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows which come of a base batch."""
@@ -64,6 +67,9 @@ class BaseMerge:
             return
         keys = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
         hits, keys = _first_of_each(hits, keys, self._met)
+        if self._settings.merger is not None:
+            yield from self._paired(batch, hits, keys, self._settings.merger)
+            return
         if self._folds:
             yield from self._folded(batch, hits, keys)
             return
@@ -119,6 +125,27 @@ class BaseMerge:
         if len(made):
             table = space.table(result.take(made))
             yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+
+    def _paired(self, batch: pa.RecordBatch, hits: Hits, keys: Rows, name: str) -> Iterator[pa.RecordBatch]:
+        """Hits merged by a merger in Python; a delete in the log takes the base row away, whatever came after it."""
+        log = self._log
+        yield from _without(batch, hits)
+        live = np.flatnonzero(~log.winners.deletes[keys] & ~log.winners.always[keys])
+        self._used[keys[live]] = True
+        if not len(live):
+            return
+        older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits[live]))
+        store = RowStore(pa.concat_tables([older, log.rows.take(pa.array(log.slots[keys[live]]))]))
+        count = len(live)
+        pairs = np.arange(count, dtype=np.int64)
+        made, deleted = merge_rows(store, self._merger(), name, pairs, pairs + count)
+        yield from _rows_at(store.table(made[~deleted]), np.arange(int((~deleted).sum())))
+
+    def _merger(self) -> RecordMerger:
+        if self._loaded is None:
+            assert self._settings.merger is not None
+            self._loaded = load_merger(self._settings.merger)
+        return self._loaded
 
 
 def _without(batch: pa.RecordBatch, gone: Hits) -> Iterator[pa.RecordBatch]:

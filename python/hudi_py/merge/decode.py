@@ -119,7 +119,7 @@ class _Portion:
         self.size += len(content)
         if block.type is BlockType.DELETE:
             deletes = decode_deletes(content, context=block.path)
-            self._entries.append(entry_table(deletes, start, self._schema, self._settings, block.path))
+            self._entries.append(entry_table(deletes, start, self._schema, self._settings, _instant(block), block.path))
             return len(deletes.keys)
         if block.type is BlockType.AVRO:
             count = _record_count(content, block)
@@ -160,7 +160,7 @@ class _Portion:
         empty = entry_schema(self._schema, self._settings).empty_table()
         entries = pa.concat_tables(self._entries) if self._entries else empty
         position = np.concatenate(self._positions) if self._positions else np.zeros(0, np.int64)
-        found = LogVersions(rows, position, entries, self._absent(), partial_from)
+        found = LogVersions(rows, position, entries, self._absent(), partial_from, self.size)
         if len(found):
             yield found
 

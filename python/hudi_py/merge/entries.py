@@ -16,16 +16,18 @@ KEY = "key"
 PARTITION = "partition"
 POSITION = "position"
 DEFAULT = "default"
+INSTANT = "instant"
 
 
 def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
-    """Columns of a table of delete entries: key, partition, position, whether the ordering value is the default, and
-    one column `0`, `1`, ... for each ordering field."""
+    """Columns of a table of delete entries: key, partition, position, whether the ordering value is the default,
+    instant of the block, and one column `0`, `1`, ... for each ordering field."""
     fields = [
         pa.field(KEY, pa.string()),
         pa.field(PARTITION, pa.string()),
         pa.field(POSITION, pa.int64()),
         pa.field(DEFAULT, pa.bool_()),
+        pa.field(INSTANT, pa.string()),
     ]
     return pa.schema(fields + [pa.field(str(at), kind) for at, kind in enumerate(ordering_types(schema, settings))])
 
@@ -38,11 +40,14 @@ def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataTy
     return [schema.field(name).type if name in names else pa.int32() for name in settings.ordering_fields]
 
 
-def entry_table(deletes: Deletes, start: int, schema: pa.Schema, settings: MergeSettings, path: str) -> pa.Table:
+def entry_table(
+    deletes: Deletes, start: int, schema: pa.Schema, settings: MergeSettings, instant: str, path: str
+) -> pa.Table:
     """Delete entries as a table of `entry_schema`.
 
     Args:
         start: position of the first one in the log.
+        instant: requested time of the block.
         path: names the log file in errors.
 
     Raises:
@@ -55,6 +60,7 @@ def entry_table(deletes: Deletes, start: int, schema: pa.Schema, settings: Merge
         deletes.partitions.cast(pa.string()),
         pa.array(np.arange(start, start + count, dtype=np.int64)),
         pa.array(defaults),
+        pa.repeat(pa.scalar(instant, pa.string()), count),
         *columns,
     ]
     return pa.Table.from_arrays(arrays, schema=entry_schema(schema, settings))

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.merge.entries import KEY, PARTITION
+from hudi_py.merge.entries import INSTANT, KEY, PARTITION
 from hudi_py.merge.fold import FoldSpace, Records, fold_versions
+from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
+from hudi_py.merge.pairs import RowStore, fold_pairs
 from hudi_py.merge.reduce import Mask, Rows, Versions, Winners, combined, find_winners
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.merge.versions import LogVersions
-from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,15 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
             but for key, partition path and ordering columns.
     """
     found = versions.as_versions(settings)
+    if settings.merger is not None:
+        return _paired(versions, found, settings.merger, settings, keep_deletes)
     if settings.folds or versions.partial_from is not None:
         return _folded(versions, found, settings, keep_deletes)
     winners = find_winners(found, settings)
     kept = np.ones(len(winners.keys), np.bool_) if keep_deletes else ~winners.deletes
     if keep_deletes:
-        return LogRecords(winners, _with_entries(versions, winners.versions, settings), _slots(kept))
+        rows = all_rows(versions, settings).take(pa.array(winners.versions))
+        return LogRecords(winners, rows, _slots(kept))
     return LogRecords(winners, versions.rows.take(pa.array(winners.versions[kept])), _slots(kept))
 
 
@@ -68,8 +73,8 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
     )
     withheld = _withheld(space, records, settings)
     # a payload class looks at the rows of deletes too, when it meets the base row
-    whole = keep_deletes or settings.payload is not None
-    kept = np.flatnonzero(~records.empty if whole else ~records.deleted)
+    with_deletes = keep_deletes or settings.payload is not None
+    kept = np.flatnonzero(~records.empty if with_deletes else ~records.deleted)
     slots = np.full(len(records.empty), -1, np.int64)
     slots[kept] = np.arange(len(kept))
     live = records.take(kept)
@@ -78,10 +83,17 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
     if keep_deletes and records.empty.any():
         gone = np.flatnonzero(records.empty)
         slots[gone] = len(kept) + np.arange(len(gone))
-        at = pa.array(gone)
-        values = [column.take(at) for column in ordering]
-        made = _delete_rows(rows.schema, encoded.dictionary.take(at), None, values, settings)
-        rows = pa.concat_tables([rows, made])
+        # where a payload class made the delete, the version which gave its ordering value tells the rest
+        at = records.ordering[0, gone]
+        values = [column.take(pa.array(gone)) for column in ordering]
+        whole = all_rows(versions, settings)
+        more = {
+            name: combined(whole[name]).take(pa.array(at))
+            for name in (PARTITION_PATH, COMMIT_TIME)
+            if name in whole.column_names
+        }
+        keys = encoded.dictionary.take(pa.array(gone))
+        rows = pa.concat_tables([rows, _delete_rows(rows.schema, keys, values, settings, more)])
         absent = {name: np.r_[mask, np.zeros(len(gone), np.bool_)] for name, mask in absent.items()}
     winners = Winners(
         keys=encoded.dictionary,
@@ -91,6 +103,17 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
         ordering=ordering,
     )
     return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld)
+
+
+def _paired(
+    versions: LogVersions, found: Versions, name: str, settings: MergeSettings, keep_deletes: bool
+) -> LogRecords:
+    encoded = found.keys.dictionary_encode()
+    ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    store = RowStore(all_rows(versions, settings))
+    row, last, deleted, fresh = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
+    kept = np.ones(len(row), np.bool_) if keep_deletes else ~deleted
+    return LogRecords(Winners(encoded.dictionary, last, deleted, fresh, ()), store.table(row[kept]), _slots(kept))
 
 
 def _withheld(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:
@@ -106,30 +129,27 @@ def _slots(kept: Mask) -> Rows:
     return slots
 
 
-def _with_entries(versions: LogVersions, at: Rows, settings: MergeSettings) -> pa.Table:
-    """The versions of these numbers as rows, delete entries among them."""
+def all_rows(versions: LogVersions, settings: MergeSettings) -> pa.Table:
+    """Every version as a row, under its number: data rows, then delete entries."""
     entries = versions.entries
     ordering = [combined(entries[str(number)]) for number in range(len(settings.ordering_fields))]
     keys, partitions = combined(entries[KEY]), combined(entries[PARTITION])
-    rows = _delete_rows(versions.rows.schema, keys, partitions, ordering, settings)
-    return pa.concat_tables([versions.rows, rows]).take(pa.array(at))
+    known = {PARTITION_PATH: partitions, COMMIT_TIME: combined(entries[INSTANT])}
+    return pa.concat_tables([versions.rows, _delete_rows(versions.rows.schema, keys, ordering, settings, known)])
 
 
 def _delete_rows(
     schema: pa.Schema,
     keys: pa.Array,
-    partitions: pa.Array | None,
     ordering: Sequence[pa.Array],
     settings: MergeSettings,
+    more: Mapping[str, pa.Array],
 ) -> pa.Table:
-    """Rows of deletes which have none: key, partition path, ordering columns, and nulls."""
-    known = dict(zip(settings.ordering_fields, ordering, strict=False))
-    known[RECORD_KEY] = keys
+    """Rows of deletes which have none: key, partition path, ordering columns, commit time, and nulls."""
+    known = dict(zip(settings.ordering_fields, ordering, strict=False)) | {RECORD_KEY: keys, **more}
     if len(settings.key_fields) == 1:
         name = settings.key_fields[0]
         if name in schema.names and pa.types.is_string(schema.field(name).type):
             known[name] = keys
-    if partitions is not None:
-        known[PARTITION_PATH] = partitions
     columns = [known[field.name] if field.name in known else pa.nulls(len(keys), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

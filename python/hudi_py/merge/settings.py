@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.merge.merger import RECORD_MERGER, load_merger
 from hudi_py.model.properties import TableConfig
 
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
@@ -26,7 +27,6 @@ DELETE_MARKER = "hoodie.payload.delete.marker"
 PROPERTY_PREFIX = "hoodie.record.merge.property."
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
-RECORD_MERGER = "hoodie.py.record.merger"
 IS_DELETED = "_hoodie_is_deleted"
 DEBEZIUM_OPERATION = "_change_operation_type"
 DMS_OPERATION = "Op"
@@ -98,6 +98,8 @@ class MergeSettings:
     """The payload class which merges, in mode CUSTOM."""
     merger: str | None = None
     """`module:Class` of the merger in Python, in mode CUSTOM."""
+    merger_columns: tuple[str, ...] = ()
+    """Columns which that merger looks at."""
     key_fields: tuple[str, ...] = ()
     """Columns which make the record key where the files have no `_hoodie_record_key`; empty where they have it."""
 
@@ -125,7 +127,8 @@ class MergeSettings:
     def columns(self) -> tuple[str, ...]:
         """Columns which the merge looks at, apart from the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
-        names = (*self.ordering_fields, *self.marker_columns, *self.key_fields, *(name for name in own if name))
+        named = (*self.ordering_fields, *self.marker_columns, *self.key_fields, *self.merger_columns)
+        names = (*named, *(name for name in own if name))
         return tuple(dict.fromkeys(names))
 
 
@@ -140,7 +143,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     Raises:
         UnsupportedTableError: the table merges by a class which is not known, and no merger is given.
         ConfigError: only one of delete field and delete marker is given; a merger is given where the table's own mode
-            merges.
+            merges, or cannot be loaded.
     """
     mode = _resolve_mode(config)
     payload = _PAYLOADS_OF.get(config.payload_class) if mode == CUSTOM else None
@@ -177,6 +180,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
         unavailable,
         payload,
         merger,
+        () if merger is None else tuple(load_merger(merger).required_columns),
         () if config.populates_meta_fields else config.record_key_fields,
     )
 

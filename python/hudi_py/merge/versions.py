@@ -29,6 +29,8 @@ class LogVersions:
     """Columns which some rows lack because their block holds partial updates, with those rows."""
     partial_from: int | None = None
     """Position of the first version in a block of partial updates."""
+    content_bytes: int = 0
+    """Bytes of log blocks which they were decoded from."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows + self.entries.num_rows)

@@ -1,28 +1,35 @@
-"""The rows of a file slice: its base file streamed, its logs merged over it."""
+"""The rows of a file slice: its base file streamed, its logs merged over it, or one or both as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hudi_py.merge import MergeSettings, merge_with_base, reduce_log, scan_log
+from hudi_py.formats.log import LogBlock
+from hudi_py.merge import CommittedInstants, LogMemory, LogRecords, MergeSettings, load_log, scan_log
+from hudi_py.merge.base import BaseMerge
+from hudi_py.merge.decode import read_versions
 from hudi_py.merge.keys import with_keys
-from hudi_py.merge.log import CommittedInstants
+from hudi_py.merge.records import all_rows
+from hudi_py.merge.reduce import Mask, delete_marks
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import read_base, row_groups_matching
-from hudi_py.read.split import Split
+from hudi_py.read.split import SliceMode, Split
 from hudi_py.schema import OPERATION, RECORD_KEY, SchemaHistory, conform
 from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
 """Rows of a base batch in a merge; fewer would build the key look-up too often."""
+_DELETE, _BEFORE, _INSERT = "D", "-U", "I"
 
 
 def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     """The rows of a slice with the columns `split.spec.wanted_columns`, neither filtered nor projected."""
     spec = split.spec
-    if split.log_files:
+    if split.log_files and spec.mode != "base":
         assert spec.merge is not None
         for batch in read_slice(
             storage,
@@ -35,10 +42,14 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             as_of=spec.as_of,
             batch_rows=spec.batch_rows,
             history=spec.history,
+            mode=spec.mode,
+            emit_deletes=spec.emit_deletes,
+            memory=spec.memory,
         ):
             yield _with_values(batch, split.partition_values)
         return
-    assert split.base_file is not None
+    if split.base_file is None or spec.mode in ("log", "log_unmerged"):
+        return
     schema = spec.read_schema()
     # statistics of the file say nothing of columns whose value is that of the path
     replaced = {name for name, _ in split.partition_values}
@@ -49,7 +60,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     for batch in read_base(
         storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups, history=spec.history
     ):
-        yield _with_values(batch, split.partition_values)
+        yield _with_values(_told(batch, None, spec.emit_deletes), split.partition_values)
 
 
 def read_slice(
@@ -64,8 +75,15 @@ def read_slice(
     as_of: str | None = None,
     batch_rows: int = MERGE_ROWS,
     history: SchemaHistory | None = None,
+    mode: SliceMode = "merge",
+    emit_deletes: bool = False,
+    memory: LogMemory | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of a file slice: base rows in their order, then log rows in the order of their keys.
+    """The rows of a file slice, always in the same order.
+
+    Merged: base rows which stay, in their order; where versions make new rows, those behind the rows of their batch;
+    then log rows in the order of their keys' first appearance. A log larger than its memory is merged in parts, which
+    changes the order. Unmerged: base rows, then log rows in the order in which they were written.
 
     Args:
         schema: the table's schema, meta columns included.
@@ -73,6 +91,11 @@ def read_slice(
         settings: how versions merge.
         committed, as_of: see `scan_log`.
         history: how columns of files and blocks become those of `schema`; None: by name.
+        mode: what is read; log rows of partial updates have nulls where nothing older is merged.
+        emit_deletes: deletes are rows too, as far as they are known: key, partition path, ordering columns, the commit
+            time of the delete; a data row that marks a delete as a whole. If `_hoodie_operation` is among the columns,
+            it is `D` in them (or `-U` where the row says so), and `I` in rows which do not tell.
+        memory: how much of it the log side may take.
 
     Yields:
         Batches with `columns` in the order of `schema`; none is empty.
@@ -83,19 +106,93 @@ def read_slice(
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
-    log = reduce_log(storage, blocks, merge_schema, settings, history=history)
-    if log is None:
-        if base_file is not None:
-            yield from read_base(storage, base_file, output, batch_rows=batch_rows, history=history)
-        return
+    limits = memory or LogMemory()
     base: Iterator[pa.RecordBatch] = iter(())
-    if base_file is not None:
+    if base_file is not None and mode in ("merge", "skip", "unmerged"):
         rows = max(batch_rows, MERGE_ROWS)
         read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
         base = (with_keys(batch, settings) for batch in read)
-    for batch in merge_with_base(base, log, settings):
+    if mode in ("skip", "unmerged", "log_unmerged"):
+        found = _unmerged(
+            storage, base, blocks, merge_schema, settings, history, limits, mode == "unmerged" or emit_deletes
+        )
+    elif not blocks and base_file is not None and mode == "merge":
+        plain = read_base(storage, base_file, output, batch_rows=batch_rows, history=history)
+        found = ((batch, None) for batch in plain)
+    else:
+        found = _merged(storage, base, blocks, merge_schema, settings, history, limits, emit_deletes)
+    for batch, deletes in found:
         if batch.num_rows:
-            yield conform(batch, output)
+            yield conform(_told(batch, deletes, mode == "unmerged" or emit_deletes), output)
+
+
+Told = tuple[pa.RecordBatch, Mask | None]
+"""Rows, and which of them are deletes."""
+
+
+def _merged(
+    storage: Storage,
+    base: Iterator[pa.RecordBatch],
+    blocks: Sequence[LogBlock],
+    schema: pa.Schema,
+    settings: MergeSettings,
+    history: SchemaHistory | None,
+    memory: LogMemory,
+    emit_deletes: bool,
+) -> Iterator[Told]:
+    log = load_log(storage, blocks, schema, settings, memory, history=history, keep_deletes=emit_deletes)
+    if log is None:
+        yield from ((batch, None) for batch in base)
+        return
+    if isinstance(log, LogRecords):
+        merge = BaseMerge(log, settings)
+        for batch in base:
+            yield from ((rows, None) for rows in merge.add(batch))
+        yield from ((rows, None) for rows in merge.rest())
+        if emit_deletes:
+            yield from ((rows, np.ones(rows.num_rows, np.bool_)) for rows in merge.deletes())
+        return
+    with log:
+        for rows, deleted in log.merged_with(base):
+            yield rows, np.ones(rows.num_rows, np.bool_) if deleted else None
+
+
+def _unmerged(
+    storage: Storage,
+    base: Iterator[pa.RecordBatch],
+    blocks: Sequence[LogBlock],
+    schema: pa.Schema,
+    settings: MergeSettings,
+    history: SchemaHistory | None,
+    memory: LogMemory,
+    with_deletes: bool,
+) -> Iterator[Told]:
+    yield from ((batch, None) for batch in base)
+    portion = max(memory.held // 4, 1 << 18)
+    for versions in read_versions(storage, blocks, schema, settings, history=history, portion_bytes=portion):
+        found = versions.as_versions(settings)
+        count = len(found.keys) if with_deletes else versions.rows.num_rows
+        order = np.argsort(found.position[:count], kind="stable")
+        rows = all_rows(versions, settings) if with_deletes else versions.rows
+        marks = np.r_[delete_marks(versions.rows, settings), found.entries[versions.rows.num_rows :]][:count][order]
+        start = 0
+        for batch in rows.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=MERGE_ROWS):
+            yield batch, marks[start : start + batch.num_rows]
+            start += batch.num_rows
+
+
+def _told(batch: pa.RecordBatch, deletes: Mask | None, tells: bool) -> pa.RecordBatch:
+    """The batch with `_hoodie_operation` filled in, where deletes are rows and the column is among those read."""
+    at = batch.schema.get_field_index(OPERATION)
+    if at < 0 or not tells:
+        return batch
+    stored = batch.column(at)
+    told = stored.fill_null(_INSERT)
+    if deletes is not None and deletes.any():
+        kept = pc.equal(stored, _BEFORE).fill_null(False)
+        gone = pc.and_not(pa.array(deletes), kept)
+        told = pc.if_else(gone, _DELETE, told)
+    return batch.set_column(at, batch.schema.field(at), told)
 
 
 def _with_values(batch: pa.RecordBatch, values: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from hudi_py.merge import CommittedInstants, MergeSettings
+from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
@@ -49,6 +49,8 @@ class ReadSpec:
     """Whether deletes found in logs come out as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
     """How columns of base files and log blocks become those of the table; None where names tell."""
+    memory: LogMemory = field(default_factory=LogMemory)
+    """How much memory the logs of one slice may take."""
 
     @property
     def output_schema(self) -> pa.Schema:

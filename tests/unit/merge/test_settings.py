@@ -127,7 +127,9 @@ def test_a_merger_is_named_by_option_only() -> None:
     own = config(9, hoodie__record__merge__mode="CUSTOM", hoodie__compaction__payload__class="com.example.Mine")
     with pytest.raises(UnsupportedTableError, match=r"com.example.Mine.*hoodie.py.record.merger"):
         merge_settings(own)
-    assert merge_settings(own, {"hoodie.py.record.merger": "mine:Merger"}).merger == "mine:Merger"
+    assert merge_settings(own, {"hoodie.py.record.merger": "tests.unit.merge.mergers:Cheaper"}).merger_columns == (
+        "price",
+    )
     with pytest.raises(ConfigError, match="module:Class"):
         merge_settings(own, {"hoodie.py.record.merger": "mine.Merger"})
     with pytest.raises(ConfigError, match="leave the option out"):

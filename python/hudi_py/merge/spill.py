@@ -1,0 +1,240 @@
+"""Logs larger than the memory they may take: split by key hash into Arrow IPC files, then reduced part by part.
+
+The base file is streamed once. Its rows whose key hash occurs in no log pass at once, the others wait in files of the
+same parts. So the rows of a slice come in another order than without spilling, always the same for one limit.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
+from hudi_py.formats.hashing import java_string_hash
+from hudi_py.formats.log import LogBlock
+from hudi_py.merge.base import BaseMerge
+from hudi_py.merge.decode import read_versions
+from hudi_py.merge.entries import KEY
+from hudi_py.merge.records import LogRecords, reduce_versions
+from hudi_py.merge.reduce import Mask, Rows, combined
+from hudi_py.merge.settings import MergeSettings
+from hudi_py.merge.versions import LogVersions, concat_versions
+from hudi_py.schema import RECORD_KEY, SchemaHistory
+from hudi_py.storage import Storage
+
+_MOST_PARTS: Final = 64
+"""Each part has up to three files open."""
+_LARGEST_PORTION: Final = 64 << 20
+_SMALLEST_PORTION: Final = 1 << 18
+_POSITION: Final = "\0position"
+_LACKS: Final = "\0lacks"
+
+
+@dataclass(frozen=True, slots=True)
+class LogMemory:
+    """How much memory the log side of one file slice may take."""
+
+    limit: int = 1 << 30
+    """Bytes, of versions of records decoded. What a reduction needs besides is reckoned in."""
+    folder: str | None = None
+    """Where a folder for what does not fit is made and removed again; None: where temporary files go."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> LogMemory:
+        """As the options of a read have it: `hoodie.memory.merge.max.size`, `compaction.max_memory` (in megabytes),
+        `hoodie.memory.spillable.map.path`."""
+        limit = cls().limit
+        if MERGE_MEMORY.key in options:
+            limit = MERGE_MEMORY.parse(options[MERGE_MEMORY.key])
+        elif FLINK_MERGE_MEMORY.key in options:
+            limit = FLINK_MERGE_MEMORY.parse(options[FLINK_MERGE_MEMORY.key]) << 20
+        return cls(limit, options.get(SPILL_FOLDER.key, "").strip() or None)
+
+    @property
+    def held(self) -> int:
+        """Bytes of decoded versions that may be held: their reduction takes about as much again, twice."""
+        return max(self.limit // 3, 1)
+
+
+def load_log(
+    storage: Storage,
+    blocks: Sequence[LogBlock],
+    schema: pa.Schema,
+    settings: MergeSettings,
+    memory: LogMemory,
+    *,
+    history: SchemaHistory | None = None,
+    keep_deletes: bool = False,
+) -> LogRecords | SpilledLog | None:
+    """The records of a slice's log blocks, in memory where they fit; None when there are none.
+
+    Arguments and errors as those of `reduce_log`. A `SpilledLog` must be closed.
+    """
+    held: list[LogVersions] = []
+    size = content = 0
+    total = sum(block.content_length for block in blocks)
+    portion = min(max(memory.limit // 16, _SMALLEST_PORTION), _LARGEST_PORTION)
+    spilled: SpilledLog | None = None
+    try:
+        for versions in read_versions(storage, blocks, schema, settings, history=history, portion_bytes=portion):
+            if spilled is not None:
+                spilled.add(versions)
+                continue
+            held.append(versions)
+            size += versions.nbytes
+            content += versions.content_bytes
+            if size > memory.held:
+                expected = size * max(total, content) // max(content, 1)
+                spilled = SpilledLog(settings, memory, expected, keep_deletes=keep_deletes)
+                while held:
+                    spilled.add(held.pop(0))
+    except BaseException:
+        if spilled is not None:
+            spilled.close()
+        raise
+    if spilled is not None:
+        return spilled
+    return reduce_versions(concat_versions(held), settings, keep_deletes=keep_deletes) if held else None
+
+
+class SpilledLog:
+    """The versions of a log in files, by key hash. Close it: that removes the files."""
+
+    def __init__(self, settings: MergeSettings, memory: LogMemory, expected_bytes: int, *, keep_deletes: bool) -> None:
+        self._settings = settings
+        self._keep_deletes = keep_deletes
+        self._parts = int(min(max(-(-4 * expected_bytes // (3 * memory.held)), 2), _MOST_PARTS))
+        if memory.folder is not None:
+            os.makedirs(memory.folder, exist_ok=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-spill-", dir=memory.folder)
+        self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+        self._sinks: list[pa.OSFile] = []
+        self._lacking: list[frozenset[str]] = [frozenset()]
+        self._hashes: list[npt.NDArray[np.int32]] = []
+        self._partial_from: int | None = None
+
+    def __enter__(self) -> SpilledLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes the files; may be called twice."""
+        self._end_writing()
+        self._folder.cleanup()
+
+    def add(self, versions: LogVersions) -> None:
+        """Writes versions to the files of their parts."""
+        if versions.partial_from is not None and self._partial_from is None:
+            self._partial_from = versions.partial_from
+        rows = versions.rows.append_column(_POSITION, pa.array(versions.position))
+        rows = rows.append_column(_LACKS, pa.array(self._lacking_numbers(versions)))
+        hashes = self._write("rows", rows, RECORD_KEY), self._write("entries", versions.entries, KEY)
+        self._hashes.append(np.unique(np.concatenate(hashes)))
+
+    def merged_with(self, base: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
+        """The rows of the slice, and of each batch whether it holds deletes; see `merge_with_base`."""
+        hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
+        schema: pa.Schema | None = None
+        for batch in base:
+            found = java_string_hash(batch.column(RECORD_KEY))
+            at = np.minimum(np.searchsorted(hashes, found), max(len(hashes) - 1, 0))
+            hit = hashes[at] == found if len(hashes) else np.zeros(len(found), np.bool_)
+            if hit.any():
+                schema = batch.schema
+                self._write("base", pa.Table.from_batches([batch]).filter(pa.array(hit)), RECORD_KEY)
+            rest = batch if not hit.any() else batch.filter(pa.array(~hit))
+            if rest.num_rows:
+                yield rest, False
+        self._end_writing()
+        for part in range(self._parts):
+            records = self._reduced(part)
+            if records is None:
+                continue
+            merge = BaseMerge(records, self._settings)
+            for batch in self._stored("base", part) if schema is not None else ():
+                for merged in merge.add(batch):
+                    yield merged, False
+            for merged in merge.rest():
+                yield merged, False
+            if self._keep_deletes:
+                for merged in merge.deletes():
+                    yield merged, True
+
+    def _reduced(self, part: int) -> LogRecords | None:
+        rows, entries = self._table("rows", part), self._table("entries", part)
+        if not rows.num_rows and not entries.num_rows:
+            return None
+        lacks = combined(rows[_LACKS]).to_numpy()
+        names = {name for number in np.unique(lacks) for name in self._lacking[number]}
+        absent: dict[str, Mask] = {
+            name: np.isin(lacks, [at for at, lacking in enumerate(self._lacking) if name in lacking]) for name in names
+        }
+        position: Rows = combined(rows[_POSITION]).to_numpy()
+        versions = LogVersions(rows.drop_columns([_POSITION, _LACKS]), position, entries, absent, self._partial_from)
+        return reduce_versions(versions, self._settings, keep_deletes=self._keep_deletes)
+
+    def _table(self, kind: str, part: int) -> pa.Table:
+        with (
+            pa.OSFile(os.path.join(self._folder.name, f"{kind}-{part}"), "rb") as source,
+            pa.ipc.open_stream(source) as reader,
+        ):
+            return reader.read_all()
+
+    def _lacking_numbers(self, versions: LogVersions) -> npt.NDArray[np.int32]:
+        """For each row the number of the set of columns which it lacks."""
+        numbers = np.zeros(versions.rows.num_rows, np.int32)
+        names = sorted(versions.absent)
+        if not names:
+            return numbers
+        patterns, which = np.unique(np.stack([versions.absent[name] for name in names], 1), axis=0, return_inverse=True)
+        for at, pattern in enumerate(patterns):
+            lacking = frozenset(name for name, lacks in zip(names, pattern, strict=True) if lacks)
+            if lacking not in self._lacking:
+                self._lacking.append(lacking)
+            numbers[which.reshape(-1) == at] = self._lacking.index(lacking)
+        return numbers
+
+    def _write(self, kind: str, table: pa.Table, key: str) -> npt.NDArray[np.int32]:
+        """Rows to the files of their parts, in their order; the hashes of their keys."""
+        hashes = java_string_hash(table[key])
+        parts = hashes.astype(np.int64) % self._parts
+        order = np.argsort(parts, kind="stable")
+        sorted_rows = table.take(pa.array(order))
+        bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
+        for part in range(self._parts):
+            piece = sorted_rows.slice(int(bounds[part]), int(bounds[part + 1] - bounds[part]))
+            self._writer(kind, part, table.schema).write_table(piece)
+        return hashes
+
+    def _writer(self, kind: str, part: int, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
+        name = f"{kind}-{part}"
+        if name not in self._files:
+            sink = pa.OSFile(os.path.join(self._folder.name, name), "wb")
+            self._sinks.append(sink)
+            self._files[name] = pa.ipc.new_stream(sink, schema)
+        return self._files[name]
+
+    def _end_writing(self) -> None:
+        for writer in self._files.values():
+            writer.close()
+        for sink in self._sinks:
+            sink.close()
+        self._files, self._sinks = {}, []
+
+    def _stored(self, kind: str, part: int) -> Iterator[pa.RecordBatch]:
+        path = os.path.join(self._folder.name, f"{kind}-{part}")
+        if os.path.exists(path):
+            with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
+                yield from reader
