@@ -173,6 +173,21 @@ def test_logs_of_the_range_are_merged_among_themselves(tmp_path: Path, version: 
     assert read(table, "000", two) == [("a", "a1"), ("b", "b2")]
 
 
+def test_a_log_file_which_later_commits_went_on_with(tmp_path: Path) -> None:
+    """Table version 6: the size in a commit's metadata is that of then, and blocks after the range do not count."""
+    table = made(tmp_path, 6)
+    table.commit(1, stats=(stat(table.base(1, [row("a", 1, "a1")])),))
+    path = table.log(2, [row("a", 2, "a2")], base_at=1)
+    first = table.storage.read(path)
+    table.log(3, [row("a", 3, "a3"), row("b", 3, "b3")], base_at=1)
+    table.put_log(first + table.storage.read(path), 3, base_at=1)
+    table.commit(2, stats=(stat(path, file_size=len(first)),))
+    table.commit(3, stats=(stat(path, file_size=len(table.storage.read(path))),))
+    assert read(table, instant(1), instant(2)) == [("a", "a2")]
+    assert read(table, instant(1)) == [("a", "a3"), ("b", "b3")]
+    assert read(table, instant(2)) == [("a", "a3"), ("b", "b3")]
+
+
 def test_partial_updates_are_merged_over_the_base(tmp_path: Path) -> None:
     """Apache Hudi 1.2.0 returns such rows with bytes of other columns."""
     table = made(tmp_path)
