@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -117,8 +118,12 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._stream.plan_batch(begin, last)
         if plan is None or not plan.splits:
             return []
-        tasks = tasks_of(self._storage, plan.splits, TaskSize.of(self._options))
-        return [StreamPartition(plan.spec, task) for task in tasks]
+        size = TaskSize.of(self._options)
+        return [
+            StreamPartition(spec, task)
+            for spec, splits in groupby(plan.splits, key=lambda split: split.spec)
+            for task in tasks_of(self._storage, list(splits), size)
+        ]
 
     def _limits(self, limit: ReadLimit | None) -> Limits:
         if limit is None or isinstance(limit, ReadAllAvailable):

@@ -178,7 +178,8 @@ class TableStream:
         """The plan of the batch after `start` up to `end`; None when there is nothing to read.
 
         Rows are those of the commits between the two as they were at `end`: of one commit, each of its rows once; of
-        several, the last version of each key. With `hoodie.datasource.query.incremental.format=cdc`, every change.
+        several, the last version of each key. With `hoodie.datasource.query.incremental.format=cdc` every change, and
+        with `changelog.enabled` every version and delete; there splits differ in their specs.
 
         Raises:
             HistoryCleanedError: files that the batch needs were cleaned.
@@ -350,10 +351,21 @@ class TableStream:
                 batch_rows=self._options.get(read_config.BATCH_ROWS),
                 options=self._options.values,
             )
+        if not self._deletes:
+            return self._plan_range(snapshot, commits, end)
+        # A later base file has no deletes and one version of a key: every commit's own files have what it changed
+        plans = [
+            self._plan_range(snapshot, [commit], replace(end, time=commit.completion_time))
+            for commit in commits
+            if self._brings_rows(commit)
+        ] or [self._plan_range(snapshot, commits, end)]
+        return replace(plans[-1], splits=tuple(split for plan in plans for split in plan.splits))
+
+    def _plan_range(self, snapshot: Snapshot, commits: Sequence[Commit], end: StreamOffset) -> Plan:
         return plan_incremental(
             snapshot,
             commits,
-            end=_pin(seen.timeline, end),
+            end=_pin(snapshot.timeline, end),
             rows_of=[commit.time for commit in commits if self._brings_rows(commit)],
             columns=self._columns(snapshot.schema),
             condition=self._condition(snapshot.schema),

@@ -25,7 +25,7 @@ from hudi_py.read.stream import TableStream
 from hudi_py.storage import open_storage
 from hudi_py.timeline.records import encode_record
 from tests.golden.tables import Extracted
-from tests.unit.read.tables import FILE_ID, MadeTable, completion, instant, row
+from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant, row
 
 START_OFFSET = "hoodie.datasource.streaming.startOffset"
 ONE = Limits(commits=1)
@@ -468,6 +468,52 @@ def test_an_upgraded_table_goes_on_from_a_requested_time(path: str) -> None:
     upsert(old, {"a": 1}, 6)
     with pytest.raises(ConfigError, match="at completion time 1: the table's version is 6"):
         stream_of(old).latest_offset(StreamOffset("1", Axis.COMPLETION))
+
+
+# ---- changes
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("limits", [ONE, None])
+def test_a_changelog_has_every_version_and_delete(path: str, version: int, limits: Limits | None) -> None:
+    table = Made(path, version)
+    table.write(1, row("a", 1), row("b", 1))
+    table.write(2, row("a", 2))
+    table.done(3, table.log(3, deletes("b", ts=3), base_at=1, number=3))
+    table.done(4, table.base(4, [row("a", 2)]), action=Action.COMMIT, compacted=True)
+    table.base_at = 4
+    table.write(5, row("b", 5))
+    stream = stream_of(path, **{START_OFFSET: "earliest", "changelog.enabled": "true"})
+    found = rows(batches(stream, None, limits, "_hoodie_commit_time _hoodie_record_key _hoodie_operation"))
+    assert [each for batch in found for each in batch] == [
+        (instant(1), "a", "I"),
+        (instant(1), "b", "I"),
+        (instant(2), "a", "I"),
+        (instant(3), "b", "D"),
+        (instant(5), "b", "I"),
+    ]
+    assert len(found) == (1 if limits is None else 4)
+
+
+@pytest.mark.parametrize("name", ["v6_cow_cdc_before", "v9_mor_cdc_op_key"])
+def test_each_change_comes_once(golden: Extracted, name: str) -> None:
+    path = str(golden(name))
+    names = "op ts_ms before after"
+    whole = hudi_py.open_table(path).scan(query_type="cdc", begin="000").to_table()
+    for query in (
+        {"hoodie.datasource.query.type": "cdc"},
+        {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.query.incremental.format": "cdc"},
+    ):
+        for limits in (ONE, None):
+            found = list(batches(stream_of(path, **query), None, limits, names))
+            changes = [change for _, _, batch in found for change in batch]
+            assert sorted(changes) == sorted(tuple(each.values()) for each in whole.to_pylist())
+            assert {"i", "u", "d"} >= {change[0] for change in changes}
+            assert (len(found) > 1) == (limits is ONE)
+    start, end, batch = found[-1]
+    assert rows_of(stream_of(path, **query), start, end, names) == batch
+    with pytest.raises(ConfigError, match="cdc"):
+        list(batches(stream_of(str(golden("v9_mor_ops")), **query)))
 
 
 # ---- columns
