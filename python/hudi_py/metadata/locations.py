@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.bloom import BloomFilter
-from hudi_py.metadata.keys import bloom_filter_key, record_key_of_secondary, secondary_prefix
+from hudi_py.metadata.keys import bloom_filter_key, partition_of_key, record_key_of_secondary, secondary_prefix
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -62,7 +62,7 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
     # as many rows as keys are asked for
     taken = pa.array(rows)
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
-        found.setdefault(key, set()).add((row["partitionName"] or "", location_id(row)))
+        found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
     return found
 
 

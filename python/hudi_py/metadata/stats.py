@@ -149,8 +149,8 @@ def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any)
     if not old or not new or old["kind"] != new["kind"] or before["type"] != after["type"]:
         return None
     slot = _SLOT_OF.get(old["kind"], "")
-    if slot in ("", "bytes") or old[slot] is None or new[slot] is None:
-        return None  # bytes may be decimals, whose order is not that of the bytes
+    if slot in ("", "bytes", "real") or old[slot] is None or new[slot] is None:
+        return None  # bytes may be decimals, whose order is not that of the bytes; bounds of 0.0 may be none
     if slot == "text" and max(old[slot], new[slot]) >= _SURROGATES:
         return None
     return {**new, slot: pick(old[slot], new[slot])}
@@ -163,7 +163,8 @@ def all_null(record: Mapping[str, Any]) -> bool:
 
 def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
     low, high = _value(record, "low", kind), _value(record, "high", kind)
-    if low is None or high is None or low > high:
+    if low is None or high is None or low > high or (pa.types.is_floating(kind) and low == high == 0):
+        # of Parquet files with a NaN Apache Hudi 1.2.0 records 0.0 for both bounds, whatever the numbers are
         low = high = None
     return ColumnRange(low, high, record["nulls"], record["values"])
 

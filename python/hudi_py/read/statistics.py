@@ -61,18 +61,15 @@ class Statistics:
         """The partitions which may hold rows that match; None where statistics do not tell.
 
         Bounds of a column count where they cover as many rows as those of the record key, which is in every file's
-        statistics: a column whose statistics began later says nothing of older files.
+        statistics: a column whose statistics began later says nothing of older files. Those of texts and floating
+        numbers never count: Apache Hudi 1.2.0 joins the bounds of files, and passes over files whose bounds are not
+        known (texts above 4 kB, NaN).
         """
         conjuncts = [node for node in self._conjuncts if not any(isinstance(part, IsNull) for part in node.walk())]
-        if (
-            not conjuncts
-            or not self._columns
-            or not self._has_keys
-            or not paths
-            or not self._metadata.has(PARTITION_STATS)
-        ):
+        joined = {name: kind for name, kind in self._columns.items() if _is_always_known(kind)}
+        if not conjuncts or not joined or not self._has_keys or not paths or not self._metadata.has(PARTITION_STATS):
             return None
-        kinds = {**self._columns, RECORD_KEY: pa.string()}
+        kinds = {**joined, RECORD_KEY: pa.string()}
         found = partition_stats(self._metadata, kinds, paths)
 
         def matches(path: PartitionPath) -> bool:
@@ -82,7 +79,7 @@ class Statistics:
 
             def bounds(column: Column) -> Bounds | None:
                 known = found.get((column.path[0], path)) if len(column.path) == 1 else None
-                if known is None or column.path[0] not in self._columns or known.values != keys.values:
+                if known is None or column.path[0] not in joined or known.values != keys.values:
                     return None
                 return Bounds(known.low, known.high, known.nulls, known.values)
 
@@ -146,3 +143,8 @@ def _usable(node: Node, schema: pa.Schema) -> bool:
         isinstance(part, Column) and len(part.path) == 1 and part.path[0] in schema.names and has_order(part.kind)
         for part in node.walk()
     )
+
+
+def _is_always_known(kind: pa.DataType) -> bool:
+    """Whether every file has bounds of a column of this type, unless it is all null."""
+    return not (pa.types.is_string(kind) or pa.types.is_floating(kind))

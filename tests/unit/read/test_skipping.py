@@ -154,41 +154,50 @@ def test_an_older_version_never_surfaces(indexed: Indexed) -> None:
 
 
 def test_partition_statistics_leave_out_whole_partitions(indexed: Indexed) -> None:
-    indexed.parts[partition_stats_key("price", "")] = stats_record("price", 1.0, 9.0, values=4, tight=True)
-    indexed.parts[partition_stats_key("_hoodie_record_key", "")] = stats_record(
-        "_hoodie_record_key", "a", "d", values=4, tight=True
-    )
+    for column, low, high in (("ts", 1, 9), ("price", 1.0, 9.0), ("_hoodie_record_key", "a", "d")):
+        indexed.parts[partition_stats_key(column, "")] = stats_record(column, low, high, values=4, tight=True)
     table = indexed.done()
-    assert kept(table, "price < 1") == []
-    assert "partition stats" in table.scan(filter="price < 1").explain()
-    assert kept(table, "price = 5") == ["first", "second"]
+    assert kept(table, "ts < 1") == []
+    assert "partition stats" in table.scan(filter="ts < 1").explain()
+    assert kept(table, "ts = 5") == ["first", "second"]
     # the state of an earlier time has other bounds
-    assert kept(table, "price < 1", as_of=instant(1)) == ["first", "second"]
+    assert kept(table, "ts < 1", as_of=instant(1)) == ["first", "second"]
+    # Apache Hudi leaves files out of a partition's bounds which have none of their own
+    assert kept(table, "price < 1") == ["first", "second"]
+    assert kept(table, "_hoodie_record_key = 'x' AND ts > 0") == []
+    assert not [s for s in table.scan(filter="_hoodie_record_key = 'x'").plan().pruning if s.step == "partition stats"]
 
 
 def test_partition_statistics_which_began_later_do_not_count(indexed: Indexed) -> None:
-    indexed.parts[partition_stats_key("price", "")] = stats_record("price", 1.0, 9.0, values=2)
+    indexed.parts[partition_stats_key("ts", "")] = stats_record("ts", 1, 9, values=2)
     indexed.parts[partition_stats_key("_hoodie_record_key", "")] = stats_record(
         "_hoodie_record_key", "a", "d", values=4
     )
-    assert kept(indexed.done(), "price < 1") == ["first", "second"]
+    assert kept(indexed.done(), "ts < 1") == ["first", "second"]
 
 
 def test_bounds_which_are_not_tight_are_joined(indexed: Indexed) -> None:
-    for number, (low, high) in enumerate([(1.0, 2.0), (5.0, 6.0)], 1):
+    for number, (low, high) in enumerate([(1, 2), (5, 6)], 1):
         indexed.writer.log(
             "partition_stats/partition-stats-0000-0",
             instant(number),
             {
-                partition_stats_key("price", ""): stats_record("price", low, high, values=2),
+                partition_stats_key("ts", ""): stats_record("ts", low, high, values=2),
                 partition_stats_key("_hoodie_record_key", ""): stats_record("_hoodie_record_key", "a", "d", values=2),
             },
         )
     indexed.table.commit(2)
     indexed.writer.complete(instant(2))
     table = indexed.done()
-    assert kept(table, "price = 1") == ["first", "second"]
-    assert kept(table, "price < 1") == []
+    assert kept(table, "ts = 1") == ["first", "second"]
+    assert kept(table, "ts < 1") == []
+
+
+def test_bounds_of_nan(indexed: Indexed) -> None:
+    """Apache Hudi 1.2.0 records 0.0 for both bounds of a Parquet file in which there is a NaN."""
+    indexed.stat("price", f"{FILE_ID}_", 0.0, 0.0, values=2)
+    indexed.stat("price", f"{OTHER}_", -0.0, 0.0, values=2)
+    assert kept(indexed.done(), "price < -5") == ["first", "second"]
 
 
 def test_a_damaged_index_is_passed_over_with_a_warning(indexed: Indexed) -> None:
