@@ -13,7 +13,15 @@ from tests.connector.conftest import CONNECT
 
 pytestmark = pytest.mark.connect
 
-MODULES = ("test_golden.py", "test_read.py", "test_sql.py", "test_stream.py", "test_write.py")
+MODULES = (
+    "test_functions.py",
+    "test_golden.py",
+    "test_read.py",
+    "test_read_table.py",
+    "test_sql.py",
+    "test_stream.py",
+    "test_write.py",
+)
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
