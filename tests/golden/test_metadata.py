@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
+from hudi_py.formats.parquet import open_parquet
 from hudi_py.metadata import METADATA_SCHEMA, MetadataLister, metadata_lister, metadata_report, open_metadata
 from hudi_py.metadata.locations import record_locations
 from hudi_py.metadata.stats import column_stats, partition_stats
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
-from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.read import open_snapshot, parse_filter, read_split, statistics
 from hudi_py.read.prune import has_order
 from hudi_py.read.statistics import Statistics
@@ -303,3 +305,35 @@ def test_the_same_from_a_storage_of_slow_requests(golden: Extracted, name: str) 
         config = load_table_config(storage)
         reports.append(metadata_report(storage, config, load_timeline(storage, config)))
     assert reports[0].equals(reports[1])
+
+
+def test_statistics_are_the_bounds_of_the_base_files(golden: Extracted) -> None:
+    told: Counter[str] = Counter()
+    for name in WITH_STATS:
+        path = golden(name)
+        storage = open_storage(str(path))
+        config = load_table_config(storage)
+        snapshot = open_snapshot(storage, config, load_timeline(storage, config))
+        if snapshot.history is not None and snapshot.history.query is not None:
+            continue  # columns of a file may have other names
+        metadata = open_metadata(storage, config, snapshot.timeline)
+        assert metadata is not None
+        lister = StorageLister(storage, config)
+        files = [(partition, info.name) for partition in lister.partitions() for info in lister.files(partition)]
+        files = [(partition, file) for partition, file in files if file.endswith(".parquet")]
+        kinds = {field.name: field.type for field in snapshot.schema if has_order(field.type)}
+        for (column, partition, file), found in column_stats(metadata, kinds, files).items():
+            with open_parquet(storage, join_path(partition, file)) as opened:
+                values = opened.read([column])[column]
+            values = values.cast(kinds[column]) if values.type != kinds[column] else values
+            assert (found.values, found.nulls) == (len(values), values.null_count)
+            if found.low is None or values.null_count == len(values):
+                continue
+            if pa.types.is_timestamp(values.type):
+                values = values.cast(pa.int64())
+            bounds = pc.min_max(values).as_py()
+            assert found.low <= bounds["min"], f"{name}: {column} of {file}"
+            assert found.high >= bounds["max"], f"{name}: {column} of {file}"
+            told[str(kinds[column]).partition("[")[0].partition("(")[0]] += 1
+    kinds_told = {"bool", "int32", "int64", "float", "double", "string", "date32", "timestamp", "decimal128"}
+    assert set(told) == kinds_told
