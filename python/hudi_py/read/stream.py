@@ -8,16 +8,17 @@ that nothing which completes late is passed over. Compactions and clusterings re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from hudi_py.config import Options, incremental, streaming
 from hudi_py.config import read as read_config
+from hudi_py.config.option import Option
 from hudi_py.config.read import record_keys
-from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.instant import Action, Instant
-from hudi_py.model.properties import TableConfig
+from hudi_py.read.backlog import Backlog, Seen
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
@@ -30,28 +31,11 @@ from hudi_py.read.split import SliceMode
 from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.schema.conform import conform_array
 from hudi_py.storage import Storage
-from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
+from hudi_py.timeline.commits import Commit, first_hole, pin_at
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.timeline.times import parse_instant, table_zone
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The table at one moment."""
-
-    config: TableConfig
-    timeline: Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Commits after a time, as long as the timeline stays the same."""
-
-    key: tuple[object, ...]
-    begin: str
-    commits: list[Commit]
 
 
 class TableStream:
@@ -84,10 +68,10 @@ class TableStream:
             self._mode = "unmerged"
         keys = record_keys(options.get(read_config.KEYS))
         self._keys = None if keys is None else frozenset(keys)
-        self._seen: _Seen | None = None
-        self._opened: tuple[_Seen, Snapshot] | None = None
+        self._seen: Seen | None = None
+        self._opened: tuple[Seen, Snapshot] | None = None
         self._offered: StreamOffset | None = None
-        self._found: _Found | None = None
+        self._backlog = Backlog(storage)
 
     def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """What a query that starts now has: the columns named, in their order; None: all.
@@ -113,7 +97,7 @@ class TableStream:
             ConfigError: the instant to begin at is not a time.
         """
         seen = self._load()
-        axis = self._axis(seen)
+        axis = seen.axis
         start = self._start
         if start is Start.SNAPSHOT:
             return StreamOffset("", axis, start)
@@ -135,7 +119,7 @@ class TableStream:
         if self._seen is None:
             return None
         time = self._newest(self._seen)
-        return None if time is None else StreamOffset(time, self._axis(self._seen))
+        return None if time is None else StreamOffset(time, self._seen.axis)
 
     def latest_offset(
         self, start: StreamOffset, limits: Limits | None = None, until: StreamOffset | None = None
@@ -151,7 +135,7 @@ class TableStream:
             CorruptFileError: a commit's metadata cannot be read.
         """
         seen = self._load()
-        axis = self._axis(seen)
+        axis = seen.axis
         newest = self._newest(seen)
         if until is not None and newest is not None and until.axis is axis:
             newest = min(newest, until.time)
@@ -159,11 +143,13 @@ class TableStream:
             return start
         if not start.time:
             return self._offer(seen, StreamOffset(newest, axis))
-        commits = [c for c in self._commits(seen, start, newest) if self._brings_rows(c)]
         limits = limits or Limits()
         first = 0
         if start.start is Start.EARLIEST:
+            commits = self._bringing(self._commits(seen, start, newest))
             first = self._first_readable(seen, commits, start, limits)
+        else:
+            commits = self._bringing(self._commits(seen, start, newest, limits))
         taken = limits.admit([_weight(commit) for commit in commits[first:]])
         if not taken:
             return start
@@ -194,7 +180,7 @@ class TableStream:
             return None
         seen = self._seen if self._seen is not None and self._offered == end else self._load()
         if not begin.time:
-            _check_not_cleaned(self._storage, seen.timeline, end)
+            _check_not_cleaned(self._storage, seen, end)
             return self._checked(self._plan_snapshot(seen, end))
         commits = self._commits(seen, begin, end.time)
         if not commits:
@@ -211,33 +197,36 @@ class TableStream:
 
     # ---- what there is
 
-    def _load(self) -> _Seen:
+    def _load(self) -> Seen:
         config = load_table_config(self._storage)
-        return _Seen(config, load_timeline(self._storage, config))
+        if not config.populates_meta_fields and not self._changes:
+            raise UnsupportedTableError(
+                f"Cannot stream from the table at {self._storage.uri}: it has hoodie.populate.meta.fields=false, and "
+                "without the meta fields no row tells its commit; supported are snapshots and changes of such a table"
+            )
+        timeline = load_timeline(self._storage, config)
+        by_completion = timeline.layout.version == 2 or self._holes() == "USE_TRANSITION_TIME"
+        return Seen(config, timeline, Axis.COMPLETION if by_completion else Axis.REQUESTED)
 
-    def _offer(self, seen: _Seen, offset: StreamOffset) -> StreamOffset:
+    def _offer(self, seen: Seen, offset: StreamOffset) -> StreamOffset:
         self._seen, self._offered = seen, offset
         return offset
-
-    def _axis(self, seen: _Seen) -> Axis:
-        by_completion = seen.timeline.layout.version == 2 or self._holes() == "USE_TRANSITION_TIME"
-        return Axis.COMPLETION if by_completion else Axis.REQUESTED
 
     def _holes(self) -> str:
         """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless it is told what to do."""
         given = self._options.given(incremental.HOLLOW_COMMITS)
         return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
 
-    def _newest(self, seen: _Seen) -> str | None:
+    def _newest(self, seen: Seen) -> str | None:
         """The time of the last commit in reach."""
         newest = self._newest_committed(seen)
         end = self._options.get(incremental.END)
         return newest if end is None or newest is None else min(newest, parse_instant(end, table_zone(seen.config)))
 
-    def _newest_committed(self, seen: _Seen) -> str | None:
+    def _newest_committed(self, seen: Seen) -> str | None:
         timeline = seen.timeline
-        if self._axis(seen) is Axis.COMPLETION:
-            return max((i.completion_time or i.time for i in timeline.write_completed), default=None)
+        if seen.axis is Axis.COMPLETION:
+            return max(map(seen.place, timeline.write_completed), default=None)
         hole = first_hole(self._storage, timeline)
         times = [i.time for i in timeline.write_completed if hole is None or i.time < hole.time]
         if hole is not None and len(times) < len(timeline.write_completed) and self._holes() == "FAIL":
@@ -247,45 +236,44 @@ class TableStream:
             )
         return times[-1] if times else None
 
-    def _commits(self, seen: _Seen, begin: StreamOffset, end: str) -> list[Commit]:
-        """The commits after `begin` up to the time `end`, oldest first."""
-        axis = self._axis(seen)
-        if begin.axis is Axis.COMPLETION and axis is Axis.REQUESTED:
+    def _commits(self, seen: Seen, begin: StreamOffset, end: str, limits: Limits | None = None) -> list[Commit]:
+        """The commits after `begin` up to the time `end`, oldest first; with limits at least those of one batch."""
+        if begin.axis is Axis.COMPLETION and seen.axis is Axis.REQUESTED:
             raise ConfigError(
                 f"Cannot go on with the stream of {self._storage.uri} at completion time {begin.time}: the table's "
                 f"version is {seen.config.version}, which is followed by requested times; start the query with a new "
                 "checkpoint"
             )
-        found = self._found
-        key = (axis, tuple(instant.file_name for instant in seen.timeline.write_completed))
-        if found is None or found.key != key or begin.time < found.begin:
-            # Bounded below only: a stream that catches up in small batches reads the commits' metadata once
-            commits = read_commits(
-                self._storage,
-                seen.config,
-                seen.timeline,
-                InstantRange(begin.time, None),
-                skip_compaction=False,  # they bring no rows, and move those of other commits between files
-                skip_clustering=False,
-                transition_times=axis is Axis.COMPLETION,
-            )
-            self._found = found = _Found(key, begin.time, commits)
         # An offset of a table that was upgraded since is a requested time
-        own = begin.axis is axis
-        after = [c for c in found.commits if (c.completion_time if own else c.time) > begin.time]
-        return [commit for commit in after if commit.completion_time <= end]
+        old = begin.axis is not seen.axis
 
-    def _brings_rows(self, commit: Commit) -> bool:
+        def after(commits: Sequence[Commit]) -> list[Commit]:
+            return [commit for commit in commits if commit.time > begin.time] if old else list(commits)
+
+        def enough(commits: Sequence[Commit]) -> bool:
+            assert limits is not None
+            found = self._bringing(after(commits))
+            return limits.admit([_weight(commit) for commit in found]) < len(found)
+
+        if limits is None or limits == Limits():
+            return after(self._backlog.between(seen, begin.time, end))
+        return after(self._backlog.ahead(seen, begin.time, end, enough))
+
+    def _bringing(self, commits: Sequence[Commit]) -> list[Commit]:
         """Rewrites are left out unless the options ask for them, as they bring rows which were delivered."""
-        for option, found in (
-            (incremental.SKIP_COMPACTION, commit.is_compaction or commit.is_log_compaction),
-            (incremental.SKIP_CLUSTERING, commit.is_clustering),
-        ):
-            if found and (self._options.get(option) or not self._options.given(option)):
-                return False
-        return True
 
-    def _first_readable(self, seen: _Seen, commits: Sequence[Commit], start: StreamOffset, limits: Limits) -> int:
+        def skips(option: Option[bool]) -> bool:
+            return self._options.get(option) or not self._options.given(option)
+
+        compactions, clusterings = skips(incremental.SKIP_COMPACTION), skips(incremental.SKIP_CLUSTERING)
+        return [
+            commit
+            for commit in commits
+            if not (compactions and (commit.is_compaction or commit.is_log_compaction))
+            and not (clusterings and commit.is_clustering)
+        ]
+
+    def _first_readable(self, seen: Seen, commits: Sequence[Commit], start: StreamOffset, limits: Limits) -> int:
         """Index of the first commit with which a batch can begin; that of no commit when there is none.
 
         The cleaner takes the oldest files first, so what can be read is an end of the list.
@@ -314,7 +302,7 @@ class TableStream:
 
     # ---- plans
 
-    def _snapshot(self, seen: _Seen) -> Snapshot:
+    def _snapshot(self, seen: Seen) -> Snapshot:
         """The table's state of now: its schema is what rows of every time are read with."""
         if self._opened is None or self._opened[0] is not seen:
             snapshot = open_snapshot(self._storage, seen.config, seen.timeline)
@@ -324,7 +312,7 @@ class TableStream:
             self._opened = (seen, snapshot)
         return self._opened[1]
 
-    def _plan_snapshot(self, seen: _Seen, end: StreamOffset) -> Plan:
+    def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)
         pin = _pin(seen.timeline, end)
         plan = plan_scan(
@@ -340,7 +328,7 @@ class TableStream:
         spec = replace(plan.spec, mode=self._mode, emit_deletes=self._deletes, keys=self._keys)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in plan.splits))
 
-    def _plan_commits(self, seen: _Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
+    def _plan_commits(self, seen: Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)
         if self._changes:
             return plan_changes(
@@ -356,8 +344,7 @@ class TableStream:
         # A later base file has no deletes and one version of a key: every commit's own files have what it changed
         plans = [
             self._plan_range(snapshot, [commit], replace(end, time=commit.completion_time))
-            for commit in commits
-            if self._brings_rows(commit)
+            for commit in self._bringing(commits)
         ] or [self._plan_range(snapshot, commits, end)]
         return replace(plans[-1], splits=tuple(split for plan in plans for split in plan.splits))
 
@@ -366,7 +353,7 @@ class TableStream:
             snapshot,
             commits,
             end=_pin(snapshot.timeline, end),
-            rows_of=[commit.time for commit in commits if self._brings_rows(commit)],
+            rows_of=[commit.time for commit in self._bringing(commits)],
             columns=self._columns(snapshot.schema),
             condition=self._condition(snapshot.schema),
             path_glob=self._options.get(incremental.PATH_GLOB),
@@ -454,14 +441,13 @@ def _pin(timeline: Timeline, end: StreamOffset) -> Pin:
     return pin_at(timeline, end.time, transition_times=end.axis is Axis.COMPLETION)
 
 
-def _check_not_cleaned(storage: Storage, timeline: Timeline, end: StreamOffset) -> None:
+def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
     """The snapshot at `end` is whole: no clean since then has taken files of it (`validateTimestampAsOf`, 1.2.0).
 
     It is asked for again when an engine repeats its first batch.
     """
 
-    def place(instant: Instant) -> str:
-        return instant.time if end.axis is Axis.REQUESTED else instant.completion_time or instant.time
+    timeline = seen.timeline
 
     def gone(instant: Instant | None) -> HistoryCleanedError:
         what = "its instants were archived" if instant is None else f"clean {instant.time} has removed files of it"
@@ -470,10 +456,10 @@ def _check_not_cleaned(storage: Storage, timeline: Timeline, end: StreamOffset) 
             "start the query with a new checkpoint"
         )
 
-    reached = max((i.time for i in timeline.write_completed if place(i) <= end.time), default=None)
+    reached = max((i.time for i in timeline.write_completed if seen.place(i) <= end.time), default=None)
     if reached is None:
         raise gone(None)
-    cleans = [i for i in timeline.completed if i.action is Action.CLEAN and place(i) > end.time]
+    cleans = [i for i in timeline.completed if i.action is Action.CLEAN and seen.place(i) > end.time]
     for clean in reversed(cleans):
         path = timeline.layout.path(clean.file_name)
         try:

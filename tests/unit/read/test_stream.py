@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+import hudi_py.read.backlog as backlog_module
+import hudi_py.timeline.commits as commits_module
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
@@ -218,6 +220,38 @@ def test_an_available_now_run_ends_where_the_table_was(four: str) -> None:
         start = end
     assert found == [sorted(values.items()) for values in FOUR]
     assert rows(batches(stream, start)) == [[("z", 9)]]
+
+
+def test_a_long_backlog_is_read_in_parts(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Made(path, 9)
+    for at in range(1, 24):
+        table.write(at, row(f"k{at:02}", at))
+    read: list[str] = []
+    original = commits_module.read_commit_metadata
+
+    def counted(storage: Any, layout: Any, instant: Any) -> Any:
+        read.append(instant.time)
+        return original(storage, layout, instant)
+
+    monkeypatch.setattr(commits_module, "read_commit_metadata", counted)
+    monkeypatch.setattr(backlog_module, "_FIRST_REACH", 2)
+    stream = stream_of(path, **{START_OFFSET: "000"})
+    start = stream.initial_offset()
+    end = stream.latest_offset(start, ONE)
+    assert (end.time, len(read)) == (completion(1), 3)
+    end = stream.latest_offset(end, ONE)
+    assert (end.time, len(read)) == (completion(2), 3)
+    table.write(24, row("k24", 24))
+    end = stream.latest_offset(end, ONE)
+    assert (end.time, len(read)) == (completion(3), 6)
+    assert made_rows(stream, end) == [[(f"k{at:02}", at)] for at in range(4, 25)]
+    whole = stream_of(path, **{START_OFFSET: "000"})
+    assert rows(batches(whole, None, None, "id ts")) == [[(f"k{at:02}", at) for at in range(1, 25)]]
+
+
+def test_tables_without_meta_fields_are_refused(golden: Extracted) -> None:
+    with pytest.raises(UnsupportedTableError, match="populate.meta.fields=false"):
+        stream_of(str(golden("v9_cow_no_meta_fields"))).initial_offset()
 
 
 # ---- where a stream begins
