@@ -36,7 +36,9 @@ _GLOB = frozenset("*?[{")
 class DefaultSource(DataSource):
     """Apache Hudi tables. Options are Apache Hudi's; docs/options.md lists them.
 
-    A DataFrame sees the table as it was when its schema was resolved: `load()`, or on Spark Connect the first use.
+    A DataFrame sees the table as it was when its schema was resolved: at `load()`. On Spark Connect that is the first
+    use, and it is done anew once the server has forgotten the plan, by default after sixteen others; the options
+    `as.of.instant` and `hoodie.py.read.pin`, and `read_table`, keep the state there too.
     """
 
     _pinned: Pinned | None = None

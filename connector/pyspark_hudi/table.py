@@ -13,7 +13,7 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 FORMAT = "hudi-py"
 
@@ -66,15 +66,21 @@ def read_table(
         _put(given, read_config.FILTER.key, filter, "filter")
     reader = spark.read.format(FORMAT).options(**given)
     plan = reader.option(spark_config.VIEW.key, "plan").load(path).collect()[0]
-    source = spark.read.format(FORMAT).options(**{**given, spark_config.PIN.key: plan["other_pin"]}).load(path)
-    if not plan["native_files"]:
-        return source
+    native = None if not plan["native_files"] else _native(spark, plan)
+    if native is not None and not plan["other_splits"]:
+        return native
+    pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
+    source = spark.read.format(FORMAT).options(**pinned).load(path)
+    return source if native is None else native.union(source)
+
+
+def _native(spark: SparkSession, plan: Row) -> DataFrame:
+    """The rows which Spark's own reader reads."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
-    native = spark.read.schema(schema).options(**_EXACTLY).parquet(*plan["native_files"])
+    frame = spark.read.schema(schema).options(**_EXACTLY).parquet(*plan["native_files"])
     if plan["native_condition"] is not None:
-        native = native.where(plan["native_condition"])
-    native = native.select(*(_quoted(name) for name in plan["columns"]))
-    return native if not plan["other_splits"] else native.union(source)
+        frame = frame.where(plan["native_condition"])
+    return frame.select(*(_quoted(name) for name in plan["columns"]))
 
 
 def _put(given: dict[str, str], key: str, value: str, name: str) -> None:

@@ -120,6 +120,20 @@ def test_filters_are_not_pushed() -> None:
     assert getattr(HudiReader, "pushFilters", None) is getattr(DataSourceReader, "pushFilters", None)
 
 
+def test_who_needs_no_more_rows_opens_no_more_files(path: str) -> None:
+    reader, _ = planned(loaded(path, **{"hoodie.py.read.min.tasks": "1"}))
+    first = hudi_py.open_table(path).files().column("base_file").to_pylist()[0]
+    for file in Path(path).glob("*/*.parquet"):
+        if file.name != first:
+            file.unlink()
+    (partition,) = reader.partitions()
+    batches = reader.read(partition)
+    assert next(batches).num_rows == 10
+    batches.close()
+    with pytest.raises(hudi_py.HistoryCleanedError):
+        list(reader.read(partition))
+
+
 def test_large_files_are_read_in_pieces(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     data = pa.table({"id": pa.array(range(200_000)), "v": pa.array([f"{n * 7919:020}" for n in range(200_000)])})
