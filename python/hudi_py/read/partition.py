@@ -81,33 +81,38 @@ def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
 
 
 def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
-    """The columns whose value is that of a partition's path, whatever the files hold.
+    """The columns whose value is that of a partition's path, whatever files hold, as Apache Hudi on Spark shows them.
 
-    They are those which the writer left out (`dropped_values`); a single text whose path has several parts, as dates
-    have which are stored as `yyyy-MM-dd` and shown as `yyyy/MM/dd` by Apache Hudi 1.2.0 on Spark (slash-separated date
-    partitioning); and in table versions before 6 the texts of the partition `default`. It holds nulls besides the text;
-    Apache Hudi 0.9 to 1.2 shows both as the text.
+    They are those which the writer left out (`dropped_values`), and of plain key generators (checked on 1.2.0):
+    - texts of the null partition, which holds empty texts besides nulls: null;
+    - a single text whose path has several parts, as dates have which are stored as `yyyy-MM-dd` and shown as
+      `yyyy/MM/dd` (slash-separated date partitioning);
+    - in table versions before 6 texts of the partition `default`, which holds nulls besides that text: the text.
 
     Raises:
         UnsupportedTableError: see `dropped_values`.
     """
     if config.drops_partition_columns:
         return dropped_values(config, schema, path, uri)
+    texts = {name for name in config.partition_fields if name in schema.names and _is_text(schema, name)}
     if "/" in path and len(config.partition_fields) == 1 and has_plain_paths(config):
-        name = config.partition_fields[0]
-        texts = name in schema.names and pa.types.is_string(schema.field(name).type)
         return dropped_values(config, schema, path, uri) if texts else ()
-    if config.version >= 6:
-        return ()
-    parts = path_parts(config, path) or {}
-    names = [name for name, text in parts.items() if text == DEFAULT_PARTITION and name in schema.names]
-    return tuple((name, pa.scalar(DEFAULT_PARTITION)) for name in names if pa.types.is_string(schema.field(name).type))
+    values: list[tuple[str, pa.Scalar]] = []
+    for name, text in (path_parts(config, path) or {}).items():
+        if name in texts and text == NULL_PARTITION and has_plain_paths(config):
+            values.append((name, pa.scalar(None, pa.string())))
+        elif name in texts and text == DEFAULT_PARTITION and config.version < 6:
+            values.append((name, pa.scalar(text)))
+    return tuple(values)
+
+
+def _is_text(schema: pa.Schema, name: str) -> bool:
+    return bool(pa.types.is_string(schema.field(name).type))
 
 
 def columns_of_paths(config: TableConfig) -> frozenset[str]:
     """Partition columns of which `path_values` may tell other values than the files hold, or other types."""
-    single = len(config.partition_fields) == 1 and has_plain_paths(config)
-    if config.drops_partition_columns or single or config.version < 6:
+    if config.drops_partition_columns or has_plain_paths(config) or config.version < 6:
         return frozenset(config.partition_fields)
     return frozenset()
 

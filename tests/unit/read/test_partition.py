@@ -154,7 +154,16 @@ def test_a_text_in_several_parts_is_shown_as_the_path_has_it() -> None:
     assert shown("2024/01/02", "d") == {}, "a date is shown as it is stored"
     assert shown("rome", "s") == {}
     assert shown("2024/01/02", "s", hoodie__table__keygenerator__type="TIMESTAMP") == {}
-    assert shown("a/b", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {}
+    assert shown("a/7", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {}
+
+
+def test_texts_of_the_null_partition_are_shown_as_null() -> None:
+    assert shown(NULL_PARTITION, "s") == {"s": None}
+    assert shown(f"{NULL_PARTITION}/{NULL_PARTITION}", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {
+        "s": None
+    }
+    assert shown(NULL_PARTITION, "n") == {}
+    assert shown(NULL_PARTITION, "s", hoodie__table__keygenerator__type="TIMESTAMP") == {}
 
 
 @pytest.mark.parametrize(("path", "fields"), [("a/b/7", "s,n"), ("x", "n"), ("1704164645000000", "t")])
