@@ -172,6 +172,14 @@ class SpilledLog:
                 for merged in merge.deletes():
                     yield merged, True
 
+    def parts(self) -> Iterator[LogRecords]:
+        """The records of one part after the other; no key is in two. Nothing can be added or merged afterwards."""
+        self._end_writing()
+        for part in range(self._parts):
+            records = self._reduced(part)
+            if records is not None:
+                yield records
+
     def _reduced(self, part: int) -> LogRecords | None:
         rows, entries = self._table("rows", part), self._table("entries", part)
         if not rows.num_rows and not entries.num_rows:

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.merge import LogRecords
+from hudi_py.merge.spill import SpilledLog
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.read.changes import CHANGE_SCHEMA, ChangeSplit
@@ -259,6 +261,20 @@ def test_several_log_files_of_a_commit_tell_each_change_once(tmp_path: Path) -> 
     second = table.log(2, [row(1, 12)], number=2)
     commit(table, 2, [log_stat(table, path, 2) for path in (first, second)], "UPSERT")
     assert told(changes(table.uri, instant(1)).to_table()) == [("u", "k1:10", "k1:12"), ("i", None, "k4:11")]
+
+
+def test_logs_larger_than_the_memory_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    path = table.log(2, [row(key, 11, "x" * 200) for key in range(2, 4000)], deletes("k1"))
+    commit(table, 2, [log_stat(table, path, 2)], "UPSERT")
+    whole = changes(table.uri, instant(1)).to_table()
+    assert whole.num_rows == 3999
+    parts: list[LogRecords] = []
+    read = SpilledLog.parts
+    monkeypatch.setattr(SpilledLog, "parts", lambda log: (parts.append(part) or part for part in read(log)))
+    few = {"hoodie.memory.merge.max.size": str(1 << 20)}
+    assert_rows_equal(changes(table.uri, instant(1), options=few).to_table(), whole)
+    assert len(parts) > 1
 
 
 def test_a_group_of_logs_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from datetime import date, tzinfo
 from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
-from hudi_py.merge import merge_settings
+from hudi_py.merge import LogMemory, merge_settings
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, logging_mode
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
@@ -173,5 +173,6 @@ def _source(
         as_of=None,
         batch_rows=batch_rows,
         history=resolved.history if resolved else None,
+        memory=LogMemory.of(options or {}),
     )
     return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
-from hudi_py.merge import merge_with_base, reduce_log, scan_log
+from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
 from hudi_py.model.files import BaseFile
 from hudi_py.read.base_file import read_base
 from hudi_py.read.changes.images import ROWS, Images, images_of, pieces, whole
@@ -51,7 +51,8 @@ def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch
     """Batches of `CHANGE_SCHEMA` with at most 16384 rows, always in the same order, none of them empty.
 
     Images may be left null where `split.spec` does not want their column. In memory at once: the log files of a commit
-    to this file group and the rows before of the same keys, or the images of the keys in its change logs.
+    to this file group, as far as the options of memory let it, with the rows before of the same keys; or the images of
+    the keys in its change logs.
 
     Raises:
         HistoryCleanedError: a file is gone.
@@ -99,15 +100,22 @@ def _of_logs(
     A delete counts whatever its ordering value; an update which leaves the row as it was does not.
     """
     spec = source.rows
-    schema = spec.table_schema
     assert spec.merge is not None
     blocks = scan_log(storage, change.logs, committed=spec.committed)
     own = [block for block in blocks if block.instant_time == change.instant]
-    log = reduce_log(storage, own, schema, spec.merge, history=spec.history)
-    if log is None:
-        return
-    old = images_of(_rows_before(storage, spec, change), schema, log.keys)
-    new = images_of(merge_with_base(old.rows.to_batches(), log, spec.merge), schema)
+    log = load_log(storage, own, spec.table_schema, spec.merge, spec.memory, history=spec.history)
+    if isinstance(log, LogRecords):
+        yield from _compared(storage, spec, change, log)
+    elif log is not None:
+        with log:
+            for part in log.parts():
+                yield from _compared(storage, spec, change, part)
+
+
+def _compared(storage: Storage, spec: ReadSpec, change: Change, log: LogRecords) -> Iterator[pa.RecordBatch]:
+    assert spec.merge is not None
+    old = images_of(_rows_before(storage, spec, change), spec.table_schema, log.keys)
+    new = images_of(merge_with_base(old.rows.to_batches(), log, spec.merge), spec.table_schema)
     for start in range(0, len(log.keys), ROWS):
         keys = log.keys.slice(start, ROWS)
         deleted = log.winners.deletes[start : start + ROWS]
