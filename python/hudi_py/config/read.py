@@ -86,8 +86,8 @@ SPLIT_BYTES = integer(
 )
 OPEN_COST_BYTES = integer(
     "hoodie.py.read.open.cost.bytes",
-    "What opening a file slice counts for, in bytes, when small ones are put together for one task of Spark: the larger, "
-    "the fewer slices a task gets (as `spark.sql.files.openCostInBytes`).",
+    "What opening a file slice counts for, in bytes, when small ones are put together for one task of Spark: the "
+    "larger, the fewer slices a task gets (as `spark.sql.files.openCostInBytes`).",
     Scope.READ,
     4 * 1024 * 1024,
     unit="bytes",
@@ -96,8 +96,8 @@ OPEN_COST_BYTES = integer(
 MIN_TASKS = integer(
     "hoodie.py.read.min.tasks",
     "Spark reads with no fewer tasks than these where there is enough to read; slices are divided and put together for "
-    "that (as `spark.sql.files.minPartitionNum`). 0: twice the number of processors of the machine that plans, which is "
-    "the driver's.",
+    "that (as `spark.sql.files.minPartitionNum`). 0: twice the number of processors of the machine that plans, which "
+    "is the driver's.",
     Scope.READ,
     0,
     unit="tasks",
