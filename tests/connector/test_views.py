@@ -135,6 +135,17 @@ def test_what_spark_cannot_be_trusted_with_is_ours(path: str, options: dict[str,
     assert "hunter2" not in str(plan(path, **options))
 
 
+def test_changes_are_planned_and_pinned_too(golden: Extracted) -> None:
+    path = str(golden("v9_mor_cdc_op_key"))
+    cdc = {"hoodie.datasource.query.type": "cdc", "hoodie.datasource.read.begin.instanttime": "000"}
+    (split,) = view(path, "splits", **cdc).to_pylist()
+    assert (split["kind"], split["base_file"], split["native"]) == ("changes", None, False)
+    assert split["why_not_native"] == "its rows are changes, which are worked out"
+    chosen = {**cdc, "filter": "op = 'd'", "columns": "op,ts_ms"}
+    pinned = {"hoodie.py.read.pin": plan(path, **chosen)["pin"]}
+    assert rows(path, **chosen, **pinned).to_pylist() == rows(path, **chosen).to_pylist() != []
+
+
 def test_a_pin_shows_the_state_it_was_made_in(path: str) -> None:
     found = plan(path)
     before, merged = rows(path), rows(path, **{"hoodie.py.read.pin": found["other_pin"]})

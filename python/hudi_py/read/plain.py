@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.formats.parquet import open_parquet
+from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import cleaned
 from hudi_py.storage import Storage
@@ -26,7 +26,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 """Footer keys of files whose days are counted in the old calendar, which readers treat differently."""
 
 
-def why_not_plain(storage: Storage, splits: Sequence[Any]) -> list[str | None]:
+def why_not_plain(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
     """For each split why a plain Parquet reader would not do, or None where it does.
 
     Reads the footers of those base files for which only the footer can tell, many at once.
@@ -42,8 +42,8 @@ def why_not_plain(storage: Storage, splits: Sequence[Any]) -> list[str | None]:
     return reasons
 
 
-def _without_footer(split: Any) -> str | None:
-    if not isinstance(split, Split):
+def _without_footer(split: Split) -> str | None:
+    if isinstance(split, ChangeSplit):
         return "its rows are changes, which are worked out"
     spec = split.spec
     if split.log_files:
@@ -62,7 +62,7 @@ def _without_footer(split: Any) -> str | None:
         repaired = needed & {path.partition(".")[0] for path, _ in spec.history.repairs}
         if repaired:
             return f"column {min(repaired)} holds timestamps whose unit the table's schema decides"
-    if getattr(split.base_file, "source", None) is not None:
+    if split.base_file.source is not None:
         return "the table was bootstrapped: the columns are in two files"
     path = split.base_file.path
     if not path.endswith(".parquet"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import Split
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant
@@ -123,7 +123,7 @@ def partition_report(
     return pa.Table.from_pylist(rows, _PARTITIONS)
 
 
-def split_report(splits: Sequence[Any], reasons: Sequence[str | None]) -> pa.Table:
+def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.Table:
     """What a plan reads, a row for each file slice: partition, file_id, base_file (string), base_bytes (int64),
     log_files (list of string), log_bytes (int64), kind (string: `base`, `base + log`, `log` or `changes`), native
     (bool: whether any Parquet reader may read it) and why_not_native (string).
@@ -133,7 +133,7 @@ def split_report(splits: Sequence[Any], reasons: Sequence[str | None]) -> pa.Tab
     """
     rows = []
     for split, reason in zip(splits, reasons, strict=True):
-        row = {
+        row: dict[str, object] = {
             "partition": split.partition,
             "file_id": split.file_id,
             "kind": "changes",
@@ -143,7 +143,7 @@ def split_report(splits: Sequence[Any], reasons: Sequence[str | None]) -> pa.Tab
             "native": reason is None,
             "why_not_native": reason,
         }
-        if isinstance(split, Split):
+        if not isinstance(split, ChangeSplit):
             parts = ["base"] * (split.base_file is not None) + ["log"] * bool(split.log_files)
             row["kind"] = " + ".join(parts)
             row["base_file"] = str(split.base_file.name) if split.base_file else None
