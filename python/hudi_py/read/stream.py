@@ -109,10 +109,11 @@ class TableStream:
             return StreamOffset(FROM_THE_BEGINNING, axis, start)
         return StreamOffset(parse_instant(self._instant, table_zone(seen.config)), axis, start)
 
-    def newest_offset(self) -> StreamOffset | None:
-        """How far a stream could read now; None while nothing is committed. Costs one listing of the timeline."""
-        self._seen, self._offered = self._load(), None
-        return self.seen_offset()
+    def newest_offset(self) -> StreamOffset:
+        """How far a stream could read now; without time while nothing is committed. One listing of the timeline."""
+        seen = self._load()
+        self._seen, self._offered = seen, None
+        return StreamOffset(self._newest(seen) or "", seen.axis)
 
     def seen_offset(self) -> StreamOffset | None:
         """How far a stream could read when this object last looked; None while nothing is committed."""

@@ -306,9 +306,12 @@ def test_a_table_without_commits(tmp_path: Path) -> None:
     hudi_py.create_table(path, pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.int64())]), **KEYED)
     stream = stream_of(path)
     start = stream.initial_offset()
-    assert stream.newest_offset() is None
+    nothing = stream.newest_offset()
+    assert nothing.time == ""
+    assert stream.seen_offset() is None
     assert stream.latest_offset(start) == start
     upsert(path, {"a": 1})
+    assert stream.latest_offset(start, until=nothing) == start
     assert rows(batches(stream, start)) == [[("a", 1)]]
     latest = stream_of(path, **{START_OFFSET: "latest"})
     assert rows(batches(latest)) == []
