@@ -95,6 +95,8 @@ class BaseMerge:
         log, settings = self._log, self._settings
         older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits))
         slots = log.slots[keys]
+        if log.made is not None:
+            slots = np.where(log.made[keys], -1, slots)
         # deletes without a row are numbered behind all rows
         held = np.flatnonzero(slots >= 0)
         newer = log.rows.take(pa.array(slots[held]))

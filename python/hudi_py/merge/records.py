@@ -34,6 +34,8 @@ class LogRecords:
     """Whether a block of partial updates is among the log's: base rows then give the columns which a record lacks."""
     withheld: Mask | None = None
     """Keys whose row a payload class does not let be inserted; None: there are none."""
+    made: Mask | None = None
+    """Deletes without a row of their own, whose row in `rows` tells what is known of them; None: there are none."""
 
     @property
     def keys(self) -> pa.Array:
@@ -102,7 +104,8 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
         always=records.unconditional,
         ordering=ordering,
     )
-    return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld)
+    made = records.empty if records.empty.any() else None
+    return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld, made)
 
 
 def _paired(
