@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_a_compaction_that_runs_on_layout_0(folder: Path, tmp_path: Path) -> Non
     (requested,) = (path / ".hoodie").glob("*.compaction.requested")
     requested.rename(requested.with_suffix(".inflight"))
     assert_rows_equal(hudi_py.open_table(str(path)).scan().to_table(), expected)
+
+
+def test_times_of_14_and_17_digits(folder: Path) -> None:
+    """They compare as texts: an instant of 14 digits comes before every one of 17 digits of its second."""
+    table = hudi_py.open_table(str(extract("v2_mor", folder)))
+    instants = [instant.time for instant in table.timeline.write_completed]
+    assert {len(time) for time in instants} == {14}
+    for before, time in itertools.pairwise(instants):
+        expected = table.scan(as_of=time).to_table()
+        readable = f"{time[:4]}-{time[4:6]}-{time[6:8]} {time[8:10]}:{time[10:12]}:{time[12:]}"
+        for same in (time + "000", readable):
+            assert_rows_equal(table.scan(as_of=same).to_table(), expected)
+        assert_rows_equal(table.scan(as_of=before + "999").to_table(), table.scan(as_of=before).to_table())
 
 
 @pytest.mark.parametrize("name", ["v2_mor", "v5_12_mor"])
