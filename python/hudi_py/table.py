@@ -151,7 +151,7 @@ class Table:
 
     @property
     def version(self) -> int:
-        """Table version: 6, 8 or 9."""
+        """Table version: 2 to 6, 8 or 9; the first four are read only."""
         return self._reload().version
 
     @property
