@@ -22,6 +22,7 @@ from hudi_py.storage import Storage
 _THREADS = 16
 _GLOB = frozenset("{}[]*?\\:")
 """Characters in a path which Hadoop's file systems take for something else than themselves."""
+_SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Footer keys of files whose days are counted in the old calendar, which readers treat differently."""
 
@@ -94,13 +95,18 @@ def _by_footer(storage: Storage, split: Split) -> str | None:
 def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     # not the reader's schema, which has timestamps of old files in our unit already
     schema = metadata.schema.to_arrow_schema()
-    old_days = any(key in (metadata.metadata or {}) for key in _OLD_CALENDAR)
+    pairs = metadata.metadata or {}
+    old_writer = pairs.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
+    old_days = old_writer or any(key in pairs for key in _OLD_CALENDAR)
+    folded = [name.lower() for name in schema.names]
     leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
     int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     for name in spec.wanted_columns:
         kind = spec.table_schema.field(name).type
         if schema.get_field_index(name) < 0:
             return f"column {name} is not in the file"
+        if folded.count(name.lower()) > 1:
+            return f"column {name} is told from another by case alone"
         found = schema.field(name).type
         if not _same(found, kind):
             return f"column {name} is {found} in the file and {kind} in the table"

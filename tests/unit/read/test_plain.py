@@ -1,0 +1,102 @@
+"""Which files a plain Parquet reader may read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hudi_py
+from hudi_py.read.plain import why_not_plain
+from hudi_py.storage import open_storage
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("n", pa.int32()), ("l", pa.list_(pa.string()))]
+)
+ROWS = [{"id": 1, "ts": 0, "n": 1, "l": ["a"]}]
+SOURCE = pa.Table.from_pylist(ROWS, SCHEMA)
+
+
+def why(path: Path, **scan: object) -> str | None:
+    (split,) = hudi_py.open_table(str(path)).scan(**scan).splits()  # type: ignore[arg-type]
+    (reason,) = why_not_plain(open_storage(str(path)), [split])
+    return reason
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t"
+    hudi_py.write(str(path), SOURCE, record_key="id")
+    return path
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
+    """Write the table's file anew; `options` are pyarrow's, and `pairs` go into the footer."""
+    (file,) = path.glob("*.parquet")
+    rows = change(pq.read_table(file))
+    pairs = options.pop("pairs", {})
+    with pq.ParquetWriter(file, rows.schema, store_schema=False, **options) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(pairs)
+
+
+def same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def test_a_file_as_the_table_has_it(table: Path) -> None:
+    assert why(table) is None
+    assert why(table, columns=[]) is None
+    rewrite(table, lambda rows: rows.select(rows.column_names[::-1]))
+    assert why(table) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "reason"),
+    [
+        (lambda rows: rows.drop_columns(["n"]), {}, "column n is not in the file"),
+        (lambda rows: rows.append_column("N", rows["n"]), {}, "column n is told from another by case alone"),
+        (
+            lambda rows: rows.set_column(7, "n", rows["n"].cast(pa.int64())),
+            {},
+            "column n is int64 in the file and int32",
+        ),
+        (same, {"use_deprecated_int96_timestamps": True}, "column ts"),
+        (same, {"coerce_timestamps": "ms"}, "column ts is timestamp[ms"),
+        (same, {"pairs": {"org.apache.spark.version": "2.4.4"}}, "column ts counts days in the old calendar"),
+        (same, {"pairs": {"org.apache.spark.legacyDateTime": ""}}, "column ts counts days in the old calendar"),
+    ],
+)
+def test_a_file_that_differs(
+    table: Path, change: Callable[[pa.Table], pa.Table], options: dict[str, object], reason: str
+) -> None:
+    rewrite(table, change, **options)
+    assert (why(table) or "").startswith(reason)
+    assert why(table, columns=["id", "l"]) is None
+
+
+def test_a_new_writer_counts_days_as_everyone(table: Path) -> None:
+    rewrite(table, same, pairs={"org.apache.spark.version": "3.5.3"})
+    assert why(table) is None
+
+
+def test_logs_keys_and_ranges_need_more_than_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    hudi_py.write(str(path), SOURCE, record_key="id", table_type="mor")
+    assert why(path, keys=["1"]) == "rows are chosen by their commit or key"
+    assert why(path, query_type="incremental", begin="000") == "rows are chosen by their commit or key"
+    hudi_py.write(str(path), SOURCE)
+    assert why(path) == "its logs are to be merged"
+    assert why(path, query_type="read_optimized") is None
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "{a}", "a:b"])
+def test_a_path_which_hadoop_reads_as_a_pattern(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t"
+    rows = [{"id": 1, "p": name}]
+    options = {"hoodie.datasource.write.partitionpath.urlencode": "false"}
+    hudi_py.write(str(path), rows, options=options, record_key="id", partition_by="p")
+    assert why(path) == "its path has characters that stand for patterns"
