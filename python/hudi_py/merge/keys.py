@@ -46,7 +46,7 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
         return texts[0]
     parts = []
     for name, text in zip(fields, texts, strict=True):
-        shown = pc.if_else(pc.equal(text.fill_null(""), ""), _EMPTY_KEY, text)
+        shown = pc.if_else(pc.equal(text, ""), _EMPTY_KEY, text)
         parts.append(pc.binary_join_element_wise(name, shown.fill_null(_NULL_KEY), ":"))
     return pc.binary_join_element_wise(*parts, ",")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
+from hudi_py.merge.decode import read_versions
 from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import PartitionPath, parse_log_file_name
@@ -165,3 +167,49 @@ def test_commit_time_takes_the_last_of_all(table: MadeTable) -> None:
     records = reduced(table, paths, COMMIT)
     assert records.rows["id"].to_pylist() == ["b", "c"]
     assert records.rows["name"].to_pylist() == ["n", "last"]
+
+
+def test_several_instants_in_one_log_file(tmp_path: Any) -> None:
+    table = MadeTable(str(tmp_path / "t"), version=6)
+    first, second, rolled = (table.log(at, [row("a", at, f"write {at}")], number=at) for at in (2, 3, 4))
+    data = b"".join(table.storage.read(path) for path in (first, second, rolled))
+    path = table.put_log(data + table.rollback_block(5, 4), 9, number=9)
+    assert reduced(table, [path]).rows["name"].to_pylist() == ["write 3"]
+    blocks = scan_log(table.storage, [file_of(table, path)], committed=CommittedInstants("", frozenset({instant(2)})))
+    assert [block.instant_time for block in blocks] == [instant(2)]
+
+
+def test_log_compacted_blocks_stand_for_others_transitively(table: MadeTable) -> None:
+    paths = [table.log(at, [row("a", 1, f"write {at}"), row(f"only {at}", 1)]) for at in (2, 3, 4)]
+    compacted = {HeaderKey.COMPACTED_BLOCK_TIMES: f"{instant(2)},{instant(3)}"}
+    paths.append(table.log(5, [row("a", 1, "two of them"), row("only 5", 1)], header=compacted))
+    again = {HeaderKey.COMPACTED_BLOCK_TIMES: instant(5)}
+    paths.append(table.log(6, [row("a", 1, "all of them"), row("only 6", 1)], header=again))
+    blocks = scan_log(table.storage, [file_of(table, path) for path in paths], committed=None)
+    assert [block.instant_time for block in blocks] == [instant(6), instant(4)]
+    found = reduced(table, paths, COMMIT)
+    assert sorted(found.rows["id"].to_pylist()) == ["a", "only 4", "only 6"]
+    assert "write 4" in found.rows["name"].to_pylist()
+
+
+def test_contents_are_read_a_portion_at_a_time(table: MadeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [table.log(at, [row(f"k{at}", at)], deletes("x")) for at in (2, 3, 4)]
+    blocks = scan_log(table.storage, [file_of(table, path) for path in paths], committed=None)
+    schema = with_meta(table.schema)
+    parts = list(read_versions(table.storage, blocks, schema, EVENT, portion_bytes=1))
+    assert [(part.rows.num_rows, part.entries.num_rows) for part in parts] == [(1, 0), (0, 1)] * 3
+    assert [list(part.position) or part.entries["position"].to_pylist() for part in parts] == [
+        [0],
+        [1],
+        [2],
+        [3],
+        [4],
+        [5],
+    ]
+    (whole,) = read_versions(table.storage, blocks, schema, EVENT)
+    assert len(whole) == 6
+    asked: list[Any] = []
+    monkeypatch.setattr("hudi_py.merge.decode.read_content", lambda *given: asked.append(given))
+    with pytest.raises(UnsupportedTableError, match="type CDC"):
+        next(read_versions(table.storage, [*blocks, replace(blocks[0], type=BlockType.CDC)], schema, EVENT))
+    assert asked == [], "a block that cannot be read is refused before any is"
