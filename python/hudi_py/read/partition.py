@@ -87,6 +87,7 @@ def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> 
     - texts of the null partition, which holds empty texts besides nulls: null;
     - a single text whose path has several parts, as dates have which are stored as `yyyy-MM-dd` and shown as
       `yyyy/MM/dd` (slash-separated date partitioning);
+    - in bootstrapped tables every text: a FULL_RECORD bootstrap may have stored what Spark took its folder's name for;
     - in table versions before 6 texts of the partition `default`, which holds nulls besides that text: the text.
 
     Raises:
@@ -98,9 +99,12 @@ def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> 
     if "/" in path and len(config.partition_fields) == 1 and has_plain_paths(config):
         return dropped_values(config, schema, path, uri) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
+    bootstrapped = bool(config.properties.get("hoodie.bootstrap.base.path", "").strip())
     for name, text in (path_parts(config, path) or {}).items():
         if name in texts and text == NULL_PARTITION and has_plain_paths(config):
             values.append((name, pa.scalar(None, pa.string())))
+        elif name in texts and bootstrapped and has_plain_paths(config):
+            values.append((name, pa.scalar(text)))
         elif name in texts and text == DEFAULT_PARTITION and config.version < 6:
             values.append((name, pa.scalar(text)))
     return tuple(values)

@@ -163,6 +163,16 @@ def test_texts_of_the_null_partition_are_shown_as_null() -> None:
         "s": None
     }
     assert shown(NULL_PARTITION, "n") == {}
+
+
+def test_texts_of_bootstrapped_tables_are_those_of_the_path() -> None:
+    path = {"hoodie__bootstrap__base__path": "/source"}
+    assert shown("2024-01-02", "s", **path) == {"s": "2024-01-02"}
+    assert shown("7", "n", **path) == {}
+    assert shown(NULL_PARTITION, "s", **path) == {"s": None}
+
+
+def test_other_key_generators_show_what_is_stored() -> None:
     assert shown(NULL_PARTITION, "s", hoodie__table__keygenerator__type="TIMESTAMP") == {}
 
 
