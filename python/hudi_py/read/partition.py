@@ -103,9 +103,9 @@ def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> 
     for name, text in (path_parts(config, path) or {}).items():
         if name in texts and text == NULL_PARTITION and has_plain_paths(config):
             values.append((name, pa.scalar(None, pa.string())))
-        elif name in texts and bootstrapped and has_plain_paths(config):
-            values.append((name, pa.scalar(text)))
-        elif name in texts and text == DEFAULT_PARTITION and config.version < 6:
+        elif name in texts and (
+            (bootstrapped and has_plain_paths(config)) or (text == DEFAULT_PARTITION and config.version < 6)
+        ):
             values.append((name, pa.scalar(text)))
     return tuple(values)
 
