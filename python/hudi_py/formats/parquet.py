@@ -219,11 +219,22 @@ def canonical_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+_DAMAGE = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    pa.ArrowTypeError,
+    pa.ArrowKeyError,
+    pa.ArrowIndexError,
+    UnicodeDecodeError,
+)
+"""What Arrow raises of damaged bytes: the last but one for a value beyond its page's dictionary."""
+
+
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+    except _DAMAGE as error:
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error
     except OSError as error:
         # Arrow reports damaged pages as an OSError without a number; those of the system have one

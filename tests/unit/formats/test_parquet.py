@@ -15,6 +15,7 @@ import pytest
 
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.parquet import _damage_named as damage_named
 from hudi_py.formats.parquet import iter_base_batches, open_parquet, read_footer
 from hudi_py.formats.parquet_writer import BaseFileWriter, least_and_greatest
 from hudi_py.storage import LocalStorage, Storage, open_storage
@@ -342,3 +343,9 @@ def test_memory_storage() -> None:
     storage = open_storage("memory://parquet-test")
     table = rows(["a", "b"])
     assert read(storage, written(storage, table)).equals(table)
+
+
+@pytest.mark.parametrize("error", [pa.ArrowIndexError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError])
+def test_what_arrow_raises_of_damaged_pages_is_corruption(error: type[Exception]) -> None:
+    with pytest.raises(CorruptFileError, match="Cannot read base file f: Index 0 out of bounds"), damage_named("f"):
+        raise error("Index 0 out of bounds")
