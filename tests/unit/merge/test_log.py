@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
 from hudi_py.merge.decode import read_versions
@@ -17,6 +19,7 @@ from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.schema import with_meta
+from tests.support.hfiles import build_hfile
 from tests.unit.read.tables import SCHEMA, MadeTable, deletes, instant, row
 
 EVENT = MergeSettings(EVENT_TIME, ("ts",))
@@ -213,3 +216,25 @@ def test_contents_are_read_a_portion_at_a_time(table: MadeTable, monkeypatch: py
     with pytest.raises(UnsupportedTableError, match="type CDC"):
         next(read_versions(table.storage, [*blocks, replace(blocks[0], type=BlockType.CDC)], schema, EVENT))
     assert asked == [], "a block that cannot be read is refused before any is"
+
+
+def test_hfile_blocks(table: MadeTable) -> None:
+    rows = table.rows([row("b", 2), row("a", 3, "é", None)], 2)
+    content = encode_log_content(rows.sort_by("_hoodie_record_key"), table.avro())
+    # the frames of an Avro block: version and count, then length and bytes of each record
+    records, at = [], 8
+    while at < len(content):
+        length = int.from_bytes(content[at : at + 4], "big")
+        records.append(content[at + 4 : at + 4 + length])
+        at += 4 + length
+    header = {HeaderKey.INSTANT_TIME: instant(2), HeaderKey.SCHEMA: json.dumps(table.avro())}
+    block = encode_block(BlockType.HFILE, header, build_hfile(list(zip([b"a", b"b"], records, strict=True))))
+    found = reduced(table, [table.put_log(block, 2), table.log(3, [row("b", 1), row("c", 1)])])
+    assert sorted(zip(found.rows["id"].to_pylist(), found.rows["ts"].to_pylist(), strict=True)) == [
+        ("a", 3),
+        ("b", 2),
+        ("c", 1),
+    ]
+    torn = table.put_log(encode_block(BlockType.HFILE, header, b"no hfile"), 4)
+    with pytest.raises(CorruptFileError):
+        reduced(table, [torn])
