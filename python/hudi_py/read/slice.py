@@ -18,7 +18,7 @@ from hudi_py.merge.reduce import Mask, delete_marks
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import read_base, row_groups_matching
 from hudi_py.read.split import SliceMode, Split
-from hudi_py.schema import OPERATION, RECORD_KEY, SchemaHistory, conform
+from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, SchemaHistory, conform
 from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
@@ -45,6 +45,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             mode=spec.mode,
             emit_deletes=spec.emit_deletes,
             memory=spec.memory,
+            commit_times=spec.commit_times,
         ):
             yield _with_values(batch, split.partition_values)
         return
@@ -78,6 +79,7 @@ def read_slice(
     mode: SliceMode = "merge",
     emit_deletes: bool = False,
     memory: LogMemory | None = None,
+    commit_times: frozenset[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice, always in the same order.
 
@@ -96,22 +98,29 @@ def read_slice(
             time of the delete; a data row that marks a delete as a whole. If `_hoodie_operation` is among the columns,
             it is `D` in them (or `-U` where the row says so), and `I` in rows which do not tell.
         memory: how much of it the log side may take.
+        commit_times: base rows of other commits are not merged, unless with partial updates: of a range, a row is what
+            the range's commits made it (`HoodieFileGroupReader.makeBaseFileIterator` applies its `InstantRange` first,
+            1.2.0).
 
     Yields:
         Batches with `columns` in the order of `schema`; none is empty.
     """
     needed = {*columns, RECORD_KEY, OPERATION, *settings.columns}
+    if commit_times is not None:
+        needed.add(COMMIT_TIME)
     merge_schema = pa.schema([field for field in schema if field.name in needed])
     if RECORD_KEY not in merge_schema.names:
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
+    if any(block.is_partial for block in blocks):
+        commit_times = None  # such rows have their other columns from older ones
     limits = memory or LogMemory()
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None and mode in ("merge", "skip", "unmerged"):
         rows = max(batch_rows, MERGE_ROWS)
         read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
-        base = (with_keys(batch, settings) for batch in read)
+        base = (with_keys(_of_commits(batch, commit_times), settings) for batch in read)
     if mode in ("skip", "unmerged", "log_unmerged"):
         found = _unmerged(
             storage, base, blocks, merge_schema, settings, history, limits, mode == "unmerged" or emit_deletes
@@ -124,6 +133,12 @@ def read_slice(
     for batch, deletes in found:
         if batch.num_rows:
             yield conform(_told(batch, deletes, mode == "unmerged" or emit_deletes), output)
+
+
+def _of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
+    if commit_times is None:
+        return batch
+    return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
 
 
 Told = tuple[pa.RecordBatch, Mask | None]

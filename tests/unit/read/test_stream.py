@@ -436,6 +436,19 @@ def test_compactions_bring_nothing_and_do_not_move_the_offset(path: str, version
     assert len(list(batches(told, None, ONE, "id ts"))) == 4
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_late_row_is_what_its_commit_wrote(path: str, version: int) -> None:
+    """Of a range only what its commits wrote is merged, whether a compaction lies in it or not."""
+    table = Made(path, version)
+    table.write(1, row("a", 5), row("b", 5))
+    table.write(2, row("a", 1))
+    table.done(3, table.base(3, [row("a", 5), row("b", 5)]), action=Action.COMMIT, compacted=True)
+    table.base_at = 3
+    table.write(4, row("b", 1))
+    found = made_rows(stream_of(path, **{START_OFFSET: "earliest"}))
+    assert found == [[("a", 5), ("b", 5)], [("a", 1)], [("b", 1)]]
+
+
 # ---- history
 
 
