@@ -224,7 +224,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
 def _parsed(schema: str, context: str) -> Any:
     try:
         return json.loads(schema)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {context}: the schema of its records is no JSON ({error})") from error
 
 

@@ -264,7 +264,7 @@ def _schema(parsed: Any, context: str) -> InternalSchema:
     try:
         record = _type(parsed, 0)
         version = _number(parsed, "version_id", "version-id")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CorruptFileError(f"Cannot read {context}: it is no internal schema; {error!r}") from None
     if not isinstance(record, InternalRecord):
         raise CorruptFileError(f"Cannot read {context}: it is an internal schema of {record}, not of a record")

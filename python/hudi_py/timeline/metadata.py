@@ -84,6 +84,8 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
     else:
         try:
             values = json.loads(data)
+            if b"\\u" in data:
+                json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair is no text
         except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"Cannot read {context}: JSON or an Avro container is expected; {error}") from None
     record = Fields(values, context)

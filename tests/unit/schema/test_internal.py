@@ -98,6 +98,7 @@ def test_instants_before_the_first_version_go_by_name() -> None:
         '{"schemas":1}',
         '{"schemas":[{"type":"record","fields":[{"id":1,"name":"a","type":{"type":"what"}}]}]}',
         json.dumps({"schemas": [version(1, column(1, "a"), column(1, "b"))]}),
+        '{"schemas":[{"version_id":1e999,"type":"record","fields":[]}]}',
         '{"schemas":[{"type":"record","fields":[{"id":1,"name":"a","type":'
         + '{"type":"array","element_id":1,"element":' * 500,
     ],

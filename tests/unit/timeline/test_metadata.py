@@ -146,6 +146,7 @@ def test_missing_and_unknown_fields() -> None:
         b'{"extraMetadata": {"schema": 3}}',
         b'{"compacted": "no"}',
         b"[" * 100_000,
+        b'{"extraMetadata": {"key": "\\ud83d"}}',
     ],
 )
 def test_corrupt_metadata(data: bytes) -> None:
