@@ -11,7 +11,7 @@ JOBS ?= 2
 ARGS ?=
 
 # Folders are named only where they exist: pytest fails on one that does not.
-NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/faults tests/concurrency)
+NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/faults tests/concurrency tests/fuzz)
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
