@@ -360,7 +360,6 @@ def test_an_empty_table(tmp_path: Path) -> None:
     ("properties", "found"),
     [
         ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
-        ({"hoodie.bootstrap.base.path": "/old"}, "/old"),
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
         ({"hoodie.table.partial.update.mode": "GUESS"}, "GUESS"),
     ],
