@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.functions import udtf
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from hudi_py.config.options import STORAGE_PREFIX
@@ -96,8 +97,9 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
         spark.sql(f"DROP VIEW {view}")
     if has_table:
         spark.sql(f"DROP TABLE {table}")
+    columns = ", ".join(f"{_key(field.name)} {_type(field.dataType)}" for field in schema)
     # with its path the table is an external one, and dropping it touches no file
-    spark.catalog.createTable(name + SUFFIX, given["path"], FORMAT, schema)
+    spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
     spark.sql(f"CREATE VIEW {view} AS {query}")
 
 
@@ -117,7 +119,18 @@ def _quoted(name: str) -> str:
 
 
 def _key(key: str) -> str:
-    return f"`{key}`" if "`" not in key else _text(key)
+    return "`" + key.replace("`", "``") + "`"
+
+
+def _type(kind: DataType) -> str:
+    """A type as SQL has it."""
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{_key(field.name)}: {_type(field.dataType)}' for field in kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return str(kind.simpleString())
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,7 @@ import hudi_py
 from hudi_py.errors import ConfigError
 from pyspark_hudi import register_sql
 from tests.connector.tables import PARTITIONED, read, rows
+from tests.golden.tables import Extracted
 
 pytestmark = pytest.mark.spark
 
@@ -96,6 +97,14 @@ def test_a_table_and_its_view(spark: SparkSession, table: str, pair: str) -> Non
     spark.sql(f"DROP VIEW {pair}")
     spark.sql(f"DROP TABLE {pair}_table")
     assert sorted(Path(table).rglob("*")) == before
+
+
+def test_a_pair_has_the_types_of_the_table(spark: SparkSession, golden: Extracted, pair: str) -> None:
+    path = str(golden("v9_cow_all_types"))
+    register_sql(spark, pair, path)
+    plain = read(spark, path)
+    assert spark.table(pair).schema == plain.schema
+    assert spark.table(pair).count() == plain.count()
 
 
 def test_names_that_are_taken_or_none(spark: SparkSession, table: str, catalog_table: str) -> None:
