@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hudi_py.formats.log import LogBlock
 from hudi_py.merge import CommittedInstants, LogMemory, LogRecords, MergeSettings, load_log, scan_log
 from hudi_py.merge.base import BaseMerge
-from hudi_py.merge.decode import read_versions
+from hudi_py.merge.decode import check_blocks, read_versions
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import all_rows
 from hudi_py.merge.reduce import Mask, delete_marks
@@ -113,6 +113,7 @@ def read_slice(
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
+    check_blocks(blocks, settings)  # before the first row of the base file
     if any(block.is_partial for block in blocks):
         commit_times = None  # such rows have their other columns from older ones
     limits = memory or LogMemory()

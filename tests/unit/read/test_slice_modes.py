@@ -134,3 +134,20 @@ def test_deletes_carry_the_commit_that_deleted(table: MadeTable) -> None:
         "n": instant(2),
         "x": instant(3),
     }
+
+
+@pytest.mark.parametrize("mode", ["merge", "skip", "log_unmerged"])
+def test_a_block_that_cannot_be_read_is_refused_before_any_row(tmp_path: Path, mode: SliceMode) -> None:
+    properties = {
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.PartialUpdateAvroPayload",
+        "hoodie.table.precombine.field": "ts",
+    }
+    table = MadeTable(str(tmp_path / "t"), version=6, schema=MARKED, properties=properties)
+    table.base(1, [one("a", 1)])
+    table.commit(1)
+    table.log(2, [one("a", 2)], base_at=1, header={HeaderKey.IS_PARTIAL: "true"})
+    table.commit(2)
+    (split,) = hudi_py.open_table(table.uri).scan().splits()
+    rows = read_split(replace(split, spec=replace(split.spec, mode=mode)))
+    with pytest.raises(hudi_py.UnsupportedTableError, match="PartialUpdateAvroPayload"):
+        next(rows)
