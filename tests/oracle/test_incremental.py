@@ -173,11 +173,14 @@ def test_holes_of_tables_before_version_8(oracle: Oracle, tmp_path: Path) -> Non
                 made.theirs(begin, end)
             with pytest.raises(hudi_py.ConfigError, match=f"{times[2]} is pending"):
                 made.ours(begin, end)
-            made.assert_alike(begin, end, {HOLES: "BLOCK"})
+            if kind == "cow":
+                made.assert_alike(begin, end, {HOLES: "BLOCK"})
+        # a listed difference: of a merge-on-read table Apache Hudi returns log rows from behind the hole
+        names = made.ours("000", None, {HOLES: "BLOCK"})["name"].to_pylist()
+        assert sorted(names) == ["a2", "a3", "b0", "b1"]
         by_transition = {HOLES: "USE_TRANSITION_TIME"}
         made.assert_alike("000", None, by_transition)
         made.assert_alike("000", made.completed(times[1]), by_transition)
-        assert made.assert_alike("000", None, {HOLES: "BLOCK"}) == 4
         shutil.rmtree(made.path)
 
 
