@@ -24,7 +24,7 @@ from tests.golden.tables import Extracted, load
 
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
 NEVER_NATIVE = ("v6_cow_orc", "v9_cow_drop_partition_columns", "v9_cow_schema_on_read", "v9_cow_timestamp_keygen")
-ALL_NATIVE = ("v6_cow_ops", "v8_cow_composite_key", "v9_cow_multi_partition", "v9_cow_null_partition")
+ALL_NATIVE = ("v6_cow_ops", "v8_cow_composite_key", "v9_cow_multi_partition")
 
 
 def view(path: str, name: str, **options: str) -> pa.Table:

@@ -56,7 +56,7 @@ def _without_footer(split: Split) -> str | None:
     needed = set(spec.wanted_columns)
     left_out = [name for name, _ in split.partition_values if name in needed]
     if left_out:
-        return f"column {left_out[0]} is not in the file"
+        return f"column {left_out[0]} has its value from the path"
     if spec.history is not None:
         if spec.history.query is not None:
             return "columns are told apart by their id (schema on read)"
