@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
@@ -44,6 +45,28 @@ def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
         (3, "the process died with exit code 7")
     ]
     assert runner.figures.inputs == 5
+
+
+def test_a_process_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "_work", hangs_at_two)
+    monkeypatch.setattr(run_module, "SECONDS", 3.0)
+    runner = Runner("names", range(4))
+    while not runner.finished():
+        pass
+    assert [failure.number for failure in runner.figures.failures] == [2]
+    assert "seconds of the processor" in runner.figures.failures[0].what
+    assert runner.figures.inputs == 4
+
+
+def hangs_at_two(target: str, start: int, stop: int, at: Any, since: Any, results: Any) -> None:
+    figures = Figures()
+    for number in range(start, stop):
+        at.value = number
+        since[:] = time.monotonic(), time.process_time()
+        while number == 2:
+            pass
+        figures.inputs += 1
+    results.send(figures)
 
 
 def dies_at_three(target: str, start: int, stop: int, at: Any, since: Any, results: Any) -> None:
