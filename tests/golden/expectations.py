@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,10 +48,6 @@ def refusal(query: Expected) -> str | None:
     return beyond.reason
 
 
-# Apache Hudi 1.2.0 shows the partition column of an incremental query as the text of the path, escapes included:
-# `50%25` for the value `50%`, which its snapshot shows. hudi-py shows the value.
-ESCAPED_IN_RANGES: Final[Mapping[str, str]] = {"v8_mor_url_encoded": "city"}
-
 # Apache Hudi 1.2.0 merges the log blocks of a range without the base file before it. Of partial updates this yields
 # bytes of other columns, here texts which are not even UTF-8. hudi-py merges them over the base file: the rows which
 # Apache Hudi itself shows as of the instant named, as far as commits of the range wrote them.
@@ -62,20 +57,14 @@ WITHOUT_BASE: Final[Mapping[str, str]] = {
 
 
 def corrected(query: Expected) -> pa.Table:
-    """The expected rows, with the values that were written where Apache Hudi shows others."""
+    """The expected rows; those that were written where Apache Hudi shows bytes of other columns."""
     if query.id in WITHOUT_BASE:
         table = load()[query.table]
         at_end = next(other for other in table.expected if other.as_of == WITHOUT_BASE[query.id]).rows()
         completed = {instant["requested"]: instant["completed"] for instant in table.entry["instants"]}
         times = [time for time, completion in completed.items() if query.begin < completion <= query.end]
         return at_end.filter(pc.is_in(at_end["_hoodie_commit_time"], value_set=pa.array(times)))
-    rows = query.rows()
-    name = ESCAPED_IN_RANGES.get(query.table)
-    if name is None or query.kind != INCREMENTAL:
-        return rows
-    at = rows.schema.get_field_index(name)
-    values = pa.array([unquote(value) for value in rows.column(at).to_pylist()], pa.string())
-    return rows.set_column(at, rows.field(at), values)
+    return query.rows()
 
 
 def asked() -> list[Expected]:

@@ -110,6 +110,10 @@ def recipe(seed: int) -> Recipe:
                 "OverwriteNonDefaultsWithLatestAvroPayload",
             )
         )
+    if ordering == "code":
+        # Apache Hudi 1.2.0 compares texts of Parquet log blocks in buffers which it has filled anew since, so that a
+        # late row may win: its answer depends on the rows around
+        options["hoodie.logfile.data.block.format"] = "avro"
     cdc = rnd.random() < 0.3
     if cdc:
         options["hoodie.table.cdc.enabled"] = "true"

@@ -13,7 +13,9 @@ PartitionPath = NewType("PartitionPath", str)
 """Directory of a partition relative to the table's base path; empty for an unpartitioned table."""
 RecordKey = NewType("RecordKey", str)
 
-_BASE = re.compile(r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$")
+_BASE = re.compile(
+    r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$"
+)
 _LOG = re.compile(
     r"^\.(?P<file_id>[^._]+)_(?P<instant>[^._]+)\.log\.(?P<version>\d+)(?:_(?P<token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
 )

@@ -37,8 +37,12 @@ def has_plain_paths(config: TableConfig) -> bool:
     return bool(_PLAIN_KEYGENS.search(config.keygen_class))
 
 
-def partition_values(config: TableConfig, schema: pa.Schema, path: str) -> dict[str, pa.Scalar]:
+def partition_values(
+    config: TableConfig, schema: pa.Schema, path: str, *, escaped: bool = False
+) -> dict[str, pa.Scalar]:
     """The columns whose value every row of a partition has, as far as its path tells with certainty.
+
+    `escaped`: as rows of a range show them, see `path_values`.
 
     `_hoodie_partition_path` is always among them where the table has it. A null partition, texts that could have been
     written from several values and types whose text differs between releases are left out.
@@ -48,7 +52,7 @@ def partition_values(config: TableConfig, schema: pa.Schema, path: str) -> dict[
         known[PARTITION_PATH] = pa.scalar(path, pa.string())
     if not has_plain_paths(config):
         return known
-    parts = path_parts(config, path)
+    parts = path_parts(config, path, escaped=escaped)
     if parts is None:
         return known
     for name, text in parts.items():
@@ -59,8 +63,11 @@ def partition_values(config: TableConfig, schema: pa.Schema, path: str) -> dict[
     return known
 
 
-def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
-    """Partition column to its text in the path, decoded; None where the path does not have one part for each column."""
+def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict[str, str] | None:
+    """Partition column to its text in the path; None where the path does not have one part for each column.
+
+    `escaped`: the text as it stands in the path, not decoded.
+    """
     fields = config.partition_fields
     parts = path.split("/") if path else []
     if len(parts) != len(fields):
@@ -76,11 +83,13 @@ def path_parts(config: TableConfig, path: str) -> dict[str, str] | None:
             part = part.removeprefix(f"{name}=")
         if "%" in part and _URL_ENCODED not in config.properties:
             return None
-        texts[name] = unquote(part) if config.url_encoded else part
+        texts[name] = unquote(part) if config.url_encoded and not escaped else part
     return texts
 
 
-def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
+def path_values(
+    config: TableConfig, schema: pa.Schema, path: str, uri: str, *, escaped: bool = False
+) -> tuple[tuple[str, pa.Scalar], ...]:
     """The columns whose value is that of a partition's path, whatever files hold, as Apache Hudi on Spark shows them.
 
     They are those which the writer left out (`dropped_values`), and of plain key generators (checked on 1.2.0):
@@ -88,7 +97,8 @@ def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> 
     - a single text whose path has several parts, as dates have which are stored as `yyyy-MM-dd` and shown as
       `yyyy/MM/dd` (slash-separated date partitioning);
     - in bootstrapped tables every text: a FULL_RECORD bootstrap may have stored what Spark took its folder's name for;
-    - in table versions before 6 texts of the partition `default`, which holds nulls besides that text: the text.
+    - in table versions before 6 texts of the partition `default`, which holds nulls besides that text: the text;
+    - in rows of a range (`escaped`) texts of url-encoded paths: the text as it stands in the path, `50%25` for `50%`.
 
     Raises:
         UnsupportedTableError: see `dropped_values`.
@@ -100,11 +110,14 @@ def path_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> 
         return dropped_values(config, schema, path, uri) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     bootstrapped = bool(config.properties.get("hoodie.bootstrap.base.path", "").strip())
-    for name, text in (path_parts(config, path) or {}).items():
+    escapes = escaped and config.url_encoded and has_plain_paths(config)
+    for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
         if name in texts and text == NULL_PARTITION and has_plain_paths(config):
             values.append((name, pa.scalar(None, pa.string())))
         elif name in texts and (
-            (bootstrapped and has_plain_paths(config)) or (text == DEFAULT_PARTITION and config.version < 6)
+            (escapes and "%" in text)
+            or (bootstrapped and has_plain_paths(config))
+            or (text == DEFAULT_PARTITION and config.version < 6)
         ):
             values.append((name, pa.scalar(text)))
     return tuple(values)

@@ -61,6 +61,7 @@ def plan_scan(
     keys: Collection[str] | None = None,
     mode: SliceMode = "merge",
     emit_deletes: bool = False,
+    escaped: bool = False,
 ) -> Plan:
     """The file slices that hold the rows asked for, of all that `view` shows; None: all of the table.
 
@@ -68,6 +69,7 @@ def plan_scan(
         keys: only rows with these record keys; None: all.
         mode: what of a slice is read.
         emit_deletes: whether deletes come out as rows.
+        escaped: whether texts of partition columns are shown as url-encoded paths have them.
 
     Raises:
         UnsupportedTableError: a slice cannot be read right by this release.
@@ -84,7 +86,7 @@ def plan_scan(
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
     chosen = before if partitions is None else sorted(set(before) & set(partitions))
-    after = [path for path in chosen if _may_match(snapshot, condition, path)]
+    after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
     skipping = Skipping(
         snapshot,
@@ -124,9 +126,9 @@ def plan_scan(
         history=snapshot.history,
         memory=LogMemory.of(options or {}),
     )
+    uri = snapshot.storage.uri
     splits = tuple(
-        split_of(spec, piece, path_values(snapshot.config, snapshot.schema, piece.partition, snapshot.storage.uri))
-        for piece in slices
+        split_of(spec, piece, path_values(config, schema, piece.partition, uri, escaped=escaped)) for piece in slices
     )
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
@@ -195,7 +197,7 @@ def _slices(
         return [piece for pieces in pool.map(list_one, partitions) for piece in pieces]
 
 
-def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath) -> bool:
+def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath, escaped: bool) -> bool:
     if condition is None:
         return True
-    return condition.may_match(partition_values(snapshot.config, snapshot.schema, path))
+    return condition.may_match(partition_values(snapshot.config, snapshot.schema, path, escaped=escaped))

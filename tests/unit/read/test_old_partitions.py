@@ -57,10 +57,10 @@ def test_values_that_prune() -> None:
         ("5", "city=default", {"city": "default"}),
         ("6", "city=default", {}),
         ("4", "city=oslo", {}),
-        ("4", "city=__HIVE_DEFAULT_PARTITION__", {}),
+        ("4", "city=__HIVE_DEFAULT_PARTITION__", {"city": None}),
     ],
 )
-def test_the_partition_default(version: str, path: str, expected: dict[str, str]) -> None:
+def test_the_partition_default(version: str, path: str, expected: dict[str, str | None]) -> None:
     found = path_values(config(hoodie__table__version=version), SCHEMA, path, "uri")
     assert {name: value.as_py() for name, value in found} == expected
 
@@ -68,3 +68,12 @@ def test_the_partition_default(version: str, path: str, expected: dict[str, str]
 def test_the_partition_default_of_a_number() -> None:
     found = path_values(config(hoodie__table__partition__fields="day"), SCHEMA, "day=default", "uri")
     assert found == ()
+
+
+def test_texts_of_escaped_paths_in_a_range() -> None:
+    encoded = config(hoodie__datasource__write__partitionpath__urlencode="true")
+    found = path_values(encoded, SCHEMA, "city=a%2Fb", "uri", escaped=True)
+    assert {name: value.as_py() for name, value in found} == {"city": "a%2Fb"}
+    assert path_values(encoded, SCHEMA, "city=a%2Fb", "uri") == ()
+    assert path_values(encoded, SCHEMA, "city=oslo", "uri", escaped=True) == ()
+    assert partition_values(encoded, SCHEMA, "city=a%2Fb", escaped=True)["city"].as_py() == "a%2Fb"

@@ -1,0 +1,155 @@
+"""Positions of a log block's records in the base file: the header `RECORD_POSITIONS` (format reference, section 6.3).
+
+Base64 of a 64-bit roaring bitmap in its portable form (`Roaring64NavigableMap.serializePortable`, read back by
+`LogReaderUtils.decodeRecordPositionsHeader` in 1.2.0). All integers are little-endian and unsigned:
+
+```
+8   number of buckets, then for each
+4     upper half of its positions
+4     cookie: 12346 and 4 bytes number of containers, or 12347 in the lower half and that number less one in the upper
+..    with 12347 one bit for each container: whether it holds runs
+4 x   containers: upper half of its values, and their number less one
+4 x   containers: offset of each from the cookie; with 12347 only from four containers on
+..    containers: at most 4096 values, or 8 KiB of bits, or the number of runs and each run's start and length less one
+```
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_py.errors import CorruptFileError
+
+Positions = npt.NDArray[np.int64]
+
+_COOKIE: Final = 12346
+_RUN_COOKIE: Final = 12347
+_MOST_IN_ARRAY: Final = 4096
+_BITMAP_BYTES: Final = 8192
+_LEAST_WITH_OFFSETS: Final = 4
+"""Containers from which on a bitmap with runs has offsets."""
+_SMALLEST_BUCKET: Final = 18
+"""Bytes: upper half, cookie, number of containers or flags, one container of one value."""
+
+
+def decode_positions(header: str, count: int, *, context: str = "") -> Positions:
+    """The row numbers in the base file of a block's records, in the order of the records.
+
+    Args:
+        header: value of `HeaderKey.RECORD_POSITIONS`.
+        count: number of records of the block. Memory is taken for so many positions at most.
+        context: names the block in errors.
+
+    Returns:
+        `count` rows, 0-based and ascending.
+
+    Raises:
+        CorruptFileError: the header is no such bitmap, or holds another number of positions.
+    """
+    try:
+        # without validation Python skips what is no base64
+        data = base64.b64decode(header, validate=True)
+    except ValueError as error:
+        raise CorruptFileError(f"Cannot read RECORD_POSITIONS of {context or 'a log block'}: {error}") from None
+    return _Bitmap(data, count, context).positions()
+
+
+class _Bitmap:
+    """A cursor over the bytes of a bitmap."""
+
+    def __init__(self, data: bytes, count: int, context: str) -> None:
+        self._data = data
+        self._at = 0
+        self._count = count
+        self._left = count
+        self._context = context or "a log block"
+
+    def positions(self) -> Positions:
+        (buckets,) = struct.unpack("<Q", self._take(8))
+        if buckets > (len(self._data) - self._at) // _SMALLEST_BUCKET:
+            raise self._error(f"{buckets} buckets claimed, {len(self._data) - self._at} bytes left")
+        found: list[Positions] = []
+        last = -1
+        for _ in range(buckets):
+            (high,) = struct.unpack("<I", self._take(4))
+            if not last < high < 1 << 31:
+                raise self._error(f"upper half {high} of positions behind {last}")
+            last = high
+            self._add_bucket(high << 32, found)
+        if self._at != len(self._data):
+            raise self._error(f"{len(self._data) - self._at} bytes behind the last bucket")
+        if self._left:
+            raise self._error(f"{self._count - self._left} positions for {self._count} records")
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _add_bucket(self, first: int, found: list[Positions]) -> None:
+        start = self._at
+        (cookie,) = struct.unpack("<I", self._take(4))
+        with_runs = cookie & 0xFFFF == _RUN_COOKIE
+        if not with_runs and cookie != _COOKIE:
+            raise self._error(f"a cookie {cookie}")
+        size = (cookie >> 16) + 1 if with_runs else struct.unpack("<I", self._take(4))[0]
+        # each container holds a position at least
+        if not 0 < size <= min(self._left, 1 << 16):
+            raise self._error(f"{size} containers with {self._left} of {self._count} records left")
+        flags = np.zeros(size, np.bool_)
+        if with_runs:
+            bits = np.frombuffer(self._take((size + 7) // 8), np.uint8)
+            flags = np.unpackbits(bits, bitorder="little")[:size].astype(np.bool_)
+        described = self._numbers(2 * size).reshape(size, 2)
+        highs, sizes = described[:, 0], described[:, 1] + 1
+        if (np.diff(highs) <= 0).any():
+            raise self._error("containers out of order")
+        self._left -= int(sizes.sum())
+        if self._left < 0:
+            raise self._error(f"{self._count - self._left} positions or more for {self._count} records")
+        offsets = None
+        if not with_runs or size >= _LEAST_WITH_OFFSETS:
+            offsets = np.frombuffer(self._take(4 * size), "<u4").tolist()
+        for at in range(size):
+            if offsets is not None and offsets[at] != self._at - start:
+                raise self._error(f"a container at {self._at - start} whose offset is {offsets[at]}")
+            found.append(self._container(int(sizes[at]), bool(flags[at])) + (first + (int(highs[at]) << 16)))
+
+    def _container(self, size: int, runs: bool) -> Positions:
+        """The lower halves of a container's positions."""
+        if runs:
+            return self._runs(size)
+        if size > _MOST_IN_ARRAY:
+            bits = np.frombuffer(self._take(_BITMAP_BYTES), np.uint8)
+            values = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
+            if len(values) != size:
+                raise self._error(f"{len(values)} bits in a container of {size} positions")
+            return values
+        values = self._numbers(size)
+        if (np.diff(values) <= 0).any():
+            raise self._error("positions out of order")
+        return values
+
+    def _runs(self, size: int) -> Positions:
+        (count,) = struct.unpack("<H", self._take(2))
+        runs = self._numbers(2 * count).reshape(count, 2)
+        starts, lengths = runs[:, 0], runs[:, 1] + 1
+        ends = starts + lengths
+        if (starts[1:] < ends[:-1]).any() or (ends > 1 << 16).any() or int(lengths.sum()) != size:
+            raise self._error(f"{count} runs of {int(lengths.sum())} positions in a container of {size}")
+        before = np.cumsum(lengths) - lengths
+        return np.arange(size, dtype=np.int64) + np.repeat(starts - before, lengths)
+
+    def _numbers(self, count: int) -> Positions:
+        return np.frombuffer(self._take(2 * count), "<u2").astype(np.int64)
+
+    def _take(self, length: int) -> bytes:
+        data = self._data[self._at : self._at + length]
+        if len(data) != length:
+            raise self._error(f"{length} bytes wanted at byte {self._at}, {len(data)} left")
+        self._at += length
+        return data
+
+    def _error(self, found: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read RECORD_POSITIONS of {self._context}: found {found}")
