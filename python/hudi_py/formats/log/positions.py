@@ -33,8 +33,8 @@ _MOST_IN_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
 _LEAST_WITH_OFFSETS: Final = 4
 """Containers from which on a bitmap with runs has offsets."""
-_SMALLEST_BUCKET: Final = 18
-"""Bytes: upper half, cookie, number of containers or flags, one container of one value."""
+_SMALLEST_BUCKET: Final = 19
+"""Bytes: upper half, cookie, a flag, and one container of one run."""
 
 
 def decode_positions(header: str, count: int, *, context: str = "") -> Positions:
@@ -122,7 +122,7 @@ class _Bitmap:
             return self._runs(size)
         if size > _MOST_IN_ARRAY:
             bits = np.frombuffer(self._take(_BITMAP_BYTES), np.uint8)
-            values = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
+            values: Positions = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
             if len(values) != size:
                 raise self._error(f"{len(values)} bits in a container of {size} positions")
             return values
@@ -139,10 +139,12 @@ class _Bitmap:
         if (starts[1:] < ends[:-1]).any() or (ends > 1 << 16).any() or int(lengths.sum()) != size:
             raise self._error(f"{count} runs of {int(lengths.sum())} positions in a container of {size}")
         before = np.cumsum(lengths) - lengths
-        return np.arange(size, dtype=np.int64) + np.repeat(starts - before, lengths)
+        values: Positions = np.arange(size, dtype=np.int64) + np.repeat(starts - before, lengths)
+        return values
 
     def _numbers(self, count: int) -> Positions:
-        return np.frombuffer(self._take(2 * count), "<u2").astype(np.int64)
+        numbers: Positions = np.frombuffer(self._take(2 * count), "<u2").astype(np.int64)
+        return numbers
 
     def _take(self, length: int) -> bytes:
         data = self._data[self._at : self._at + length]
