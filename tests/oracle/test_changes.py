@@ -14,6 +14,8 @@ import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

@@ -18,6 +18,8 @@ from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.unit.read.tables import MadeTable
 
+pytestmark = pytest.mark.slow
+
 WRITE = "hoodie.datasource.write."
 KEYGEN = "org.apache.hudi.keygen."
 NO_METADATA = {"hoodie.metadata.enable": "false"}

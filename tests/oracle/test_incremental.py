@@ -19,6 +19,8 @@ from hudi_py.timeline.timeline import load_timeline
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 
+pytestmark = pytest.mark.slow
+
 SCHEMA: Final = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("part", pa.string())])
 COMMON: Final = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false"}
 COMPACT: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}

@@ -18,6 +18,8 @@ from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.unit.read.tables import MadeTable, instant
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = "org.apache.hudi.common.model."
 PREFIX = "hoodie.record.merge.property."
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -22,6 +22,8 @@ from hudi_py.read import parse_filter, read_split
 from tests.golden.test_metadata import predicates
 from tests.oracle.client import Oracle
 
+pytestmark = pytest.mark.slow
+
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
 TEXTS = ["a", "b", "é", "\ue000x", "\U0001f600", "", "zz", "q'"]
 OPTIONS = {

@@ -15,6 +15,8 @@ from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.unit.read.tables import MadeTable, deletes, row
 
+pytestmark = pytest.mark.slow
+
 LATE = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
 
 
