@@ -25,7 +25,8 @@ PIN = optional_text(
 NATIVE = choice(
     "hoodie.py.read.native",
     "Whether `read_table` has Spark's own Parquet reader read files that need nothing else (`auto`), or never "
-    "(`never`). With options for the storage among the options of the read it does not, since Spark's reader does not get them.",
+    "(`never`). With options for the storage among the options of the read it does not, since Spark's reader does not "
+    "get them.",
     Scope.READ,
     "auto",
     ("auto", "never"),

@@ -34,9 +34,11 @@ def merge_with_base(
     Args:
         base: batches with the columns of `log.rows`, the key and ordering columns among them. Large batches are
             better: the key look-up builds its hash table anew for each.
-        log: the reduced log.
+        log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order, and where no new
+            rows are made need neither the key nor all columns.
 
-    Where a key occurs more than once in the base file, its first row is merged and the others stay, as in Java.
+    Where a key occurs more than once in the base file and is looked for, its first row is merged and the others stay,
+    as in Java.
     """
     merge = BaseMerge(log, settings, key_column)
     for batch in base:
@@ -55,18 +57,20 @@ class BaseMerge:
         self._used = np.zeros(len(log), np.bool_)  # log records beaten by, or merged into, a base row
         self._met = np.zeros(len(log), np.bool_)
         self._loaded: RecordMerger | None = None
+        self._start = 0  # row of the base file that the next batch begins with
+        self._by_row: tuple[Rows, Rows] | None = None  # rows of the base file, ascending, and their keys
+        if log.base_rows is not None:
+            order = np.argsort(log.base_rows)
+            self._by_row = log.base_rows[order], order
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows which come of a base batch."""
         if not batch.num_rows:
             return
-        found = pc.index_in(batch.column(self._key_column), value_set=self._log.keys)
-        hits = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        hits, keys = self._found(batch)
         if not len(hits):
             yield batch
             return
-        keys = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-        hits, keys = _first_of_each(hits, keys, self._met)
         if self._settings.merger is not None:
             yield from self._paired(batch, hits, keys, self._settings.merger)
             return
@@ -76,6 +80,18 @@ class BaseMerge:
         stale = _stale(batch, hits, keys, self._log, self._settings)
         self._used[keys[stale]] = True
         yield from _without(batch, hits[~stale])
+
+    def _found(self, batch: pa.RecordBatch) -> tuple[Hits, Rows]:
+        """Rows of the batch which have log records, ascending, and the numbers of their keys; of a key once."""
+        if self._by_row is not None:
+            rows, numbers = self._by_row
+            start, self._start = self._start, self._start + batch.num_rows
+            first, end = np.searchsorted(rows, [start, self._start])
+            return rows[first:end] - start, numbers[first:end]
+        found = pc.index_in(batch.column(self._key_column), value_set=self._log.keys)
+        hits = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        keys = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+        return _first_of_each(hits, keys, self._met)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The log rows which won and were not met in the base file."""

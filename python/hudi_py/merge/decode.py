@@ -111,12 +111,18 @@ class _Portion:
         self._positions: list[Rows] = []
         self._lacking: list[frozenset[str]] = []
         self._entries: list[pa.Table] = []
+        self._counts: list[int] = []
         # blocks of one writer schema, and of one version of the table's schema where columns are told apart by id
         self._groups: dict[tuple[str, int, bool], _Group] = {}
 
     def add(self, content: bytes, block: LogBlock, start: int) -> int:
         """Takes a block whose first record is at `start`; its number of records."""
         self.size += len(content)
+        count = self._add(content, block, start)
+        self._counts.append(count)
+        return count
+
+    def _add(self, content: bytes, block: LogBlock, start: int) -> int:
         if block.type is BlockType.DELETE:
             deletes = decode_deletes(content, context=block.path)
             self._entries.append(entry_table(deletes, start, self._schema, self._settings, _instant(block), block.path))
@@ -160,7 +166,7 @@ class _Portion:
         empty = entry_schema(self._schema, self._settings).empty_table()
         entries = pa.concat_tables(self._entries) if self._entries else empty
         position = np.concatenate(self._positions) if self._positions else np.zeros(0, np.int64)
-        found = LogVersions(rows, position, entries, self._absent(), partial_from, self.size)
+        found = LogVersions(rows, position, entries, self._absent(), partial_from, self.size, tuple(self._counts))
         if len(found):
             yield found
 

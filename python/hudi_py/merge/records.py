@@ -36,6 +36,8 @@ class LogRecords:
     """Keys whose row a payload class does not let be inserted; None: there are none."""
     made: Mask | None = None
     """Deletes without a row of their own, whose row in `rows` tells what is known of them; None: there are none."""
+    base_rows: Rows | None = None
+    """For each key its row in the base file, each another one; None: the key has to be looked for."""
 
     @property
     def keys(self) -> pa.Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final
 
@@ -23,6 +23,7 @@ from hudi_py.formats.log import LogBlock
 from hudi_py.merge.base import BaseMerge
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY
+from hudi_py.merge.positions import base_rows
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Mask, Rows, combined
 from hudi_py.merge.settings import MergeSettings
@@ -73,10 +74,16 @@ def load_log(
     *,
     history: SchemaHistory | None = None,
     keep_deletes: bool = False,
+    base_instant: str | None = None,
 ) -> LogRecords | SpilledLog | None:
     """The records of a slice's log blocks, in memory where they fit; None when there are none.
 
     Arguments and errors as those of `reduce_log`. A `SpilledLog` must be closed.
+
+    Args:
+        keep_deletes: see `reduce_versions`.
+        base_instant: of the base file which the records will be merged with; they then have `base_rows` where the
+            blocks tell them. None: they do not.
     """
     held: list[LogVersions] = []
     size = content = 0
@@ -102,7 +109,12 @@ def load_log(
         raise
     if spilled is not None:
         return spilled
-    return reduce_versions(concat_versions(held), settings, keep_deletes=keep_deletes) if held else None
+    if not held:
+        return None
+    versions = concat_versions(held)
+    records = reduce_versions(versions, settings, keep_deletes=keep_deletes)
+    found = None if base_instant is None else base_rows(versions, blocks, base_instant)
+    return records if found is None else replace(records, base_rows=found)
 
 
 class SpilledLog:

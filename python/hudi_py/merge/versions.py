@@ -31,6 +31,8 @@ class LogVersions:
     """Position of the first version in a block of partial updates."""
     content_bytes: int = 0
     """Bytes of log blocks which they were decoded from."""
+    block_records: tuple[int, ...] = ()
+    """Number of records of each of those blocks, in order; empty where only some of their records are here."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows + self.entries.num_rows)
@@ -51,6 +53,10 @@ class LogVersions:
             self.partial_from,
         )
 
+    def places(self) -> Rows:
+        """Positions of the rows, then of the entries."""
+        return np.concatenate([self.position, combined(self.entries[POSITION]).to_numpy(zero_copy_only=False)])
+
     def as_versions(self, settings: MergeSettings) -> Versions:
         """Rows, then entries, as what a reduction looks at."""
         count, entries = self.rows.num_rows, self.entries.num_rows
@@ -60,7 +66,7 @@ class LogVersions:
         entry_defaults = combined(self.entries[DEFAULT]).to_numpy(zero_copy_only=False)
         return Versions(
             keys=pa.concat_arrays([combined(self.rows[RECORD_KEY]), combined(self.entries[KEY])]),
-            position=np.concatenate([self.position, combined(self.entries[POSITION]).to_numpy(zero_copy_only=False)]),
+            position=self.places(),
             deletes=marks,
             entries=np.arange(count + entries) >= count,
             defaults=np.concatenate([default_mask(ordering, count), entry_defaults]).astype(np.bool_),
@@ -84,4 +90,6 @@ def concat_versions(parts: Sequence[LogVersions]) -> LogVersions:
         pa.concat_tables([part.entries for part in parts]),
         absent,
         min(starts, default=None),
+        sum(part.content_bytes for part in parts),
+        tuple(count for part in parts for count in part.block_records),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import all_rows
 from hudi_py.merge.reduce import Mask, delete_marks
 from hudi_py.model.files import BaseFile, LogFile
-from hudi_py.read.base_file import read_base, row_groups_matching
+from hudi_py.read.base_file import count_rows, read_base, row_groups_matching
 from hudi_py.read.split import SliceMode, Split
 from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, SchemaHistory, conform
 from hudi_py.storage import Storage
@@ -117,9 +118,9 @@ def read_slice(
     if any(block.is_partial for block in blocks):
         commit_times = None  # such rows have their other columns from older ones
     limits = memory or LogMemory()
+    rows = max(batch_rows, MERGE_ROWS)
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None and mode in ("merge", "skip", "unmerged"):
-        rows = max(batch_rows, MERGE_ROWS)
         read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
         base = (with_keys(_of_commits(batch, commit_times), settings) for batch in read)
     if mode in ("skip", "unmerged", "log_unmerged"):
@@ -130,7 +131,12 @@ def read_slice(
         plain = read_base(storage, base_file, output, batch_rows=batch_rows, history=history)
         found = ((batch, None) for batch in plain)
     else:
-        found = _merged(storage, base, blocks, merge_schema, settings, history, limits, emit_deletes)
+        by_row = None
+        if base_file is not None and mode == "merge" and commit_times is None and _has_rows(base_file, settings):
+            ordering = settings.ordering_fields if settings.by_event_time else ()
+            few = pa.schema([field for field in merge_schema if field.name in {*columns, *ordering}])
+            by_row = _BaseByRow(base_file, few, rows, history)
+        found = _merged(storage, base, by_row, blocks, merge_schema, settings, history, limits, emit_deletes)
     for batch, deletes in found:
         if batch.num_rows:
             yield conform(_told(batch, deletes, mode == "unmerged" or emit_deletes), output)
@@ -142,6 +148,25 @@ def _of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> p
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
 
 
+def _has_rows(base_file: BaseFile, settings: MergeSettings) -> bool:
+    """Whether positions in log blocks can be those of the rows as they are read."""
+    return base_file.source is None and base_file.name.extension == "parquet" and not settings.key_fields
+
+
+@dataclass(frozen=True, slots=True)
+class _BaseByRow:
+    """A base file whose rows may be found by their numbers."""
+
+    file: BaseFile
+    few: pa.Schema
+    """Columns which are enough then, unless new rows are made of two versions."""
+    batch_rows: int
+    history: SchemaHistory | None
+
+    def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+        return read_base(storage, self.file, self.few, batch_rows=self.batch_rows, history=self.history)
+
+
 Told = tuple[pa.RecordBatch, Mask | None]
 """Rows, and which of them are deletes."""
 
@@ -149,6 +174,7 @@ Told = tuple[pa.RecordBatch, Mask | None]
 def _merged(
     storage: Storage,
     base: Iterator[pa.RecordBatch],
+    by_row: _BaseByRow | None,
     blocks: Sequence[LogBlock],
     schema: pa.Schema,
     settings: MergeSettings,
@@ -156,11 +182,19 @@ def _merged(
     memory: LogMemory,
     emit_deletes: bool,
 ) -> Iterator[Told]:
-    log = load_log(storage, blocks, schema, settings, memory, history=history, keep_deletes=emit_deletes)
+    instant = None if by_row is None else by_row.file.instant
+    log = load_log(
+        storage, blocks, schema, settings, memory, history=history, keep_deletes=emit_deletes, base_instant=instant
+    )
     if log is None:
         yield from ((batch, None) for batch in base)
         return
     if isinstance(log, LogRecords):
+        if by_row is not None and log.base_rows is not None:
+            if int(log.base_rows.max()) >= count_rows(storage, by_row.file):
+                log = replace(log, base_rows=None)
+            elif not (settings.folds or log.partial) and len(by_row.few):
+                base = by_row.read(storage)
         merge = BaseMerge(log, settings)
         for batch in base:
             yield from ((rows, None) for rows in merge.add(batch))
