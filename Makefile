@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick test-connector oracle oracle-quick oracle-slow check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick test-connector oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,11 +35,12 @@ quick: ## Run the tests that need no JVM
 test-connector: ## Run the Spark tests, classic and Connect
 	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
 
-oracle: oracle-quick oracle-slow ## Run all tests against Apache Hudi itself (sets it up on the first call)
+oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
 oracle-quick: CHOSEN := not slow
-oracle-slow: CHOSEN := slow
-oracle-quick oracle-slow:
+oracle-slow: CHOSEN := slow and not long
+oracle-long: CHOSEN := long
+oracle-quick oracle-slow oracle-long:
 	@echo "== tests against Apache Hudi ($(CHOSEN))"
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
 	@$(PYTEST) -q $(ORACLE) -m "$(CHOSEN)" $(ARGS)
