@@ -105,6 +105,7 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
         deletes=records.deleted,
         always=records.unconditional,
         ordering=ordering,
+        ids=ids,
     )
     made = records.empty if records.empty.any() else None
     return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld, made)
@@ -118,7 +119,7 @@ def _paired(
     store = RowStore(all_rows(versions, settings))
     row, last, deleted, fresh = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
     kept = np.ones(len(row), np.bool_) if keep_deletes else ~deleted
-    return LogRecords(Winners(encoded.dictionary, last, deleted, fresh, ()), store.table(row[kept]), _slots(kept))
+    return LogRecords(Winners(encoded.dictionary, last, deleted, fresh, (), ids), store.table(row[kept]), _slots(kept))
 
 
 def _withheld(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:

@@ -61,6 +61,8 @@ class Winners:
     always: Mask
     """Winners which beat a base row whatever its ordering value."""
     ordering: tuple[pa.Array, ...]
+    ids: Rows
+    """For each of the `Versions` the number of its key."""
 
 
 def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
@@ -86,6 +88,7 @@ def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
         deletes=versions.deletes[row],
         always=always,
         ordering=tuple(values.take(taken) for values in versions.ordering),
+        ids=ids,
     )
 
 

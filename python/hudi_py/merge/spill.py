@@ -113,7 +113,7 @@ def load_log(
         return None
     versions = concat_versions(held)
     records = reduce_versions(versions, settings, keep_deletes=keep_deletes)
-    found = None if base_instant is None else base_rows(versions, blocks, base_instant)
+    found = None if base_instant is None else base_rows(versions, records.winners, blocks, base_instant)
     return records if found is None else replace(records, base_rows=found)
 
 
