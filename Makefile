@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 RUN := tools/run
 PYTEST := $(RUN) python -m pytest
-# Tests that need no JVM run side by side; those that share one JVM per session run one after the other.
+# Tests run side by side, in as many processes, each with a JVM of its own where one is needed.
 JOBS ?= 2
 # More arguments for pytest, for example: make test ARGS="-k upsert"
 ARGS ?=
@@ -33,7 +33,7 @@ quick: ## Run the tests that need no JVM
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
-	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
+	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q -n $(JOBS) --dist loadfile $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
 
 oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
@@ -43,7 +43,7 @@ oracle-long: CHOSEN := long
 oracle-quick oracle-slow oracle-long:
 	@echo "== tests against Apache Hudi ($(CHOSEN))"
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
-	@$(PYTEST) -q $(ORACLE) -m "$(CHOSEN)" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
 check: lint types layers test oracle-slow ## Lint, types, layers and all tests
 
