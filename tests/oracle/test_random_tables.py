@@ -13,7 +13,7 @@ from tests.oracle.random_tables import RESULTS, make_and_compare
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", [2, 10, 12, 21])
+@pytest.mark.parametrize("seed", [1, 2, 12, 21])
 def test_both_sides_answer_every_query_alike(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     outcome = make_and_compare(oracle, tmp_path, seed)
     assert not outcome.failures, outcome.recipe.title + "\n" + "\n".join(outcome.failures)
