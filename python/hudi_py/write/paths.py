@@ -32,6 +32,11 @@ def gate_path(instant: InstantTime) -> str:
     return f"{write_folder(instant)}/open"
 
 
+def bar_path(instant: InstantTime) -> str:
+    """Exists where a write was aborted before any of its tasks had begun it."""
+    return f"{write_folder(instant)}/barred"
+
+
 def temporary_folder(instant: InstantTime) -> str:
     """Data files not yet published."""
     return f"{write_folder(instant)}/files"

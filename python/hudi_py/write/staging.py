@@ -9,7 +9,7 @@ from hudi_py.storage import Storage
 from hudi_py.write.heartbeat import remove_heartbeat
 from hudi_py.write.identity import WriterIdentity, parse_writer
 from hudi_py.write.markers import remove_markers
-from hudi_py.write.paths import STAGING, gate_path, write_folder
+from hudi_py.write.paths import STAGING, bar_path, gate_path, write_folder
 
 
 def open_gate(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> bool:
@@ -30,6 +30,16 @@ def gate_keeper(storage: Storage, instant: InstantTime) -> WriterIdentity | None
 def close_gate(storage: Storage, instant: InstantTime) -> None:
     """From here on no attempt gets or keeps leave to publish a file. Idempotent."""
     storage.delete(gate_path(instant))
+
+
+def bar_gate(storage: Storage, instant: InstantTime) -> None:
+    """The instant is not to be begun any more. The next write sweeps the bar away: by then others have begun."""
+    storage.put_if_absent(bar_path(instant), b"")
+
+
+def is_barred(storage: Storage, instant: InstantTime) -> bool:
+    """Whether the write was aborted before it began."""
+    return storage.stat(bar_path(instant)) is not None
 
 
 def remove_write_folder(storage: Storage, instant: InstantTime) -> None:

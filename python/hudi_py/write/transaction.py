@@ -55,7 +55,7 @@ from hudi_py.write.paths import PARTITION_METAFILE, gate_path, stage_folder, tem
 from hudi_py.write.recovery import settled_timeline
 from hudi_py.write.rollback import forget_write, is_rolled_back, rollback_instant
 from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import close_gate, gate_keeper, open_gate
+from hudi_py.write.staging import bar_gate, close_gate, gate_keeper, is_barred, open_gate
 
 _log = logging.getLogger(__name__)
 
@@ -445,6 +445,9 @@ class WriteTransaction:
                     )
                 elif holder:
                     forget_write(self.storage, self.instant)
+                elif keeper is None and _find(timeline.instants, self.instant, self.handle.action) is None:
+                    # Nothing began it yet, and an attempt of a task that is still on its way must not either
+                    bar_gate(self.storage, self.instant)
             self._finish()
 
     # -- how ------------------------------------------------------------------------------------------------------
@@ -499,6 +502,8 @@ class WriteTransaction:
         check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
         if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
             raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+        if is_barred(self.storage, handle.instant):
+            raise self._gone("it was aborted before it began")
         # The gate comes first, so that every trace of the instant can be laid to its writer
         if not open_gate(self.storage, handle.instant, handle.writer):
             raise ConflictError(

@@ -263,6 +263,18 @@ def test_nothing_is_published_after_abort(storage):
     assert leftovers(storage) == set()
 
 
+def test_a_write_that_was_aborted_before_it_began_is_not_begun_by_a_late_attempt(storage):
+    config = new_table(storage)
+    handle = plan(storage, config)
+    attach(handle, storage).abort()
+    with pytest.raises(RolledBackError, match="aborted before it began"):
+        attach(handle, storage).start()
+    assert load_timeline(storage, config).instants == ()
+    with begin(storage, config) as tx:
+        commit(tx, [write_base(tx, "a", "f")])
+    assert leftovers(storage) == set()
+
+
 # -- several processes ---------------------------------------------------------------------------------------------
 
 
