@@ -18,7 +18,7 @@ from hudi_py.read.support import check_schema, check_table, text_partition_colum
 from hudi_py.schema import SchemaHistory, with_meta, with_operation
 from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
-from hudi_py.timeline.table_schema import has_operation_column, resolve_table_schema
+from hudi_py.timeline.table_schema import NewestCommits, has_operation_column, resolve_table_schema
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 from hudi_py.view import load_view
@@ -89,8 +89,9 @@ def _schema(
         earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
         then = Timeline(timeline.layout, earlier, timeline.start)
         seen = then if then.write_completed else timeline
+    commits = NewestCommits(storage, seen)
     try:
-        resolved = resolve_table_schema(storage, config, seen)
+        resolved = resolve_table_schema(storage, config, seen, commits)
     except UnsupportedTableError as error:
         # the Avro layer knows the type, not the table
         raise UnsupportedTableError(f"Table at {storage.uri} is not supported: {error}") from error
@@ -102,7 +103,7 @@ def _schema(
         at = schema.get_field_index(name)
         if at >= 0 and not pa.types.is_string(schema.field(at).type):
             schema = schema.set(at, schema.field(at).with_type(pa.string()))
-    if has_operation_column(storage, config, seen):
+    if has_operation_column(storage, config, commits):
         schema = with_operation(schema)
     return schema, resolved.history
 

@@ -56,20 +56,44 @@ class TableSchema:
         return self.history is not None and self.history.query is not None
 
 
-def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> TableSchema | None:
+class NewestCommits:
+    """Metadata of completed writes, newest first. Read when it is come to, and once, however often it is gone over.
+
+    Raises:
+        CorruptFileError: on the way, a commit cannot be read.
+    """
+
+    def __init__(self, storage: Storage, timeline: Timeline) -> None:
+        self._read: list[CommitMetadata] = []
+        self._rest = _newest_first(storage, timeline)
+
+    def __iter__(self) -> Iterator[CommitMetadata]:
+        yield from self._read
+        for metadata in self._rest:
+            self._read.append(metadata)
+            yield metadata
+
+
+def resolve_table_schema(
+    storage: Storage, config: TableConfig, timeline: Timeline, commits: NewestCommits | None = None
+) -> TableSchema | None:
     """The schema which the newest completed write recorded, else that of the table's creation, else a data file's.
 
     None for an empty table that was created without a schema.
 
+    Args:
+        commits: of this timeline, where the caller has use for them too.
+
     Raises:
         CorruptFileError: a schema or a commit cannot be read.
     """
-    record, latest = _recorded(storage, timeline)
+    commits = commits or NewestCommits(storage, timeline)
+    record, latest = _recorded(storage, commits)
     if record is None and config.properties.get(CREATE_SCHEMA):
         text = config.properties[CREATE_SCHEMA]
         record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
     if record is None:
-        record = _of_data_files(storage, config, timeline)
+        record = _of_data_files(storage, config, commits)
     if record is None:
         return None
     schema = table_schema_of(record, config)
@@ -82,14 +106,14 @@ def resolve_table_schema(storage: Storage, config: TableConfig, timeline: Timeli
     return replace(schema, history=SchemaHistory(latest, ordered, repairs))
 
 
-def has_operation_column(storage: Storage, config: TableConfig, timeline: Timeline) -> bool:
+def has_operation_column(storage: Storage, config: TableConfig, commits: NewestCommits) -> bool:
     """Whether rows carry `_hoodie_operation`, which no commit tells: a file of the newest write with files does.
 
-    Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a commit's metadata and a footer or block header.
+    Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a footer or block header.
     """
     if not config.populates_meta_fields:
         return False
-    for metadata in _newest_first(storage, timeline):
+    for metadata in commits:
         for stat in metadata.stats:
             try:
                 record = _of_data_file(storage, config, stat.path)
@@ -130,10 +154,10 @@ def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
     return TableSchema(own, with_meta(arrow) if config.populates_meta_fields else arrow)
 
 
-def _recorded(storage: Storage, timeline: Timeline) -> tuple[dict[str, Any] | None, InternalSchema | None]:
+def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] | None, InternalSchema | None]:
     """The record in the newest write, and the internal schema beside it where the schema evolves on read."""
     service: tuple[dict[str, Any], InternalSchema | None] | None = None
-    for metadata in _newest_first(storage, timeline):
+    for metadata in commits:
         text = metadata.extra.get(SCHEMA_KEY)
         if not text:
             continue
@@ -155,8 +179,8 @@ def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetada
             continue
 
 
-def _of_data_files(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[str, Any] | None:
-    for metadata in _newest_first(storage, timeline):
+def _of_data_files(storage: Storage, config: TableConfig, commits: NewestCommits) -> dict[str, Any] | None:
+    for metadata in commits:
         for stat in metadata.stats:
             try:
                 record = _of_data_file(storage, config, stat.path)
