@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_py.errors import HudiError
-from hudi_py.formats.hfile import read_hfile
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.hfile import HFileWriter, read_hfile
 from tests.support.hfiles import build_hfile
 
 ENTRIES = st.dictionaries(st.binary(max_size=200), st.binary(max_size=60), max_size=40)
@@ -55,3 +59,40 @@ def test_damage_is_an_error_or_other_entries(
         file.bloom_filter()
     except HudiError:
         pass
+
+
+@given(
+    st.dictionaries(st.text(max_size=200).map(str.encode), st.binary(max_size=60), max_size=40),
+    st.sampled_from([1, 50, 200, 1 << 20]),
+    st.sampled_from(["GZ", "NONE"]),
+    st.lists(st.integers(0, 40), max_size=4),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=150)
+def test_what_is_written_comes_back_whatever_the_batches(
+    entries: dict[bytes, bytes], block_bytes: int, compression: str, cuts: list[int], base: bool
+) -> None:
+    ordered = sorted(entries.items())
+    keys = pa.array([key for key, _ in ordered], pa.binary())
+    values = pa.array([value for _, value in ordered], pa.binary())
+    sink = io.BytesIO()
+    writer = HFileWriter(
+        sink,
+        schema_json='"bytes"',
+        compression=compression,  # type: ignore[arg-type]
+        block_bytes=block_bytes,
+        bloom=BloomConfig(num_entries=10) if base else None,
+        min_max=base,
+    )
+    ends = sorted({*cuts, len(ordered)})
+    for begin, end in zip([0, *ends], ends, strict=False):
+        writer.add(keys[begin:end], values[begin:end])
+    assert writer.close() == len(sink.getvalue())
+    file = read_hfile(sink.getvalue())
+    found = file.scan()
+    assert list(zip(found.keys.to_pylist(), found.values.to_pylist(), strict=True)) == ordered
+    assert file.lookup([key for key, _ in ordered[::3]]).keys.to_pylist() == [key for key, _ in ordered[::3]]
+    if base:
+        bloom = file.bloom_filter()
+        assert bloom is not None
+        assert bloom.might_contain(keys.cast(pa.string())).all()

@@ -1,0 +1,348 @@
+"""Writing HFiles as Apache Hudi 1.1 and later writes them itself (format reference 10.4; `HFileWriterImpl` 1.2.0).
+
+Data blocks, meta blocks, the root index, the meta index, the file info, a trailer of 4096 bytes. For the same entries,
+the same time of creation and the same compression library, the bytes are those of Apache Hudi.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+import zlib
+from typing import BinaryIO, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.bloom import BloomConfig, BloomFilter
+from hudi_py.formats.hfile.blocks import (
+    DATA,
+    FILE_INFO,
+    GZIP,
+    HEADER,
+    HEADER_LENGTH,
+    MAX_BLOCK_BYTES,
+    META,
+    NO_COMPRESSION,
+    ROOT_INDEX,
+)
+from hudi_py.formats.hfile.trailer import TRAILER_LENGTH
+
+Compression = Literal["GZ", "NONE"]
+BLOCK_BYTES: Final = 1 << 20
+"""Apache Hudi's default (`hoodie.hfile.block.size`)."""
+
+_BYTES_PER_CHECKSUM: Final = 16384
+_CHECKSUM_BYTES: Final = 4
+_GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+"""As Java 16 and later writes it: no time, an unknown operating system."""
+_LEVEL: Final = 6
+_KEY_SUFFIX: Final = b"\x00" + struct.pack(">q", 0x7FFFFFFFFFFFFFFF) + b"\x04"
+"""No column family, the newest timestamp, Put."""
+_HEAD: Final = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+_AROUND: Final = 21
+"""Bytes of an entry besides row and value."""
+_LONGEST_KEY: Final = (1 << 15) - 1
+_STEP_BYTES: Final = 1 << 26
+"""Keys and values assembled at once."""
+_COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+_INFO_ORDER: Final = (
+    "schema",
+    "bloomFilterTypeCode",
+    "hfile.LASTKEY",
+    "hfile.AVG_VALUE_LEN",
+    "minRecordKey",
+    "hfile.AVG_KEY_LEN",
+    "maxRecordKey",
+    "KEY_VALUE_VERSION",
+    "MAX_MEMSTORE_TS_KEY",
+    "hfile.CREATE_TIME_TS",
+)
+"""Names of the file info in the order of Java's hash map, whichever of them there are."""
+
+
+class HFileWriter:
+    """Writes an HFile to a stream, batch by batch; no more than a batch and a block are held.
+
+    Attributes:
+        num_entries: entries added so far.
+        num_bytes: bytes written so far; once closed, the file's size.
+    """
+
+    def __init__(
+        self,
+        sink: BinaryIO,
+        *,
+        schema_json: str,
+        compression: Compression = "GZ",
+        block_bytes: int = BLOCK_BYTES,
+        bloom: BloomConfig | None = None,
+        min_max: bool = False,
+        created_ms: int | None = None,
+    ) -> None:
+        """
+        Args:
+            sink: takes the bytes; `close` leaves it open.
+            schema_json: Avro schema of the values, noted in the file.
+            block_bytes: a data block is closed before an entry would make it larger.
+            bloom: size of the filter over the keys, for base files; log blocks have none.
+            min_max: notes the least and the greatest key, for base files.
+            created_ms: time of creation in milliseconds since the epoch; None: now.
+        """
+        self.num_entries = 0
+        self.num_bytes = 0
+        self._sink = sink
+        self._schema = schema_json
+        self._codec = GZIP if compression == "GZ" else NO_COMPRESSION
+        self._block_bytes = block_bytes
+        self._bloom = BloomFilter(bloom) if bloom is not None else None
+        self._min_max = min_max
+        self._created_ms = created_ms
+        self._block = bytearray()
+        self._block_key = b""
+        self._index: list[tuple[bytes, int, int]] = []
+        self._first_key: bytes | None = None
+        self._last_key = b""
+        self._key_bytes = 0
+        self._value_bytes = 0
+
+    def add(self, keys: pa.Array, values: pa.Array) -> None:
+        """Adds entries behind those there are.
+
+        Args:
+            keys: string or binary without nulls; ascending bytewise, greater than all keys before.
+            values: binary without nulls, of the same length.
+
+        Raises:
+            CorruptFileError: keys do not ascend, or a key or value is null.
+            UnsupportedTableError: a key has more than 32767 bytes, or an entry more than the format takes.
+        """
+        keys, values = keys.cast(pa.binary()), values.cast(pa.binary())
+        if not len(keys):
+            return
+        self._check_order(keys, values)
+        lengths = _lengths(keys), _lengths(values)
+        if (longest := int(lengths[0].max())) > _LONGEST_KEY:
+            raise UnsupportedTableError(
+                f"Cannot write a key of {longest} bytes into an HFile: supported are keys of up to {_LONGEST_KEY} bytes"
+            )
+        sizes = lengths[0] + lengths[1] + _AROUND
+        if (largest := int(sizes.max())) > MAX_BLOCK_BYTES:
+            raise UnsupportedTableError(
+                f"Cannot write an entry of {largest} bytes into an HFile: supported are up to {MAX_BLOCK_BYTES} bytes"
+            )
+        if self._bloom is not None:
+            self._bloom.add(keys.cast(pa.string()))
+        self.num_entries += len(keys)
+        self._key_bytes += int(lengths[0].sum())
+        self._value_bytes += int(lengths[1].sum())
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(keys):
+            done = int(ends[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(ends, done + _STEP_BYTES, "right")), begin + 1)
+            part = slice(begin, end)
+            self._append(keys[part], values[part], lengths[0][part], lengths[1][part], ends[part] - done)
+            begin = end
+
+    def close(self) -> int:
+        """Writes the rest of the file; its size in bytes."""
+        self._flush()
+        metas: list[tuple[bytes, int, int]] = []
+        if self._bloom is not None:
+            offset, size = self._put(META, self._bloom.encode().encode())
+            metas.append((b"bloomFilter", offset, size))
+        load_on_open, _ = self._put(ROOT_INDEX, b"".join(_index_entry(_row(k), o, s) for k, o, s in self._index))
+        self._put(ROOT_INDEX, b"".join(_index_entry(*meta) for meta in metas))
+        info, _ = self._put(FILE_INFO, _file_info(self._info()))
+        data = self._key_bytes + self._value_bytes + _AROUND * self.num_entries
+        fields = [
+            (1, info),
+            (2, load_on_open),
+            (3, data),
+            (5, len(self._index)),
+            (6, len(metas)),
+            (7, self.num_entries),
+            (8, 1),
+            (9, self._index[0][1] if self._index else (1 << 64) - 1),
+            (10, self._index[-1][1] if self._index else 0),
+        ]
+        message = b"".join(_varint(number << 3) + _varint(value) for number, value in fields)
+        message += _field(11, _COMPARATOR) + _varint(12 << 3) + _varint(self._codec)
+        trailer = b'TRABLK"$' + _varint(len(message)) + message
+        self._write(trailer.ljust(TRAILER_LENGTH - 4, b"\0") + b"\0\0\0\x03")
+        return self.num_bytes
+
+    def _check_order(self, keys: pa.Array, values: pa.Array) -> None:
+        if keys.null_count or values.null_count or len(keys) != len(values):
+            raise CorruptFileError(
+                f"Cannot write an HFile of {len(keys)} keys and {len(values)} values, {keys.null_count} and "
+                f"{values.null_count} of them null; expected is a value for each key"
+            )
+        first: bytes = keys[0].as_py()
+        if len(keys) > 1 and pc.any(pc.less_equal(keys[1:], keys[:-1])).as_py():
+            raise CorruptFileError("Cannot write an HFile: its keys do not ascend, or one occurs twice")
+        if self._first_key is None:
+            self._first_key = first
+        elif first <= self._last_key:
+            raise CorruptFileError(f"Cannot write an HFile: the key {first!r} follows {self._last_key!r}")
+        self._last_key = keys[-1].as_py()
+
+    def _append(
+        self,
+        keys: pa.Array,
+        values: pa.Array,
+        key_lengths: npt.NDArray[np.int64],
+        value_lengths: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+    ) -> None:
+        """Entries to blocks. `ends`: where each entry ends among these."""
+        head = np.empty(len(keys), _HEAD)
+        head["key"] = key_lengths + 2 + len(_KEY_SUFFIX)
+        head["value"] = value_lengths
+        head["row"] = key_lengths
+        heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD.itemsize), len(keys), [None, pa.py_buffer(head)])
+        entries = pc.binary_join_element_wise(
+            heads.cast(pa.binary()), keys, pa.scalar(_KEY_SUFFIX), values, pa.scalar(b"\0"), pa.scalar(b"")
+        )
+        data = memoryview(entries.buffers()[2])
+        begin = done = 0
+        while begin < len(keys):
+            room = self._block_bytes - len(self._block)
+            end = int(np.searchsorted(ends, done + room, "right"))
+            if end <= begin:  # the block is full, or holds one entry beyond its size
+                self._flush()
+                end = max(int(np.searchsorted(ends, done + self._block_bytes, "right")), begin + 1)
+            if not self._block:
+                self._block_key = keys[begin].as_py()
+            until = int(ends[end - 1])
+            self._block += data[done:until]
+            begin, done = end, until
+
+    def _flush(self) -> None:
+        if not self._block:
+            return
+        # Apache Hudi notes a block's own offset as the one of the block before, except in the first
+        offset, size = self._put(DATA, bytes(self._block), self.num_bytes if self._index else -1)
+        self._index.append((self._block_key, offset, size))
+        self._block.clear()
+
+    def _put(self, magic: bytes, payload: bytes, previous: int = -1) -> tuple[int, int]:
+        """Writes a block; its offset and its bytes on disk."""
+        packed = _gzip(payload) if self._codec == GZIP else payload
+        chunks = -(-(HEADER_LENGTH + len(packed)) // _BYTES_PER_CHECKSUM)
+        sums = bytes(chunks * _CHECKSUM_BYTES)
+        header = HEADER.pack(
+            magic,
+            len(packed) + len(sums),
+            len(payload),
+            previous,
+            0,
+            _BYTES_PER_CHECKSUM,
+            HEADER_LENGTH + len(packed),
+        )
+        offset = self.num_bytes
+        self._write(header + packed + sums)
+        return offset, self.num_bytes - offset
+
+    def _write(self, data: bytes) -> None:
+        self._sink.write(data)
+        self.num_bytes += len(data)
+
+    def _info(self) -> dict[str, bytes]:
+        count = max(self.num_entries, 1)
+        created = self._created_ms if self._created_ms is not None else time.time_ns() // 1_000_000
+        found = {
+            "schema": self._schema.encode(),
+            "hfile.LASTKEY": _row(self._last_key) if self.num_entries else b"",
+            "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
+            "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // count),
+            "hfile.CREATE_TIME_TS": struct.pack(">q", created),
+            "KEY_VALUE_VERSION": struct.pack(">i", 1),
+            "MAX_MEMSTORE_TS_KEY": bytes(8),
+        }
+        if self._bloom is not None:
+            found["bloomFilterTypeCode"] = self._bloom.type_code.encode()
+        if self._min_max:
+            found["minRecordKey"] = self._first_key or b""
+            found["maxRecordKey"] = self._last_key
+        return found
+
+
+def write_hfile(
+    keys: pa.Array,
+    values: pa.Array,
+    *,
+    schema_json: str,
+    compression: Compression = "GZ",
+    block_bytes: int = BLOCK_BYTES,
+    bloom: BloomConfig | None = None,
+    min_max: bool = False,
+    created_ms: int | None = None,
+) -> bytes:
+    """A whole HFile in memory, as log blocks hold it. Arguments and errors as of `HFileWriter`."""
+    sink = io.BytesIO()
+    writer = HFileWriter(
+        sink,
+        schema_json=schema_json,
+        compression=compression,
+        block_bytes=block_bytes,
+        bloom=bloom,
+        min_max=min_max,
+        created_ms=created_ms,
+    )
+    writer.add(keys, values)
+    writer.close()
+    return sink.getvalue()
+
+
+def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
+    lengths: npt.NDArray[np.int64] = pc.binary_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lengths
+
+
+def _gzip(payload: bytes) -> bytes:
+    """A gzip member of the payload, of an empty one too."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+    tail = struct.pack("<II", zlib.crc32(payload), len(payload))
+    return b"".join([_GZIP_HEAD, packer.compress(payload), packer.flush(), tail])
+
+
+def _row(key: bytes) -> bytes:
+    return struct.pack(">h", len(key)) + key
+
+
+def _index_entry(key: bytes, offset: int, size: int) -> bytes:
+    return struct.pack(">qi", offset, size) + _hadoop_vint(len(key)) + key
+
+
+def _file_info(info: dict[str, bytes]) -> bytes:
+    pairs = (_field(1, name.encode()) + _field(2, info[name]) for name in _INFO_ORDER if name in info)
+    message = b"".join(_field(1, pair) for pair in pairs)
+    return b"PBUF" + _varint(len(message)) + message
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A length-delimited protobuf field."""
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _hadoop_vint(value: int) -> bytes:
+    """A number which is not negative as Hadoop writes it (`WritableUtils.writeVInt`)."""
+    if value <= 127:
+        return bytes([value])
+    data = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return bytes([256 - 112 - len(data)]) + data
