@@ -10,6 +10,23 @@ NO_PREVIOUS_COMMIT = "null"
 
 
 @dataclass(frozen=True, slots=True)
+class CompactedLogs:
+    """What a compaction, or a log compaction, read of the logs of one file slice."""
+
+    files: int = 0
+    size: int = 0
+    """Bytes of the blocks that counted."""
+    blocks: int = 0
+    records: int = 0
+    """Data and delete records in them."""
+    updated: int = 0
+    """Distinct keys among them."""
+    corrupt_blocks: int = 0
+    rollback_blocks: int = 0
+    read_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStat:
     """What an action did to one file group. `path` is relative to the base path; sizes are bytes."""
 
@@ -32,6 +49,8 @@ class WriteStat:
     cdc_stats: Mapping[str, int] | None = None
     create_time_ms: int = 0
     upsert_time_ms: int = 0
+    compacted: CompactedLogs | None = None
+    """Of compactions and log compactions only."""
 
 
 @dataclass(frozen=True, slots=True)

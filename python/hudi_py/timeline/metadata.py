@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata, CompactedLogs, WriteStat
 from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
@@ -155,11 +155,30 @@ def _decode_stat(stat: Fields, partition: str) -> WriteStat:
         cdc_stats=stat.number_map("cdcStats") or None,
         create_time_ms=times.number("totalCreateTime") if times else 0,
         upsert_time_ms=times.number("totalUpsertTime") if times else 0,
+        compacted=_decode_compacted(stat),
+    )
+
+
+def _decode_compacted(stat: Fields) -> CompactedLogs | None:
+    """None where no log file was compacted."""
+    files = stat.number("totalLogFilesCompacted")
+    if not files:
+        return None
+    return CompactedLogs(
+        files=files,
+        size=stat.number("totalLogSizeCompacted"),
+        blocks=stat.number("totalLogBlocks"),
+        records=stat.number("totalLogRecords"),
+        updated=stat.number("totalUpdatedRecordsCompacted"),
+        corrupt_blocks=stat.number("totalCorruptLogBlock"),
+        rollback_blocks=stat.number("totalRollbackBlocks"),
+        read_ms=stat.number("totalLogReadTimeMs"),
     )
 
 
 def _json_stat(stat: WriteStat) -> dict[str, Any]:
     """Fields in the order of Apache Hudi 0.15.0; those of log files only for log files."""
+    logs = stat.compacted or CompactedLogs()
     record: dict[str, Any] = {
         "fileId": stat.file_id,
         "path": stat.path or None,
@@ -173,13 +192,13 @@ def _json_stat(stat: WriteStat) -> dict[str, Any]:
         "totalWriteErrors": 0,
         "tempPath": None,
         "partitionPath": stat.partition_path,
-        "totalLogRecords": 0,
-        "totalLogFilesCompacted": 0,
-        "totalLogSizeCompacted": 0,
-        "totalUpdatedRecordsCompacted": 0,
-        "totalLogBlocks": 0,
-        "totalCorruptLogBlock": 0,
-        "totalRollbackBlocks": 0,
+        "totalLogRecords": logs.records,
+        "totalLogFilesCompacted": logs.files,
+        "totalLogSizeCompacted": logs.size,
+        "totalUpdatedRecordsCompacted": logs.updated,
+        "totalLogBlocks": logs.blocks,
+        "totalCorruptLogBlock": logs.corrupt_blocks,
+        "totalRollbackBlocks": logs.rollback_blocks,
         "fileSizeInBytes": stat.file_size,
         "minEventTime": None,
         "maxEventTime": None,
@@ -187,7 +206,7 @@ def _json_stat(stat: WriteStat) -> dict[str, Any]:
     if stat.prev_base_file is not None:
         record["prevBaseFile"] = stat.prev_base_file
     record["runtimeStats"] = {
-        "totalScanTime": 0,
+        "totalScanTime": logs.read_ms,
         "totalUpsertTime": stat.upsert_time_ms,
         "totalCreateTime": stat.create_time_ms,
     }
@@ -204,6 +223,7 @@ def _json_stat(stat: WriteStat) -> dict[str, Any]:
 def _avro_stat(stat: WriteStat) -> dict[str, Any]:
     """Every field of `HoodieWriteStat`; null as in Apache Hudi 1.2.0's own files."""
     is_log = stat.log_version is not None
+    logs = stat.compacted or CompactedLogs()
     return {
         "fileId": stat.file_id,
         "path": stat.path or None,
@@ -214,13 +234,13 @@ def _avro_stat(stat: WriteStat) -> dict[str, Any]:
         "totalWriteBytes": stat.total_write_bytes,
         "totalWriteErrors": 0,
         "partitionPath": stat.partition_path,
-        "totalLogRecords": 0,
+        "totalLogRecords": logs.records,
         "totalLogFiles": None,
-        "totalUpdatedRecordsCompacted": 0,
+        "totalUpdatedRecordsCompacted": logs.updated,
         "numInserts": stat.num_inserts,
-        "totalLogBlocks": 0,
-        "totalCorruptLogBlock": 0,
-        "totalRollbackBlocks": 0,
+        "totalLogBlocks": logs.blocks,
+        "totalCorruptLogBlock": logs.corrupt_blocks,
+        "totalRollbackBlocks": logs.rollback_blocks,
         "fileSizeInBytes": stat.file_size,
         "logVersion": stat.log_version,
         "logOffset": (stat.log_offset or 0) if is_log else None,
@@ -231,13 +251,13 @@ def _avro_stat(stat: WriteStat) -> dict[str, Any]:
         "minEventTime": None,
         "maxEventTime": None,
         "runtimeStats": {
-            "totalScanTime": 0,
+            "totalScanTime": logs.read_ms,
             "totalCreateTime": stat.create_time_ms,
             "totalUpsertTime": stat.upsert_time_ms,
         },
-        "totalLogFilesCompacted": 0,
-        "totalLogReadTimeMs": 0,
-        "totalLogSizeCompacted": 0,
+        "totalLogFilesCompacted": logs.files,
+        "totalLogReadTimeMs": logs.read_ms,
+        "totalLogSizeCompacted": logs.size,
         "tempPath": None,
         "numUpdates": 0,
     }

@@ -70,6 +70,10 @@ class CompactionOperation:
     base_instant: str
     base_file: str | None
     log_files: tuple[str, ...]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What strategies choose by: bytes of logs, MB to read and write (`FileSliceMetricUtils`)."""
+    bootstrap_file: str | None = None
+    """URI of the file with the rows, of a bootstrapped base file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class CompactionPlan:
     """Content of a requested compaction or log compaction."""
 
     operations: tuple[CompactionOperation, ...]
+    missing_partitions: tuple[str, ...] | None = None
+    """Partitions with logs that a strategy left out; None where the plan does not tell."""
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
@@ -118,6 +125,11 @@ def decode_rollback_plan(data: bytes, context: str = "a rollback plan") -> Rollb
 
 def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
     """An Avro container file."""
+    return encode_record("HoodieRollbackMetadata", rollback_record(metadata))
+
+
+def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
+    """The fields of `HoodieRollbackMetadata`, which restores hold too."""
     partitions = {
         partition.partition_path: {
             "partitionPath": partition.partition_path,
@@ -128,7 +140,7 @@ def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
         }
         for partition in metadata.partitions
     }
-    record = {
+    return {
         "startRollbackTime": metadata.start_time,
         "timeTakenInMillis": metadata.time_taken_ms,
         "totalFilesDeleted": sum(len(partition.deleted) for partition in metadata.partitions),
@@ -137,12 +149,15 @@ def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
         "version": 1,
         "instantsRollback": [{"commitTime": metadata.instant, "action": metadata.action}],
     }
-    return encode_record("HoodieRollbackMetadata", record)
 
 
 def decode_rollback_metadata(data: bytes, context: str = "a completed rollback") -> RollbackMetadata:
     """Raises CorruptFileError, naming `context`."""
-    record = Fields(decode_record(data, context), context)
+    return rollback_of(Fields(decode_record(data, context), context))
+
+
+def rollback_of(record: Fields) -> RollbackMetadata:
+    """What the fields of `HoodieRollbackMetadata` say."""
     infos = record.records("instantsRollback")
     partitions = tuple(
         RollbackPartition(
@@ -208,7 +223,10 @@ def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> C
             base_instant=operation.text("baseInstantTime"),
             base_file=operation.optional_text("dataFilePath"),
             log_files=operation.texts("deltaFilePaths"),
+            metrics=operation.decimal_map("metrics"),
+            bootstrap_file=operation.optional_text("bootstrapFilePath"),
         )
         for operation in record.records("operations")
     )
-    return CompactionPlan(operations)
+    missing = record.texts("missingSchedulePartitions") if record.has("missingSchedulePartitions") else None
+    return CompactionPlan(operations, missing, record.text_map("extraMetadata"))

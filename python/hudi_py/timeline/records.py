@@ -71,6 +71,10 @@ class Fields:
             )
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether there is a value, of whatever type."""
+        return self._values.get(name) is not None
+
     def text(self, name: str, default: str = "") -> str:
         value: str | None = self._get(name, str)
         return default if value is None else value
@@ -102,6 +106,11 @@ class Fields:
     def number_map(self, name: str) -> dict[str, int]:
         values = self._get(name, dict) or {}
         return {key: self._checked(name, value, int) for key, value in values.items() if value is not None}
+
+    def decimal_map(self, name: str) -> dict[str, float]:
+        """A map of floating-point numbers."""
+        values = self._get(name, dict) or {}
+        return {key: self._checked(name, value, float) for key, value in values.items() if value is not None}
 
     def texts_map(self, name: str) -> dict[str, tuple[str, ...]]:
         """A map of lists of strings."""
