@@ -20,7 +20,8 @@ LAYERS: Final = (
     ("metadata",),
     ("read",),
     ("write",),
-    ("services", "metadata_write"),
+    ("services",),
+    ("metadata_write",),
     ("table", "inspect", "interop", "catalog", "testing"),
     ("cli",),
 )

@@ -61,11 +61,13 @@ def write_base(
     tx: WriteTransaction, partition: str, file_id: str, *, token: str = "0-1-0", previous: str | None = None
 ) -> WriteStat:
     """Publishes a base file that holds its own path."""
-    permit = tx.permit_base_file(PartitionPath(partition), FileId(file_id), token, merges=previous is not None)
+    permit = tx.publication.permit_base_file(
+        PartitionPath(partition), FileId(file_id), token, merges=previous is not None
+    )
     content = permit.path.encode()
     with tx.storage.open_output(permit.temp_path) as out:
         out.write(content)
-    tx.publish(permit)
+    tx.publication.publish(permit)
     return WriteStat(
         file_id=file_id,
         path=permit.path,
@@ -82,14 +84,14 @@ def write_log(
     tx: WriteTransaction, partition: str, file_id: str, *, token: str = "0-1-0", base_instant: str, version: int = 1
 ) -> WriteStat:
     """Publishes a log file with one delete block without keys."""
-    permit = tx.permit_log_file(
+    permit = tx.publication.permit_log_file(
         PartitionPath(partition), FileId(file_id), token, base_instant=base_instant, version=version
     )
     header = {HeaderKey.INSTANT_TIME: tx.instant, HeaderKey.SCHEMA: SCHEMA}
     content = encode_block(BlockType.DELETE, header, b"\x00\x00\x00\x03\x00\x00\x00\x01\x00")
     with tx.storage.open_output(permit.temp_path) as out:
         out.write(content)
-    tx.publish(permit)
+    tx.publication.publish(permit)
     return WriteStat(
         file_id=file_id,
         path=permit.path,

@@ -17,6 +17,40 @@ def inflight_path(layout: Layout, time: InstantTime, action: Action) -> str:
     return join_path(layout.folder, layout.inflight_name(time, action))
 
 
+def request(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes) -> None:
+    """Writes the requested file. One with the same content may be there: a killed process left it.
+
+    Raises:
+        ConflictError: the instant was requested with another content.
+    """
+    path = requested_path(layout, time, action)
+    if not storage.put_if_absent(path, content) and storage.read(path) != content:
+        raise ConflictError(
+            f"Cannot request the {action.value} {time}: {path} exists already with another content, so another writer "
+            "has taken the instant; try again"
+        )
+
+
+def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes = b"") -> None:
+    """Takes a requested instant to inflight; one that is inflight stays as it is.
+
+    Raises:
+        ConflictError: the instant is not requested: it was rolled back, or never planned.
+    """
+    if action is not Action.SAVEPOINT:
+        path = requested_path(layout, time, action)
+        if storage.stat(path) is None:
+            raise ConflictError(
+                f"Cannot begin the {action.value} {time}: {path} is not there; it was rolled back, or never planned"
+            )
+    storage.put_if_absent(inflight_path(layout, time, action), content)
+
+
+def revert(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:
+    """Takes an inflight table service back to requested, to be run anew. Idempotent."""
+    storage.delete(inflight_path(layout, time, action))
+
+
 def complete(
     storage: Storage,
     layout: Layout,
@@ -27,10 +61,17 @@ def complete(
 ) -> None:
     """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
 
+    `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
+
     Raises:
-        ConflictError: the instant is completed already.
+        ConflictError: the instant is not inflight, or completed already.
     """
     name = layout.completed_name(time, action, completion)
+    if storage.stat(inflight_path(layout, time, action)) is None:
+        raise ConflictError(
+            f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
+            "rolled back, or never begun"
+        )
     if not storage.put_if_absent(join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "

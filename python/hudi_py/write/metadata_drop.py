@@ -1,4 +1,4 @@
-"""Dropping the metadata table, which this release reads but does not maintain.
+"""Dropping the metadata table, where a table is to be written without one.
 
 A metadata table that misses a commit makes Java's readers miss it too, so it goes in the commit that would outdate it:
 first the properties by which readers trust it, then its folder, then the definitions of its indexes
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.paths import METADATA_TABLE
+from hudi_py.write.protocols import TableChange
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
@@ -23,6 +28,29 @@ _PARTITIONS = "hoodie.table.metadata.partitions"
 _INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 _DEFINITIONS = "hoodie.table.index.defs.path"
 _DEFAULT_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DropMetadata:
+    """A `MetadataWriter` that drops the metadata table with the first action that would outdate it."""
+
+    drop_indexes: bool = False
+    """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+
+    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        if not rolled_back or _holds(storage, rolled_back):
+            check_droppable(config, drop_indexes=self.drop_indexes)
+
+    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
+        return config
+
+    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+        if change.action is Action.ROLLBACK and not _holds(storage, change.rolled_back):
+            return ()  # it knows nothing of what was undone
+        return drop_metadata_table(storage, drop_indexes=self.drop_indexes)
+
+    def maintain(self, storage: Storage, clock: InstantClock) -> None:
+        pass
 
 
 def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
@@ -71,6 +99,13 @@ def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
             UserWarning,
             stacklevel=2,
         )
+
+
+def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
+    """Whether the metadata table has changes of the instants, which must not outlive them."""
+    meta = f"{METADATA_TABLE}/.hoodie"
+    names = [info.name for folder in (meta, f"{meta}/timeline") for info in storage.list(folder)]
+    return any(name.startswith(instants) for name in names)
 
 
 def _clear_definitions(storage: Storage, config: TableConfig) -> None:

@@ -22,7 +22,9 @@ from hudi_py.write.heartbeat import last_beat_ms, now_ms
 from hudi_py.write.identity import WRITER_KEY, WriterIdentity, parse_writer
 from hudi_py.write.instants import inflight_path, requested_path
 from hudi_py.write.locks import FileLock
+from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.paths import marker_folder
+from hudi_py.write.protocols import MetadataWriter
 from hudi_py.write.rollback import finish_rollback, pending_rollbacks, read_plan, rollback_instant
 from hudi_py.write.settings import TransactionSettings
 from hudi_py.write.staging import gate_keeper, sweep_vanished
@@ -71,6 +73,7 @@ def recover_failed_writes(
     *,
     settings: TransactionSettings,
     clock: InstantClock,
+    metadata: MetadataWriter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Timeline:
     """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
@@ -84,6 +87,7 @@ def recover_failed_writes(
         config,
         settings=settings,
         clock=clock,
+        metadata=metadata,
         purpose="recover failed writes",
         storage_options=storage_options,
     ) as timeline:
@@ -97,6 +101,7 @@ def settled_timeline(
     *,
     settings: TransactionSettings,
     clock: InstantClock,
+    metadata: MetadataWriter | None = None,
     purpose: str,
     storage_options: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
@@ -112,6 +117,7 @@ def settled_timeline(
         UnsupportedTableError: the table is of a version which is only read.
     """
     check_writable(config)
+    metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
     first_seen: dict[str, int | None] = {}
     told = False
     lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)
@@ -120,14 +126,14 @@ def settled_timeline(
             if storage.stat(BACKUP) is not None:
                 update_table_config(storage, {})  # ends an update of the properties that broke off
             timeline = load_timeline(storage, config)
-            if _finish_rollbacks(storage, config, timeline, settings, clock):
+            if _finish_rollbacks(storage, config, timeline, metadata, clock):
                 timeline = load_timeline(storage, config)
             writes = [examine(storage, timeline, instant) for instant in pending_writes(storage, timeline)]
             living = [write for write in writes if not write.dead(settings.heartbeat_expiry_ms)]
             if not living:
                 for write in reversed(writes):  # newest first, as Java insists
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
-                    rollback_instant(storage, config, write.instant, clock=clock, drop_indexes=settings.drop_indexes)
+                    rollback_instant(storage, config, write.instant, clock=clock, metadata=metadata)
                 if writes:
                     timeline = load_timeline(storage, config)
                 sweep_vanished(storage, {instant.time for instant in timeline.pending})
@@ -141,7 +147,7 @@ def settled_timeline(
 
 
 def _finish_rollbacks(
-    storage: Storage, config: TableConfig, timeline: Timeline, settings: TransactionSettings, clock: InstantClock
+    storage: Storage, config: TableConfig, timeline: Timeline, metadata: MetadataWriter, clock: InstantClock
 ) -> bool:
     """Finishes killed rollbacks of failed writes. True when there were any."""
     writes = {instant.time for instant in pending_writes(storage, timeline)}
@@ -155,7 +161,7 @@ def _finish_rollbacks(
             finished = True
         elif plan.instant in writes or plan.instant not in known:
             _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)
-            finish_rollback(storage, config, rollback.time, plan, clock=clock, drop_indexes=settings.drop_indexes)
+            finish_rollback(storage, config, rollback.time, plan, clock=clock, metadata=metadata)
             finished = True
     return finished
 

@@ -35,8 +35,9 @@ from hudi_py.view import StorageLister
 from hudi_py.write.heartbeat import remove_heartbeat
 from hudi_py.write.instants import complete, inflight_path, remove_pending, requested_path
 from hudi_py.write.markers import MarkerType, read_markers, remove_markers
-from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table, warn_dropped
-from hudi_py.write.paths import METADATA_TABLE, temporary_folder
+from hudi_py.write.metadata_drop import warn_dropped
+from hudi_py.write.paths import temporary_folder
+from hudi_py.write.protocols import MetadataWriter, TableChange
 from hudi_py.write.staging import close_gate, remove_write_folder
 
 ROLLBACK_TOKEN = "1-0-1"
@@ -49,7 +50,7 @@ def rollback_instant(
     instant: Instant,
     *,
     clock: InstantClock,
-    drop_indexes: bool = False,
+    metadata: MetadataWriter,
 ) -> InstantTime:
     """Rolls a pending write back; the table lock must be held. Safe to repeat after a crash at any point.
 
@@ -57,10 +58,10 @@ def rollback_instant(
         The rollback's instant.
 
     Raises:
-        ConfigError: the metadata table holds changes of the instant, and indexes that may not be dropped.
+        ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
     """
     timeline = load_timeline(storage, config)
-    _outdates_metadata_table(storage, instant.time, drop_indexes)
+    metadata.check(storage, load_table_config(storage), (instant.time,))
     close_gate(storage, instant.time)
     for pending in pending_rollbacks(timeline):
         plan = read_plan(storage, timeline, pending)
@@ -70,7 +71,7 @@ def rollback_instant(
         pending = _request(storage, config, timeline, instant, clock)
         plan = read_plan(storage, timeline, pending)
         assert plan is not None  # just written
-    finish_rollback(storage, config, pending.time, plan, clock=clock, drop_indexes=drop_indexes)
+    finish_rollback(storage, config, pending.time, plan, clock=clock, metadata=metadata)
     return pending.time
 
 
@@ -118,29 +119,30 @@ def finish_rollback(
     plan: RollbackPlan,
     *,
     clock: InstantClock,
-    drop_indexes: bool,
+    metadata: MetadataWriter,
 ) -> None:
     """Carries a rollback plan out and completes it; the table lock must be held. Safe to repeat."""
     layout = layout_for(config)
     failed, action = InstantTime(plan.instant), Action(plan.action)
-    outdated = _outdates_metadata_table(storage, failed, drop_indexes)
+    metadata.check(storage, load_table_config(storage), (failed,))
     storage.put_if_absent(inflight_path(layout, rollback, Action.ROLLBACK), b"")
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
     close_gate(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
-    dropped = drop_metadata_table(storage, drop_indexes=drop_indexes) if outdated else ()
-    remove_pending(storage, layout, failed, action)
-    metadata = RollbackMetadata(
+    done = RollbackMetadata(
         start_time=rollback,
         time_taken_ms=int((time.monotonic() - started) * 1000),
         instant=failed,
         action=action.value,
         partitions=_merge(partitions),
     )
+    dropped = metadata.record(storage, load_timeline(storage, config), _change(rollback, done), clock)
+    remove_pending(storage, layout, failed, action)
     completion = clock.next_completion(load_timeline(storage, config), rollback)
-    complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(metadata))
+    complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
+    metadata.maintain(storage, clock)
     forget_write(storage, failed)
     warn_dropped(config, dropped)
 
@@ -266,18 +268,22 @@ def _append_rollback_block(
     return FileInfo(path, len(content), 0)
 
 
-def _outdates_metadata_table(storage: Storage, instant: InstantTime, drop_indexes: bool) -> bool:
-    """Whether the metadata table holds changes of the instant, which must not outlive it.
-
-    Raises:
-        ConfigError: it does, and may not be dropped.
-    """
-    meta = f"{METADATA_TABLE}/.hoodie"
-    folders = (meta, f"{meta}/timeline")
-    if not any(info.name.startswith(instant) for folder in folders for info in storage.list(folder)):
-        return False
-    check_droppable(load_table_config(storage), drop_indexes=drop_indexes)
-    return True
+def _change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
+    return TableChange(
+        rollback,
+        Action.ROLLBACK,
+        added={
+            part.partition_path: {path.rpartition("/")[2]: size for path, size in part.rollback_logs.items()}
+            for part in done.partitions
+            if part.rollback_logs
+        },
+        deleted={
+            part.partition_path: tuple(path.rpartition("/")[2] for path in part.deleted)
+            for part in done.partitions
+            if part.deleted
+        },
+        rolled_back=(InstantTime(done.instant),),
+    )
 
 
 def _merge(partitions: list[RollbackPartition]) -> tuple[RollbackPartition, ...]:

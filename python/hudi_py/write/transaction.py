@@ -5,9 +5,9 @@ hands on is a `TransactionHandle`, a small frozen value. Every process that take
 
     handle = WriteTransaction.plan(storage, config, action=..., operation="UPSERT", settings=...)   # one process
     with WriteTransaction.attach(handle, storage_options) as tx:                                    # any number of them
-        permit = tx.permit_base_file(partition, file_id, write_token, merges=False)
+        permit = tx.publication.permit_base_file(partition, file_id, write_token, merges=False)
         ... write storage file permit.temp_path ...
-        tx.publish(permit)
+        tx.publication.publish(permit)
     WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)                 # one process
 
 A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
@@ -18,16 +18,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from types import TracebackType
 
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, RolledBackError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
-from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
@@ -49,9 +47,11 @@ from hudi_py.write.identity import (
 )
 from hudi_py.write.instants import complete, inflight_path, requested_path
 from hudi_py.write.locks import FileLock
-from hudi_py.write.markers import MarkerType, marker_path, read_markers
-from hudi_py.write.metadata_drop import check_droppable, drop_metadata_table, warn_dropped
-from hudi_py.write.paths import PARTITION_METAFILE, gate_path, stage_folder, temporary_folder
+from hudi_py.write.markers import read_markers
+from hudi_py.write.metadata_drop import DropMetadata, warn_dropped
+from hudi_py.write.paths import gate_path, stage_folder
+from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.publication import Publication
 from hudi_py.write.recovery import settled_timeline
 from hudi_py.write.rollback import forget_write, is_rolled_back, rollback_instant
 from hudi_py.write.settings import TransactionSettings
@@ -79,17 +79,8 @@ class TransactionHandle:
     """Zone in which all instants of this write are told, whichever process tells them: the planning process's zone,
     or UTC for tables in UTC."""
     settings: TransactionSettings
-
-
-@dataclass(frozen=True, slots=True)
-class FilePermit:
-    """Leave to publish one data file: its marker exists. All paths relative to the table's base path."""
-
-    path: str
-    """Where readers will find the file."""
-    temp_path: str
-    """Where it is written."""
-    marker_path: str
+    metadata: MetadataWriter
+    """Keeps the metadata table up within the commit, or drops it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +124,11 @@ class WriteTransaction:
             interval_ms=handle.settings.heartbeat_interval_ms,
             expiry_ms=handle.settings.heartbeat_expiry_ms,
         )
+        self.publication = Publication(storage, handle.config, handle.instant, check_open=self._check_open)
+        """Where data files of the write get their permits and are published."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
         self._view: FileSystemView | None = None
-        self._partitions: set[str] = set()
         self._done = False
 
     @classmethod
@@ -148,6 +140,7 @@ class WriteTransaction:
         action: Action,
         operation: str,
         settings: TransactionSettings | None = None,
+        metadata: MetadataWriter | None = None,
         owner: ProcessIdentity | None = None,
         clock: InstantClock | None = None,
         instant: InstantTime | None = None,
@@ -160,24 +153,29 @@ class WriteTransaction:
         distributed engine; None when it is not known, and then only the heartbeat tells.
 
         Raises:
-            ConfigError: the metadata table holds indexes that this release neither maintains nor may drop
-                (`hoodie.py.drop.indexes`), or the timeline is ahead of the clock.
+            ConfigError: the metadata table holds indexes that can be neither kept up nor dropped, or the timeline is
+                ahead of the clock.
             ConflictError: another write is under way; names its instant.
             LockError: the lock was not had in time.
         """
         settings = settings or TransactionSettings()
         clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
+        metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
         _check_action(action)
-        check_droppable(config, drop_indexes=settings.drop_indexes)
+        metadata.check(storage, config)
         with settled_timeline(
             storage,
             config,
             settings=settings,
             clock=clock,
+            metadata=metadata,
             purpose="choose the instant of a write",
             storage_options=storage_options,
         ) as timeline:
-            return _choose(storage, config, timeline, action, operation, settings, owner, clock, instant, writer_id)
+            config = metadata.prepare(storage, config, timeline, clock)
+            return _choose(
+                storage, config, timeline, action, operation, settings, metadata, owner, clock, instant, writer_id
+            )
 
     @classmethod
     def begin(
@@ -188,6 +186,7 @@ class WriteTransaction:
         action: Action,
         operation: str,
         settings: TransactionSettings | None = None,
+        metadata: MetadataWriter | None = None,
         clock: InstantClock | None = None,
         instant: InstantTime | None = None,
         writer_id: str | None = None,
@@ -196,8 +195,9 @@ class WriteTransaction:
         """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
         settings = settings or TransactionSettings()
         clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
+        metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
         _check_action(action)
-        check_droppable(config, drop_indexes=settings.drop_indexes)
+        metadata.check(storage, config)
         transaction: WriteTransaction | None = None
         owner = process_identity()
         try:
@@ -206,11 +206,13 @@ class WriteTransaction:
                 config,
                 settings=settings,
                 clock=clock,
+                metadata=metadata,
                 purpose="begin a write",
                 storage_options=storage_options,
             ) as timeline:
+                config = metadata.prepare(storage, config, timeline, clock)
                 handle = _choose(
-                    storage, config, timeline, action, operation, settings, owner, clock, instant, writer_id
+                    storage, config, timeline, action, operation, settings, metadata, owner, clock, instant, writer_id
                 )
                 transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
                 begin_work(handle.writer.id)
@@ -270,6 +272,11 @@ class WriteTransaction:
         """
         return stage_folder(self.instant)
 
+    @property
+    def sidecars(self) -> str:
+        """Folder in which writers of data files leave what the metadata table is to know of them."""
+        return f"{self.staging}/sidecars"
+
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -308,64 +315,6 @@ class WriteTransaction:
             _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
         finally:
             self.rest()
-
-    # -- data files -----------------------------------------------------------------------------------------------
-
-    def permit_base_file(
-        self, partition: PartitionPath, file_id: FileId, write_token: str, *, merges: bool
-    ) -> FilePermit:
-        """Creates the marker of a base file of this instant (and the partition's metafile, if absent).
-
-        `merges`: the file replaces an earlier version of its file group (marker type MERGE, otherwise CREATE).
-        `write_token` (`<task>-<stage>-<attempt>`) must be unique to the attempt.
-
-        Raises:
-            RolledBackError: the write takes no more files.
-        """
-        name = str(BaseFileName(file_id, write_token, self.instant))
-        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
-
-    def permit_log_file(
-        self,
-        partition: PartitionPath,
-        file_id: FileId,
-        write_token: str,
-        *,
-        base_instant: str | None = None,
-        version: int = 1,
-    ) -> FilePermit:
-        """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
-        since version 8 its name holds this instant and both are left alone."""
-        if self.config.version >= 8:
-            base_instant = self.instant
-        elif base_instant is None:
-            raise ConfigError(
-                f"Cannot name a log file of {file_id} in table version {self.config.version} without the base instant "
-                "of its file slice"
-            )
-        name = str(LogFileName(file_id, base_instant, version, write_token))
-        # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
-        return self._permit(partition, name, MarkerType.CREATE if self.config.version >= 8 else MarkerType.APPEND)
-
-    def publish(self, permit: FilePermit) -> None:
-        """Moves a completely written file to its place, if its permit still stands.
-
-        Raises:
-            RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
-        """
-        if self.storage.stat(permit.marker_path) is None:
-            raise self._gone(f"the permit of {permit.path} was taken back")
-        self._check_open()
-        try:
-            self.storage.rename(permit.temp_path, permit.path)
-        except FileNotFoundError:
-            raise self._gone(f"the unpublished file {permit.temp_path} was removed") from None
-
-    def discard(self, permit: FilePermit) -> None:
-        """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""
-        self.storage.delete(permit.temp_path)
-        self.storage.delete(permit.path)
-        self.storage.delete(permit.marker_path)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -441,7 +390,7 @@ class WriteTransaction:
                         self.config,
                         pending,
                         clock=self._clock,
-                        drop_indexes=self.handle.settings.drop_indexes,
+                        metadata=self.handle.metadata,
                     )
                 elif holder:
                     forget_write(self.storage, self.instant)
@@ -454,12 +403,6 @@ class WriteTransaction:
 
     def _lock(self, purpose: str) -> FileLock:
         return FileLock(self.storage, self.handle.settings.lock, purpose=purpose, storage_options=self._storage_options)
-
-    def _gone(self, what: str) -> RolledBackError:
-        return RolledBackError(
-            f"Cannot go on with the write {self.instant} of {self.storage.uri}: {what}; it was rolled back or "
-            "committed without this attempt"
-        )
 
     def _holds(self, keeper: WriterIdentity | None) -> bool:
         """Whether the instant, in whatever state, is this writer's by its gate or by its inflight file."""
@@ -487,11 +430,11 @@ class WriteTransaction:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
         handle = self.handle
         if _find(timeline.completed, handle.instant, handle.action) is not None:
-            raise self._gone("it is completed, and not by an inflight file of this writer")
+            raise self.publication.gone("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
-            raise self._gone("a rollback names it")
+            raise self.publication.gone("a rollback names it")
         if read_markers(self.storage, handle.instant):
-            raise self._gone("its inflight file has vanished")
+            raise self.publication.gone("its inflight file has vanished")
         for instant in pending_writes(self.storage, timeline):
             if instant.time != handle.instant:
                 raise ConflictError(
@@ -501,9 +444,11 @@ class WriteTransaction:
                 )
         check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
         if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
-            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+            raise self.publication.gone(
+                "the timeline begins after it"
+            )  # what was before is archived, and counts as committed
         if is_barred(self.storage, handle.instant):
-            raise self._gone("it was aborted before it began")
+            raise self.publication.gone("it was aborted before it began")
         # The gate comes first, so that every trace of the instant can be laid to its writer
         if not open_gate(self.storage, handle.instant, handle.writer):
             raise ConflictError(
@@ -521,35 +466,13 @@ class WriteTransaction:
         )
         self.storage.put_if_absent(self._inflight, content)
         if not self._is_ours():
-            raise self._gone("its inflight file has vanished")
+            raise self.publication.gone("its inflight file has vanished")
 
     def _check_open(self) -> None:
         if self.storage.stat(gate_path(self.instant)) is None:
-            raise self._gone("it takes no more files")
+            raise self.publication.gone("it takes no more files")
         if self.storage.stat(self._inflight) is None:
-            raise self._gone("its inflight file has vanished")
-
-    def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
-        path = join_path(partition, name)
-        permit = FilePermit(path, f"{temporary_folder(self.instant)}/{path}", marker_path(self.instant, path, marker))
-        self.storage.put_if_absent(permit.marker_path, b"")
-        # After the marker: whoever closes the gate sees this marker, or we see the gate closed
-        try:
-            self._check_open()
-        except RolledBackError:
-            self.storage.delete(permit.marker_path)
-            raise
-        self._ensure_partition(partition)
-        return permit
-
-    def _ensure_partition(self, partition: str) -> None:
-        if partition in self._partitions:
-            return
-        depth = len(partition.split("/")) if partition else 0
-        stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
-        text = f"#partition metadata\n#{stamp}\ncommitTime={self.instant}\npartitionDepth={depth}\n"
-        self.storage.put_if_absent(join_path(partition, PARTITION_METAFILE), text.encode())
-        self._partitions.add(partition)
+            raise self.publication.gone("its inflight file has vanished")
 
     def _published(self, timeline: Timeline) -> CommitResult | None:
         completed = _find(timeline.completed, self.instant, self.handle.action)
@@ -561,44 +484,25 @@ class WriteTransaction:
         """Everything between lock and unlock."""
         handle = self.handle
         if not self._is_ours():
-            raise self._gone("its inflight file has vanished")
+            raise self.publication.gone("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
-            raise self._gone("a rollback names it")
+            raise self.publication.gone("a rollback names it")
         self._heartbeat.beat()
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         check_conflicts(self.storage, timeline, handle.pin, self.instant, touched)
-        check_droppable(load_table_config(self.storage), drop_indexes=handle.settings.drop_indexes)
+        handle.metadata.check(self.storage, load_table_config(self.storage))
         close_gate(self.storage, self.instant)
-        self._remove_unreported({stat.path for stat in metadata.stats})
-        self._check_files(metadata.stats)
-        dropped = drop_metadata_table(self.storage, drop_indexes=handle.settings.drop_indexes)
+        self.publication.remove_unreported({stat.path for stat in metadata.stats})
+        self.publication.check_files(metadata.stats)
+        change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
+        dropped = handle.metadata.record(self.storage, timeline, change, self._clock)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
         completion = self._clock.next_completion(timeline, self.instant)
         lock.check()
         complete(self.storage, self._layout, self.instant, handle.action, completion, content)
+        handle.metadata.maintain(self.storage, self._clock)
         return CommitResult(self.instant, completion if self._layout.version >= 2 else None, dropped)
-
-    def _remove_unreported(self, reported: set[str]) -> None:
-        """Removes what attempts left that are not part of the commit: permits first, files last, so that a late attempt
-        fails at its last check or at its rename."""
-        left = [marker for marker in read_markers(self.storage, self.instant) or () if marker.path not in reported]
-        for marker in left:
-            self.storage.delete(marker_path(self.instant, marker.path, marker.type))
-        self.storage.delete_tree(temporary_folder(self.instant))
-        for marker in left:
-            self.storage.delete(marker.path)
-
-    def _check_files(self, stats: Sequence[WriteStat]) -> None:
-        for stat in stats:
-            info = self.storage.stat(stat.path)
-            if info is None:
-                raise self._gone(f"its data file {stat.path} is not there")
-            if info.size != stat.file_size:
-                raise CorruptFileError(
-                    f"Cannot commit the write {self.instant}: its data file {stat.path} has {info.size} bytes, "
-                    f"{stat.file_size} were written"
-                )
 
     def _finish(self) -> None:
         self._done = True
@@ -612,6 +516,7 @@ def _choose(
     action: Action,
     operation: str,
     settings: TransactionSettings,
+    metadata: MetadataWriter,
     owner: ProcessIdentity | None,
     clock: InstantClock,
     instant: InstantTime | None,
@@ -627,6 +532,7 @@ def _choose(
         writer=WriterIdentity(writer_id or new_writer_id(), owner),
         zone=clock.zone,
         settings=settings,
+        metadata=metadata,
     )
 
 

@@ -14,6 +14,7 @@ from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write.conflicts import pending_writes
+from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.recovery import recover_failed_writes
 from hudi_py.write.rollback import is_rolled_back, rollback_instant
 from tests.support.hand_writes import (
@@ -262,11 +263,11 @@ def test_a_rollback_is_the_same_when_it_is_repeated(storage):
     (failed,) = pending_writes(storage, load_timeline(storage, config))
     names = [f".hoodie/{tx.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
     contents = {name: storage.read(name) for name in names}
-    rollback_instant(storage, config, failed, clock=fast_clock(config))
+    rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata())
     files = data_files(storage)
     (done,) = rollbacks(storage, config)
     storage.delete(f".hoodie/{done.time}.rollback")  # killed before it completed
     for name, content in contents.items():
         storage.put(name, content)
-    assert rollback_instant(storage, config, failed, clock=fast_clock(config)) == done.time
+    assert rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata()) == done.time
     assert data_files(storage) == files

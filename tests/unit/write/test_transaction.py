@@ -104,7 +104,7 @@ def test_state_files_are_named_and_filled_as_apache_hudi_does(storage):
         writer = parse_writer(inflight.extra[WRITER_KEY])
         assert writer == tx.handle.writer
         assert storage.read(f".hoodie/.heartbeat/{time_}") == b""
-        permit = tx.permit_base_file("a/b", "f", "0-1-0", merges=True)
+        permit = tx.publication.permit_base_file("a/b", "f", "0-1-0", merges=True)
         assert permit.path == f"a/b/f_0-1-0_{time_}.parquet"
         assert permit.marker_path == f".hoodie/.temp/{time_}/a/b/f_0-1-0_{time_}.parquet.marker.MERGE"
         assert not permit.temp_path.startswith(".hoodie/.temp")
@@ -142,7 +142,7 @@ def test_log_markers_and_names(storage):
             assert place.stat(f".hoodie/.temp/{tx.instant}/{stat.path}.marker.{marker}") is not None
             if version == 6:
                 with pytest.raises(ConfigError, match="base instant"):
-                    tx.permit_log_file("a", "g", "0-1-0")
+                    tx.publication.permit_log_file("a", "g", "0-1-0")
             tx.abort()
 
 
@@ -151,20 +151,20 @@ def test_attempts_that_did_not_report_are_removed_and_late_ones_fail(storage):
     with begin(storage, config) as tx:
         good = write_base(tx, "a", "f", token="0-1-1")
         write_base(tx, "a", "f", token="0-1-0")  # published, not reported
-        late = tx.permit_base_file("a", "f", "0-1-2", merges=False)
+        late = tx.publication.permit_base_file("a", "f", "0-1-2", merges=False)
         with storage.open_output(late.temp_path) as out:
             out.write(b"late")
         commit(tx, [good])
     assert data_files(storage) == {good.path}
     with pytest.raises(RolledBackError, match="permit"):
-        tx.publish(late)
+        tx.publication.publish(late)
     with storage.open_output(late.temp_path) as out:  # it writes on, and even makes its permit anew
         out.write(b"late")
     storage.touch(late.marker_path)
     with pytest.raises(RolledBackError):
-        tx.publish(late)
+        tx.publication.publish(late)
     with pytest.raises(RolledBackError):
-        tx.permit_base_file("a", "g", "0-1-3", merges=False)
+        tx.publication.permit_base_file("a", "g", "0-1-3", merges=False)
     assert data_files(storage) == {good.path}
 
 
@@ -173,7 +173,7 @@ def test_a_rename_after_the_last_check_fails_once_the_write_is_over(storage):
     config = new_table(storage)
     with begin(storage, config) as tx:
         good = write_base(tx, "a", "f")
-        late = tx.permit_base_file("a", "f", "0-1-2", merges=False)
+        late = tx.publication.permit_base_file("a", "f", "0-1-2", merges=False)
         with storage.open_output(late.temp_path) as out:
             out.write(b"late")
         commit(tx, [good])
@@ -184,12 +184,12 @@ def test_a_rename_after_the_last_check_fails_once_the_write_is_over(storage):
 def test_discard_gives_everything_back(storage):
     config = new_table(storage)
     with begin(storage, config) as tx:
-        permit = tx.permit_base_file("a", "f", "0-1-0", merges=False)
+        permit = tx.publication.permit_base_file("a", "f", "0-1-0", merges=False)
         storage.put(permit.temp_path, b"x")
-        tx.discard(permit)
-        tx.discard(permit)
+        tx.publication.discard(permit)
+        tx.publication.discard(permit)
         with pytest.raises(RolledBackError, match="permit"):
-            tx.publish(permit)
+            tx.publication.publish(permit)
         commit(tx, [])
     assert data_files(storage) == set()
 

@@ -42,9 +42,9 @@ def append_log(
     else:
         deletes = delete_marks(rows, merge)
     if own_name:
-        permit = transaction.permit_log_file(slice_.partition, slice_.file_id, str(job.task))
+        permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(job.task))
     else:
-        permit = transaction.permit_log_file(
+        permit = transaction.publication.permit_log_file(
             slice_.partition,
             slice_.file_id,
             str(job.task),
@@ -67,9 +67,9 @@ def append_log(
                 block = _delete_block(job, slice_, removed, unconditional_delete)
                 sink.write(block)
                 size += len(block)
-        transaction.publish(permit)
+        transaction.publication.publish(permit)
     except BaseException:
-        transaction.discard(permit)
+        transaction.publication.discard(permit)
         raise
     job.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)

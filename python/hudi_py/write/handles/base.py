@@ -40,7 +40,9 @@ class BaseFileHandle:
         self.previous = previous
         self._started = time.monotonic()
         transaction, settings = job.transaction, job.settings
-        self._permit = transaction.permit_base_file(partition, self.file_id, str(job.task), merges=previous is not None)
+        self._permit = transaction.publication.permit_base_file(
+            partition, self.file_id, str(job.task), merges=previous is not None
+        )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
         self._writer = BaseFileWriter(
@@ -78,7 +80,7 @@ class BaseFileHandle:
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
         self._summary = summary = self._writer.close()
-        self.job.transaction.publish(self._permit)
+        self.job.transaction.publication.publish(self._permit)
         self.job.progress.wrote(summary.size)
         took = int((time.monotonic() - self._started) * 1000)
         merges = self.previous is not None
@@ -103,7 +105,7 @@ class BaseFileHandle:
         if self._summary is None:
             gone = RuntimeError("the write was given up")
             self._writer.__exit__(type(gone), gone, None)
-        self.job.transaction.discard(self._permit)
+        self.job.transaction.publication.discard(self._permit)
 
 
 def new_file_group(job: Job, partition: PartitionPath, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:

@@ -1,0 +1,128 @@
+"""What a table service works with, and how its action completes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.metadata.files import metadata_lister
+from hudi_py.model.instant import Action, CompletionTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.properties import check_writable, load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.view import FileSystemView, load_view
+from hudi_py.write.instants import complete
+from hudi_py.write.locks import FileLock
+from hudi_py.write.metadata_drop import warn_dropped
+from hudi_py.write.progress import Progress
+from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.settings import TransactionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """One call of a table service: the table, what was asked for, and how the table is kept consistent."""
+
+    storage: Storage
+    options: Options
+    settings: TransactionSettings
+    clock: InstantClock
+    metadata: MetadataWriter | None = None
+    """None: the table is a metadata table itself, which has none."""
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    progress: Progress = field(default_factory=Progress.silent)
+    locks: bool = True
+    """False: the caller holds the table lock already."""
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        options: Options,
+        metadata: MetadataWriter | None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        clock: InstantClock | None = None,
+    ) -> ServiceContext:
+        """A context as options ask for it.
+
+        Raises:
+            TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
+        """
+        settings = TransactionSettings.of(options)
+        config = load_table_config(storage)
+        check_writable(config)
+        return cls(
+            storage,
+            options,
+            settings,
+            clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms),
+            metadata,
+            storage_options,
+            progress or Progress.silent(),
+        )
+
+    @property
+    def threads(self) -> int:
+        """How many files are worked on side by side."""
+        return self.options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
+
+    def config(self) -> TableConfig:
+        """The table's properties as they are now."""
+        return load_table_config(self.storage)
+
+    def timeline(self) -> Timeline:
+        """The active timeline as it is now."""
+        return load_timeline(self.storage, self.config(), self.clock.zone)
+
+    def view(self, timeline: Timeline) -> FileSystemView:
+        """File slices as of a timeline; listed by the metadata table where there is one to trust."""
+        config = self.config()
+        lister = metadata_lister(self.storage, config, timeline)[0] if self.metadata is not None else None
+        return load_view(self.storage, config, timeline, lister)
+
+    @contextlib.contextmanager
+    def locked(self, purpose: str) -> Iterator[Timeline]:
+        """The timeline under the table lock. `purpose` goes on from "Cannot ...".
+
+        Raises:
+            LockError: the lock was not had in time.
+        """
+        if not self.locks:
+            yield self.timeline()
+            return
+        with FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options):
+            yield self.timeline()
+
+
+def complete_action(
+    context: ServiceContext, timeline: Timeline, action: Action, change: TableChange, content: bytes
+) -> CompletionTime | None:
+    """Completes an inflight action: metadata table, completed file, metadata table's services. The lock must be held.
+
+    Args:
+        timeline: loaded under the lock.
+        action: that of the pending files, such as `COMPACTION`; `change.action` is what it completes as.
+        content: of the completed file.
+
+    Returns:
+        The completion time; None on timeline layout 1, which records none.
+
+    Raises:
+        ConflictError: the action is not inflight, or completed already.
+    """
+    storage, metadata = context.storage, context.metadata
+    dropped = metadata.record(storage, timeline, change, context.clock) if metadata is not None else ()
+    completion = context.clock.next_completion(timeline, change.instant)
+    complete(storage, timeline.layout, change.instant, action, completion, content)
+    if metadata is not None:
+        metadata.maintain(storage, context.clock)
+        warn_dropped(context.config(), dropped)
+    return completion if timeline.layout.version >= 2 else None

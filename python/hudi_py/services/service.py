@@ -1,0 +1,100 @@
+"""Planned services: schedule, execute, commit, each possibly in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """Whether there is something to do."""
+
+    instant: InstantTime | None
+    """Requested time of the plan; None: there was nothing to do."""
+    reason: str = ""
+    """Why there was nothing to do."""
+
+
+class Work(Protocol):
+    """A plan that is being executed. Pickles small; holds no credentials."""
+
+    @property
+    def instant(self) -> InstantTime: ...
+
+    @property
+    def num_pieces(self) -> int:
+        """How many parts of it can be executed apart, numbered from 0."""
+        ...
+
+
+class PlannedService(Protocol):
+    """A service whose plan is an instant of its own."""
+
+    @property
+    def name(self) -> str:
+        """`compaction`, `log_compaction`, `clean`."""
+        ...
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Makes a plan, under the table lock, where there is something to do.
+
+        `instant`: the requested time it is to have; None: a new one.
+        """
+        ...
+
+    def pending(self, context: ServiceContext) -> list[InstantTime]:
+        """Plans that were made and not carried out, oldest first."""
+        ...
+
+    def begin(self, context: ServiceContext, instant: InstantTime) -> Work:
+        """Takes a plan to inflight. What a dead process left of an earlier attempt is undone or taken over.
+
+        Raises:
+            ConfigError: there is no such plan.
+            ConflictError: another process is at it.
+        """
+        ...
+
+    def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Any]:
+        """Carries out some pieces, in any process, more than once if need be. What it returns pickles small."""
+        ...
+
+    def commit(self, context: ServiceContext, work: Work, outcomes: Sequence[Any]) -> ServiceReport:
+        """Completes the action with what `execute` returned for all pieces. Idempotent."""
+        ...
+
+    def give_up(self, context: ServiceContext, work: Work) -> None:
+        """After a failure: the plan is as it was before `begin`, for another attempt."""
+        ...
+
+
+def run(service: PlannedService, context: ServiceContext, instant: InstantTime | None = None) -> ServiceReport:
+    """Carries out one plan in this process: the one of `instant`, or else the oldest pending one.
+
+    Raises:
+        ConfigError: there is no pending plan of this instant.
+    """
+    pending = service.pending(context)
+    if instant is None:
+        if not pending:
+            return ServiceReport(service.name, None, reason="no plan is pending")
+        instant = pending[0]
+    elif instant not in pending:
+        raise ConfigError(
+            f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
+            f"pending: {', '.join(pending) or 'none'}"
+        )
+    work = service.begin(context, instant)
+    try:
+        outcomes = service.execute(context, work, range(work.num_pieces))
+        return service.commit(context, work, outcomes)
+    except BaseException:
+        service.give_up(context, work)
+        raise

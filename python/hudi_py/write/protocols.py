@@ -1,0 +1,79 @@
+"""What a write asks of layers above it: the metadata table kept up within each action, and table services after a
+commit. Declared here, implemented in `metadata_write` and `services`; the facade puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What an action changes in the table, as the metadata table is told before the action completes."""
+
+    instant: InstantTime
+    action: Action
+    """As it completes: a compaction is a `COMMIT`, a log compaction a `DELTA_COMMIT`."""
+    commit: CommitMetadata | None = None
+    """Of commits, deltacommits and replacecommits."""
+    added: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Partition path, file name, bytes: files which no statistic of `commit` names (rollback blocks)."""
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to names of files that are gone (clean, rollback, restore)."""
+    deleted_partitions: tuple[str, ...] = ()
+    """Partitions that are gone altogether (clean)."""
+    rolled_back: tuple[InstantTime, ...] = ()
+    """Instants undone (rollback, restore)."""
+    sidecars: str = ""
+    """Folder with the sidecars of the action's files, relative to the base path; empty: there are none."""
+
+
+class MetadataWriter(Protocol):
+    """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
+
+    The table lock is held by the caller of every method but `check`.
+    """
+
+    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        """Refuses, before anything is done, what would leave a metadata partition wrong.
+
+        `rolled_back`: asked for a rollback of these instants rather than for a write.
+
+        Raises:
+            ConfigError: there are partitions that can be neither kept up nor dropped.
+        """
+        ...
+
+    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
+        """Before an instant is chosen, with no write pending: ends what a killed process left half done, and makes,
+        extends or drops the metadata table as the options ask. Idempotent. Returns the properties as they are then."""
+        ...
+
+    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+        """Before the action's completed file is there: the same change in the metadata table. Idempotent per instant.
+
+        Returns:
+            The metadata partitions which had to be dropped, sorted.
+        """
+        ...
+
+    def maintain(self, storage: Storage, clock: InstantClock) -> None:
+        """After the action's completed file is there: the metadata table's own services where they are due. Failures
+        are logged, and never undo the action."""
+        ...
+
+
+class AfterCommit(Protocol):
+    """Table services that are due once a write is committed and the lock is free. Pickles; holds no credentials."""
+
+    def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Runs them. Returns the names of those that did something."""
+        ...
