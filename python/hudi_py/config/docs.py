@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from hudi_py.config import harmless, incremental, indexes, lock, read, refused, spark, streaming, table, write
+from hudi_py.config import (
+    compaction,
+    harmless,
+    incremental,
+    indexes,
+    lock,
+    metadata,
+    read,
+    refused,
+    spark,
+    streaming,
+    table,
+    write,
+)
 from hudi_py.config.option import Option
 from hudi_py.config.options import STORAGE_PREFIX
 
@@ -35,7 +48,9 @@ def options_page() -> str:
         ("Streaming reads", streaming.OPTIONS),
         ("Writing", write.OPTIONS),
         ("Creating a table", table.OPTIONS),
+        ("Metadata table", metadata.OPTIONS),
         ("Lock, clock and heartbeat", lock.OPTIONS),
+        ("Compaction", compaction.OPTIONS),
     )
     for title, options in sections:
         parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]

@@ -9,9 +9,9 @@ _SINCE = "0.1.0"
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
     "Whether a read lists files from the table's metadata table, where there is one. Results are the same without; on "
-    "any doubt the storage is listed. Writes take no notice: what hudi-py does not keep up to date is dropped in the "
-    "same commit.",
-    Scope.READ,
+    "any doubt the storage is listed. Also whether a write makes the metadata table and keeps it up to date; with "
+    "`false` it drops it.",
+    Scope.BOTH,
     True,
     since=_SINCE,
 )

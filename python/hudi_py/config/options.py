@@ -7,7 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hudi_py.config import harmless, incremental, indexes, lock, read, refused, spark, streaming, table, write
+from hudi_py.config import (
+    archive,
+    compaction,
+    harmless,
+    incremental,
+    indexes,
+    lock,
+    metadata,
+    read,
+    refused,
+    spark,
+    streaming,
+    table,
+    write,
+)
 from hudi_py.config.defaults import load_defaults
 from hudi_py.config.option import Option, Policy, Scope
 from hudi_py.errors import ConfigError
@@ -18,11 +32,14 @@ HONOURED: tuple[Option[Any], ...] = (
     *read.OPTIONS,
     *incremental.OPTIONS,
     *indexes.OPTIONS,
+    *metadata.OPTIONS,
     *spark.OPTIONS,
     *streaming.OPTIONS,
     *write.OPTIONS,
     *table.OPTIONS,
+    *archive.OPTIONS,
     *lock.OPTIONS,
+    *compaction.OPTIONS,
 )
 """Every option with an effect."""
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)

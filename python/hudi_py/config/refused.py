@@ -6,7 +6,6 @@ from hudi_py.config.option import Scope, refused
 
 _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE, Scope.BOTH, Scope.TABLE
 
-_COMPACT = "compaction is not built yet; compact the table with Apache Hudi"
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
 _SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
 _INDEX = "this index is not built yet"
@@ -18,15 +17,16 @@ _EMPTY = ("",)
 
 OPTIONS = (
     # table services
-    refused("hoodie.compact.inline", _COMPACT, _SERVICE),
-    refused("hoodie.compact.schedule.inline", _COMPACT, _SERVICE),
-    refused("hoodie.log.compaction.inline", _COMPACT, _SERVICE),
-    refused("hoodie.log.compaction.enable", _COMPACT, _SERVICE),
+    refused(
+        "hoodie.compaction.preserve.commit.metadata",
+        "a compaction keeps the meta columns of its rows",
+        _SERVICE,
+        accepts=("", "true"),
+    ),
     refused("hoodie.clustering.inline", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.inline.enable"),
     refused("hoodie.clustering.async.enabled", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.async.enable"),
     refused("hoodie.clustering.schedule.inline", _CLUSTER, _SERVICE),
     refused("hoodie.clean.async.enabled", "cleaning is not built yet", _SERVICE, "hoodie.clean.async"),
-    refused("hoodie.archive.async", "archiving is not built yet", _SERVICE),
     refused("hoodie.partition.ttl.inline", "dropping old partitions is not built yet", _SERVICE),
     refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
@@ -169,8 +169,6 @@ OPTIONS = (
     refused("hoodie.timeline.history.path", "only the default folder", _TABLE, accepts=("", "history")),
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
     # the metadata table
-    refused("hoodie.metadata.global.record.level.index.enable", _INDEX, _WRITE, "hoodie.metadata.record.index.enable"),
-    refused("hoodie.metadata.record.level.index.enable", _INDEX, _WRITE),
     refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
     refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),

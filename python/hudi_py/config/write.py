@@ -250,8 +250,8 @@ SMALL_FILE_CANDIDATES = integer(
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
-    "Whether a write may drop a record, secondary or expression index, which hudi-py does not keep up to date. "
-    "Otherwise the write to a table with one is refused.",
+    "Whether a write may drop a secondary or expression index, which hudi-py does not keep up to date. Otherwise the "
+    "write to a table with one is refused.",
     Scope.WRITE,
     False,
     since=_SINCE,

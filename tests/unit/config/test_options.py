@@ -78,7 +78,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.compact.inline", "true"),
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
-        ("hoodie.metadata.record.index.enable", "true"),
+        ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.index.type", "bucket"),
         ("hoodie.index.type", "RECORD_INDEX"),
         ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),

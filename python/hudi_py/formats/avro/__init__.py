@@ -2,7 +2,7 @@
 
 from hudi_py.formats.avro.container import read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
-from hudi_py.formats.avro.encode import encode_log_content
+from hudi_py.formats.avro.encode import encode_log_content, encode_values
 from hudi_py.formats.avro.schema import AvroSchema
 from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
 
@@ -15,6 +15,7 @@ __all__ = [
     "decode_log_content",
     "decode_values",
     "encode_log_content",
+    "encode_values",
     "minimal_fixed_size",
     "read_container",
     "record_name",

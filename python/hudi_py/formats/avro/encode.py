@@ -48,6 +48,31 @@ def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> 
     return b"".join(parts)
 
 
+def encode_values(batch: pa.RecordBatch, schema: AvroSchema) -> pa.BinaryArray:
+    """The rows of `batch`, each as the Avro binary of the record `schema`, without any framing.
+
+    Columns are matched to the schema's fields and cast as in `encode_log_content`; a nullable field that the batch
+    lacks is null.
+
+    Raises:
+        SchemaMismatchError: a value does not fit its field, or the rows take more than 2 GiB together.
+    """
+    record = resolve_record(schema)
+    position = {name: i for i, name in enumerate(batch.schema.names)}
+    try:
+        rows = Rows(batch.num_rows)
+        for name, node in record.fields:
+            column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
+            append(rows, node, column, None, name)
+        offsets, data = rows.finish()
+    except TooLargeError as error:
+        raise SchemaMismatchError(
+            f"cannot encode {batch.num_rows} rows of more than 2 GiB at once: encode fewer of them"
+        ) from error
+    buffers = [None, pa.py_buffer(offsets.astype("<i4")), data]
+    return pa.BinaryArray.from_buffers(pa.binary(), batch.num_rows, buffers)
+
+
 def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     if isinstance(batch, pa.RecordBatch):
         for at in range(0, batch.num_rows, CHUNK_ROWS):

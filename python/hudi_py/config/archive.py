@@ -1,0 +1,133 @@
+"""Options of archiving: how many instants stay on the active timeline, and how the archive is kept.
+
+`HoodieArchivalConfig`, 1.2.0; the merge of small archive files as of 0.15.0, where Apache Hudi last had it.
+"""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, flag, integer
+
+_SINCE = "0.2.0"
+
+AUTOMATIC = flag(
+    "hoodie.archive.automatic",
+    "Whether instants are archived after a commit, when there are more than `hoodie.keep.max.commits`.",
+    Scope.SERVICE,
+    True,
+    since=_SINCE,
+)
+ASYNC = flag(
+    "hoodie.archive.async",
+    "Counts where `hoodie.archive.automatic` is true. Apache Hudi then archives beside the write; hudi-py archives "
+    "after the commit all the same, which takes milliseconds.",
+    Scope.SERVICE,
+    False,
+    since=_SINCE,
+)
+MAX_COMMITS = integer(
+    "hoodie.keep.max.commits",
+    "Completed commits which may be on the active timeline before some are archived. More are kept where cleaning "
+    "needs them.",
+    Scope.SERVICE,
+    30,
+    minimum=1,
+    aliases=("archive.max_commits",),
+    since=_SINCE,
+)
+MIN_COMMITS = integer(
+    "hoodie.keep.min.commits",
+    "Completed commits which stay on the active timeline when older ones are archived. Must be smaller than "
+    "`hoodie.keep.max.commits`; more are kept where cleaning needs them.",
+    Scope.SERVICE,
+    20,
+    minimum=1,
+    aliases=("archive.min_commits",),
+    since=_SINCE,
+)
+BATCH_SIZE = integer(
+    "hoodie.commits.archival.batch",
+    "Tables before version 8: how many entries, one for each state of an instant, a block of an archive file holds.",
+    Scope.SERVICE,
+    10,
+    minimum=1,
+    since=_SINCE,
+)
+BEYOND_SAVEPOINT = flag(
+    "hoodie.archive.beyond.savepoint",
+    "Whether commits after the first savepoint are archived too; those with a savepoint stay in any case. Otherwise "
+    "archiving stops at the first savepoint.",
+    Scope.SERVICE,
+    False,
+    since=_SINCE,
+)
+BLOCK_ON_CLEAN = flag(
+    "hoodie.archive.block.on.latest.clean.ectr",
+    "Whether the earliest commit which the last clean retained, and all after it, stay on the active timeline.",
+    Scope.SERVICE,
+    False,
+    since=_SINCE,
+)
+MERGE = flag(
+    "hoodie.archive.merge.enable",
+    "Tables before version 8: whether small archive files are merged into larger ones after archiving.",
+    Scope.SERVICE,
+    False,
+    since=_SINCE,
+)
+MERGE_LIMIT = integer(
+    "hoodie.archive.merge.small.file.limit.bytes",
+    "Archive files up to this size are merged. The newest file that is larger, and all older ones, stay as they are.",
+    Scope.SERVICE,
+    20 << 20,
+    unit="bytes",
+    since=_SINCE,
+)
+MERGE_BATCH = integer(
+    "hoodie.archive.merge.files.batch.size",
+    "How many small archive files there must be before they are merged.",
+    Scope.SERVICE,
+    10,
+    minimum=2,
+    since=_SINCE,
+)
+COMPACTION_BATCH = integer(
+    "hoodie.timeline.compaction.batch.size",
+    "Tables from version 8 on: how many files of one level of the archive are merged into one of the next level.",
+    Scope.SERVICE,
+    10,
+    minimum=2,
+    since=_SINCE,
+)
+COMPACTION_TARGET = integer(
+    "hoodie.timeline.compaction.target.file.max.bytes",
+    "Tables from version 8 on: files of the archive are merged up to about this size.",
+    Scope.SERVICE,
+    1000 << 20,
+    unit="bytes",
+    minimum=1,
+    since=_SINCE,
+)
+MANIFESTS_RETAINED = integer(
+    "hoodie.timeline.manifest.retained.versions",
+    "Tables from version 8 on: how many versions of the archive stay readable for those who have begun to read one.",
+    Scope.SERVICE,
+    3,
+    minimum=1,
+    since=_SINCE,
+)
+
+OPTIONS = (
+    AUTOMATIC,
+    ASYNC,
+    MAX_COMMITS,
+    MIN_COMMITS,
+    BATCH_SIZE,
+    BEYOND_SAVEPOINT,
+    BLOCK_ON_CLEAN,
+    MERGE,
+    MERGE_LIMIT,
+    MERGE_BATCH,
+    COMPACTION_BATCH,
+    COMPACTION_TARGET,
+    MANIFESTS_RETAINED,
+)

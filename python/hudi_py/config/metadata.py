@@ -1,0 +1,256 @@
+"""Options of the metadata table and its indexes (`HoodieMetadataConfig`, 1.2.0; defaults are those for Spark).
+
+Whether there is a metadata table at all is `indexes.METADATA_ENABLE`, for reads and writes.
+"""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, choice, flag, integer, names, number, text
+
+_SINCE = "0.1.0"
+
+AUTO_INITIALIZE = flag(
+    "hoodie.metadata.auto.initialize",
+    "Whether a metadata table that is made for an existing table begins with its files. `false` begins with none, "
+    "which is refused for a table that has commits: readers would miss their files.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+DIRECTORY_FILTER = text(
+    "hoodie.metadata.dir.filter.regex",
+    "Folders whose path below the table matches this regular expression are left out when the metadata table is made "
+    "from a listing of the storage.",
+    Scope.WRITE,
+    "",
+    since=_SINCE,
+)
+AUTO_DELETE_PARTITIONS = flag(
+    "hoodie.metadata.auto.delete.partitions",
+    "Whether a write drops an index whose option it gives as `false`, and the metadata table with "
+    "`hoodie.metadata.enable=false`. An index whose option is not given is always kept up to date. With `false` here, "
+    "indexes are kept up to date until they are dropped by name.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+
+COLUMN_STATS = flag(
+    "hoodie.metadata.index.column.stats.enable",
+    "Whether the metadata table has ranges of the columns of each file (`column_stats`), and in partitioned tables of "
+    "version 8 and later those of each partition (`partition_stats`).",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+COLUMN_STATS_FILE_GROUPS = integer(
+    "hoodie.metadata.index.column.stats.file.group.count",
+    "File groups of `column_stats` when it is made.",
+    Scope.WRITE,
+    2,
+    minimum=1,
+    since=_SINCE,
+)
+COLUMN_STATS_COLUMNS = names(
+    "hoodie.metadata.index.column.stats.column.list",
+    "Columns whose ranges are kept, beside the meta columns; those of the table's first columns unless given.",
+    Scope.WRITE,
+    since=_SINCE,
+)
+COLUMN_STATS_MAX_COLUMNS = integer(
+    "hoodie.metadata.index.column.stats.max.columns.to.index",
+    "How many of the table's first columns have their ranges kept, where no columns are named.",
+    Scope.WRITE,
+    32,
+    since=_SINCE,
+)
+PARTITION_STATS_FILE_GROUPS = integer(
+    "hoodie.metadata.index.partition.stats.file.group.count",
+    "File groups of `partition_stats` when it is made.",
+    Scope.WRITE,
+    1,
+    minimum=1,
+    since=_SINCE,
+)
+BLOOM_FILTERS = flag(
+    "hoodie.metadata.index.bloom.filter.enable",
+    "Whether the metadata table has the bloom filters of the base files (`bloom_filters`).",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+BLOOM_FILTERS_FILE_GROUPS = integer(
+    "hoodie.metadata.index.bloom.filter.file.group.count",
+    "File groups of `bloom_filters` when it is made.",
+    Scope.WRITE,
+    4,
+    minimum=1,
+    since=_SINCE,
+)
+GLOBAL_RECORD_INDEX = flag(
+    "hoodie.metadata.global.record.level.index.enable",
+    "Whether the metadata table has the place of every record by its key (`record_index`), over all partitions.",
+    Scope.WRITE,
+    False,
+    aliases=("hoodie.metadata.record.index.enable",),
+    since=_SINCE,
+)
+RECORD_INDEX = flag(
+    "hoodie.metadata.record.level.index.enable",
+    "Whether the metadata table has the place of every record by its partition and key (`record_index`).",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
+    "hoodie.metadata.global.record.level.index.min.filegroup.count",
+    "File groups of a global record index when it is made, at least.",
+    Scope.WRITE,
+    10,
+    minimum=1,
+    aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+    since=_SINCE,
+)
+GLOBAL_RECORD_INDEX_MAX_GROUPS = integer(
+    "hoodie.metadata.global.record.level.index.max.filegroup.count",
+    "File groups of a global record index when it is made, at most.",
+    Scope.WRITE,
+    10000,
+    minimum=1,
+    aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+    since=_SINCE,
+)
+RECORD_INDEX_MIN_GROUPS = integer(
+    "hoodie.metadata.record.level.index.min.filegroup.count",
+    "File groups for each partition of a record index by partition, at least; new partitions get so many.",
+    Scope.WRITE,
+    1,
+    minimum=1,
+    aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    since=_SINCE,
+)
+RECORD_INDEX_MAX_GROUPS = integer(
+    "hoodie.metadata.record.level.index.max.filegroup.count",
+    "File groups for each partition of a record index by partition when it is made, at most.",
+    Scope.WRITE,
+    10,
+    minimum=1,
+    aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    since=_SINCE,
+)
+RECORD_INDEX_MAX_GROUP_BYTES = integer(
+    "hoodie.metadata.record.index.max.filegroup.size",
+    "Size a file group of the record index is meant not to exceed; more of them are made instead.",
+    Scope.WRITE,
+    1024 * 1024 * 1024,
+    minimum=1,
+    unit="bytes",
+    since=_SINCE,
+)
+RECORD_INDEX_GROWTH = number(
+    "hoodie.metadata.record.index.growth.factor",
+    "By how much the number of records is expected to grow, when the file groups of the record index are counted out.",
+    Scope.WRITE,
+    2.0,
+    low=0.001,
+    high=1e9,
+    since=_SINCE,
+)
+DEFER_RECORD_INDEX = flag(
+    "hoodie.metadata.record.level.index.defer.init",
+    "Whether the record index of a table without a commit waits for the second write, when its size is known better.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+
+COMPACT_DELTA_COMMITS = integer(
+    "hoodie.metadata.compact.max.delta.commits",
+    "After how many commits the metadata table is compacted.",
+    Scope.WRITE,
+    10,
+    minimum=1,
+    since=_SINCE,
+)
+COMPACT_DELTA_SECONDS = integer(
+    "hoodie.metadata.compact.max.delta.seconds",
+    "After how long the metadata table is compacted, where its trigger strategy looks at the time.",
+    Scope.WRITE,
+    7200,
+    minimum=1,
+    unit="seconds",
+    since=_SINCE,
+)
+COMPACT_TRIGGER = choice(
+    "hoodie.metadata.compact.trigger.strategy",
+    "What makes a compaction of the metadata table due.",
+    Scope.WRITE,
+    "NUM_COMMITS",
+    (
+        "NUM_COMMITS",
+        "NUM_COMMITS_AFTER_LAST_REQUEST",
+        "TIME_ELAPSED",
+        "NUM_AND_TIME",
+        "NUM_OR_TIME",
+    ),
+    since=_SINCE,
+)
+LOG_COMPACTION = flag(
+    "hoodie.metadata.log.compaction.enable",
+    "Whether small log blocks of the metadata table are put together between compactions.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
+LOG_COMPACTION_BLOCKS = integer(
+    "hoodie.metadata.log.compaction.blocks.threshold",
+    "From how many log blocks on a file group of the metadata table is log-compacted.",
+    Scope.WRITE,
+    5,
+    minimum=1,
+    since=_SINCE,
+)
+DERIVE_CLEAN_POLICY = flag(
+    "hoodie.metadata.derive.from.datatable.clean.policy",
+    "Whether the metadata table keeps its old files by the table's own cleaning policy.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
+MAX_DELTA_COMMITS_WHEN_PENDING = integer(
+    "hoodie.metadata.max.deltacommits.when_pending",
+    "How many commits the metadata table may have without a compaction while a write or table service is pending.",
+    Scope.WRITE,
+    1000,
+    minimum=1,
+    since=_SINCE,
+)
+
+OPTIONS = (
+    AUTO_INITIALIZE,
+    DIRECTORY_FILTER,
+    AUTO_DELETE_PARTITIONS,
+    COLUMN_STATS,
+    COLUMN_STATS_FILE_GROUPS,
+    COLUMN_STATS_COLUMNS,
+    COLUMN_STATS_MAX_COLUMNS,
+    PARTITION_STATS_FILE_GROUPS,
+    BLOOM_FILTERS,
+    BLOOM_FILTERS_FILE_GROUPS,
+    GLOBAL_RECORD_INDEX,
+    RECORD_INDEX,
+    GLOBAL_RECORD_INDEX_MIN_GROUPS,
+    GLOBAL_RECORD_INDEX_MAX_GROUPS,
+    RECORD_INDEX_MIN_GROUPS,
+    RECORD_INDEX_MAX_GROUPS,
+    RECORD_INDEX_MAX_GROUP_BYTES,
+    RECORD_INDEX_GROWTH,
+    DEFER_RECORD_INDEX,
+    COMPACT_DELTA_COMMITS,
+    COMPACT_DELTA_SECONDS,
+    COMPACT_TRIGGER,
+    LOG_COMPACTION,
+    LOG_COMPACTION_BLOCKS,
+    DERIVE_CLEAN_POLICY,
+    MAX_DELTA_COMMITS_WHEN_PENDING,
+)

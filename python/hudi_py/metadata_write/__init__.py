@@ -1,0 +1,1 @@
+"""The metadata table, written: kept up within every action of its table (format reference 10)."""

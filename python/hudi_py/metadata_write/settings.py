@@ -1,0 +1,148 @@
+"""What the options of a write ask of the metadata table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hudi_py.config import indexes, metadata, write
+from hudi_py.config.option import Option
+from hudi_py.config.options import Options
+from hudi_py.errors import ConfigError
+from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudi_py.model.properties import TableConfig
+
+MAINTAINED: Final = (FILES, COLUMN_STATS, BLOOM_FILTERS, RECORD_INDEX, PARTITION_STATS)
+"""Partitions which are kept up, in the order in which they are made (`MetadataPartitionType`, 1.2.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataWriteSettings:
+    """What to keep in the metadata table, and how. Pickles; `of` reads it from options, the defaults are theirs.
+
+    An index is True or False where the options say so, None where they leave it open: then a table that has it keeps
+    it, and a table that has it not gets it where Apache Hudi's default says so (column statistics).
+    """
+
+    enabled: bool = True
+    """False: the metadata table is dropped (`hoodie.metadata.enable`)."""
+    drop_indexes: bool = False
+    """Whether indexes that cannot be kept up may be dropped (`hoodie.py.drop.indexes`)."""
+    auto_delete: bool = True
+    auto_initialize: bool = True
+    directory_filter: str = ""
+    column_stats: bool | None = None
+    column_stats_groups: int = 2
+    columns: tuple[str, ...] = ()
+    """Columns with statistics; empty: the first `max_columns`."""
+    max_columns: int = 32
+    partition_stats_groups: int = 1
+    bloom_filters: bool | None = None
+    bloom_filters_groups: int = 4
+    global_record_index: bool | None = None
+    record_index: bool | None = None
+    """The record index by partition."""
+    defer_record_index: bool = False
+    record_index_groups: tuple[int, int] = (10, 10000)
+    """File groups of a global record index, at least and at most."""
+    partition_record_index_groups: tuple[int, int] = (1, 10)
+    """The same for each partition of a record index by partition."""
+    record_index_group_bytes: int = 1 << 30
+    record_index_growth: float = 2.0
+    compact_commits: int = 10
+    compact_seconds: int = 7200
+    compact_trigger: str = "NUM_COMMITS"
+    log_compaction: bool = False
+    log_compaction_blocks: int = 5
+    derive_clean_policy: bool = True
+    max_commits_when_pending: int = 1000
+    options: Options = field(default_factory=lambda: Options.resolve({}, defaults={}), repr=False, compare=False)
+    """All options of the write, for what the metadata table takes over from the table (cleaning, archival)."""
+
+    @classmethod
+    def of(cls, options: Options) -> MetadataWriteSettings:
+        """The settings of a write's options.
+
+        Raises:
+            ConfigError: both kinds of record index are asked for, or limits contradict each other.
+        """
+        found = cls(
+            enabled=options.get(indexes.METADATA_ENABLE),
+            drop_indexes=options.get(write.DROP_INDEXES),
+            auto_delete=options.get(metadata.AUTO_DELETE_PARTITIONS),
+            auto_initialize=options.get(metadata.AUTO_INITIALIZE),
+            directory_filter=options.get(metadata.DIRECTORY_FILTER),
+            column_stats=_asked(options, metadata.COLUMN_STATS),
+            column_stats_groups=options.get(metadata.COLUMN_STATS_FILE_GROUPS),
+            columns=options.get(metadata.COLUMN_STATS_COLUMNS),
+            max_columns=options.get(metadata.COLUMN_STATS_MAX_COLUMNS),
+            partition_stats_groups=options.get(metadata.PARTITION_STATS_FILE_GROUPS),
+            bloom_filters=_asked(options, metadata.BLOOM_FILTERS),
+            bloom_filters_groups=options.get(metadata.BLOOM_FILTERS_FILE_GROUPS),
+            global_record_index=_asked(options, metadata.GLOBAL_RECORD_INDEX),
+            record_index=_asked(options, metadata.RECORD_INDEX),
+            defer_record_index=options.get(metadata.DEFER_RECORD_INDEX),
+            record_index_groups=(
+                options.get(metadata.GLOBAL_RECORD_INDEX_MIN_GROUPS),
+                options.get(metadata.GLOBAL_RECORD_INDEX_MAX_GROUPS),
+            ),
+            partition_record_index_groups=(
+                options.get(metadata.RECORD_INDEX_MIN_GROUPS),
+                options.get(metadata.RECORD_INDEX_MAX_GROUPS),
+            ),
+            record_index_group_bytes=options.get(metadata.RECORD_INDEX_MAX_GROUP_BYTES),
+            record_index_growth=options.get(metadata.RECORD_INDEX_GROWTH),
+            compact_commits=options.get(metadata.COMPACT_DELTA_COMMITS),
+            compact_seconds=options.get(metadata.COMPACT_DELTA_SECONDS),
+            compact_trigger=options.get(metadata.COMPACT_TRIGGER),
+            log_compaction=options.get(metadata.LOG_COMPACTION),
+            log_compaction_blocks=options.get(metadata.LOG_COMPACTION_BLOCKS),
+            derive_clean_policy=options.get(metadata.DERIVE_CLEAN_POLICY),
+            max_commits_when_pending=options.get(metadata.MAX_DELTA_COMMITS_WHEN_PENDING),
+            options=options,
+        )
+        if found.global_record_index and found.record_index:
+            raise ConfigError(
+                f"Cannot keep two record indexes: {metadata.GLOBAL_RECORD_INDEX.key} and {metadata.RECORD_INDEX.key} "
+                "are both true; give one of them"
+            )
+        for low, high in (found.record_index_groups, found.partition_record_index_groups):
+            if low > high:
+                raise ConfigError(
+                    f"Cannot size the record index: at least {low} file groups are asked for, and at most {high}"
+                )
+        return found
+
+    def wanted(self, config: TableConfig) -> tuple[str, ...]:
+        """Partitions the table is to have that the options ask for, whether it has them or not, in the order in which
+        they are made."""
+        if not self.enabled:
+            return ()
+        stats = self.column_stats is not False
+        there = {
+            FILES: True,
+            COLUMN_STATS: stats,
+            BLOOM_FILTERS: self.bloom_filters is True,
+            RECORD_INDEX: bool(self.global_record_index or self.record_index),
+            PARTITION_STATS: stats and config.version >= 8 and bool(config.partition_fields),
+        }
+        return tuple(partition for partition in MAINTAINED if there[partition])
+
+    def unwanted(self, config: TableConfig) -> tuple[str, ...]:
+        """Partitions the table has that the options ask to drop, by giving theirs as false."""
+        if not self.auto_delete or not self.enabled:
+            return ()
+        no_record_index = not (self.global_record_index or self.record_index) and (
+            self.global_record_index is False or self.record_index is False
+        )
+        gone = {
+            COLUMN_STATS: self.column_stats is False,
+            PARTITION_STATS: self.column_stats is False,
+            BLOOM_FILTERS: self.bloom_filters is False,
+            RECORD_INDEX: no_record_index,
+        }
+        return tuple(name for name in config.metadata_partitions if gone.get(name, False))
+
+
+def _asked(options: Options, option: Option[bool]) -> bool | None:
+    return options.get(option) if options.given(option) else None

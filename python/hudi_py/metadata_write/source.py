@@ -1,0 +1,54 @@
+"""What builders of indexes may look at, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+from hudi_py.write.protocols import TableChange
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """The table whose metadata is written, as it is now: the table lock is held."""
+
+    storage: Storage
+    """Of the table, not of the metadata table."""
+    config: TableConfig
+    """The properties, read anew."""
+    timeline: Timeline
+    """Active. The action that is recorded is still pending in it."""
+    view: FileSystemView
+    """Over that timeline: without the files of the action that is recorded."""
+    schema_json: str
+    """Avro JSON of the table's schema, without meta columns; of a change that has one of its own, that one. Empty
+    where the table has no schema yet."""
+    settings: MetadataWriteSettings
+
+
+class IndexBuilder(Protocol):
+    """Makes the records of one partition of the metadata table. Stateless; pickles."""
+
+    @property
+    def partition(self) -> str:
+        """Of the metadata table."""
+        ...
+
+    def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
+        """How many file groups the partition is made with; by data partition for a partitioned record index."""
+        ...
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """The records of everything the table holds, in chunks of bounded size; keys unique over all chunks."""
+        ...
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """What an action changes; keys unique over all chunks."""
+        ...
