@@ -22,6 +22,7 @@ from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
+from hudi_py.write.protocols import AfterCommit
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
 
@@ -49,7 +50,9 @@ class DistributedWrite:
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """Goes into the commit's extra metadata."""
-    storage_options: tuple[tuple[str, str], ...] = field(repr=False)
+    after: AfterCommit | None = None
+    """Table services that are due after the commit; they run in the process that commits."""
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def stages_all(self) -> bool:
@@ -124,12 +127,15 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
         job = Job(transaction, write.settings, task=TaskId(task=len(results), stage=0))
         rows = _staged_rows(transaction.storage, staged)
         result = _overwrite(job, rows) if write.combine else run_operation(job, rows, write.operation)
-        return transaction.commit(
+        done = transaction.commit(
             [*stats, *result.stats],
             schema_json=write.settings.schema.avro_json,
             replaced=result.replaced,
             extra=dict(write.extra),
         )
+    if write.after is not None:
+        write.after.run(transaction.storage, storage_options=dict(write.storage_options) or None)
+    return done
 
 
 def abort_write(write: DistributedWrite) -> None:

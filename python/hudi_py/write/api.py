@@ -29,6 +29,7 @@ from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import write_settings
 from hudi_py.write.progress import Progress
+from hudi_py.write.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.settings import TransactionSettings
 from hudi_py.write.transaction import WriteTransaction
@@ -106,6 +107,8 @@ def write_rows(
     operation: str | Operation | None,
     options: Options,
     *,
+    metadata: MetadataWriter | None = None,
+    after: AfterCommit | None = None,
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
@@ -113,6 +116,8 @@ def write_rows(
 
     Args:
         data: see `read_input`.
+        metadata: keeps the metadata table up; None: it is dropped.
+        after: table services that are due after a commit.
         operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
             options say, by default `upsert`.
         storage_options: handed to tasks that open the storage anew.
@@ -133,7 +138,10 @@ def write_rows(
         if first is None:
             return result_of(kind.value, None, None, ())
         batches = itertools.chain((first,), batches)
-    return _run(storage, config, source.schema, batches, kind, options, storage_options, clock)
+    result = _run(storage, config, source.schema, batches, kind, options, metadata, storage_options, clock)
+    if after is None:
+        return result
+    return replace(result, services=after.run(storage, storage_options=storage_options))
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
@@ -161,6 +169,7 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
+    metadata: MetadataWriter | None,
     storage_options: Mapping[str, str] | None,
     clock: InstantClock | None,
 ) -> WriteResult:
@@ -176,6 +185,7 @@ def _run(
             action=action_of(operation, config),
             operation=operation.java_name,
             settings=TransactionSettings.of(options),
+            metadata=metadata,
             storage_options=storage_options,
             clock=clock,
         ) as transaction:
