@@ -21,6 +21,8 @@ from hudi_py.write.index import IndexSettings
 from hudi_py.write.keygen import KeyGenerator
 from hudi_py.write.progress import Progress
 from hudi_py.write.rows import DEFAULT_BUDGET
+from hudi_py.write.summary.keys import KeyReader, committed_instants
+from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings, sidecar_folder
 from hudi_py.write.transaction import WriteTransaction
 
 
@@ -45,6 +47,8 @@ class WriteSettings:
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
     """Incoming rows held in memory; what is more goes to the local disk."""
+    sidecar: SidecarSettings | None = None
+    """What the metadata table is to be told of each file; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,21 @@ class Job:
         keygen = self.settings.keygen
         whole = pa.RecordBatch.from_arrays([keygen.record_keys(rows), *rows.columns], schema=self.row_schema)
         return whole, keygen.partition_paths(rows)
+
+    @property
+    def notes_keys(self) -> bool:
+        """Whether the keys that come into a file group, or leave it, are to be told in sidecars."""
+        return self.settings.sidecar is not None and self.settings.sidecar.keys
+
+    def key_reader(self) -> KeyReader:
+        """Reads keys of the table's files as this write sees them, its own files included."""
+        transaction = self.transaction
+        committed = committed_instants(transaction.config, transaction.timeline, transaction.instant)
+        return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed)
+
+    def save(self, sidecar: Sidecar, file_name: str) -> None:
+        """Stores the sidecar of a data file."""
+        sidecar.save(self.transaction.storage, sidecar_folder(self.transaction.staging), file_name)
 
     def reserve(self, rows: int) -> int:
         """The first of `rows` sequence numbers that no other row of this process has."""

@@ -12,12 +12,15 @@ import pyarrow as pa
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import delete_marks
-from hudi_py.merge.reduce import combined, row_ordering
+from hudi_py.merge.reduce import Mask, combined, row_ordering
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
+from hudi_py.write.index import RECORD_INDEXES
 from hudi_py.write.job import Job
+from hudi_py.write.summary.keys import written_log_changes
+from hudi_py.write.summary.sidecar import Sidecar
 
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
@@ -71,6 +74,12 @@ def append_log(
     except BaseException:
         transaction.publication.discard(permit)
         raise
+    if job.settings.sidecar is not None and parsed is not None:
+        sidecar = Sidecar()
+        if job.notes_keys:
+            log = LogFile(slice_.partition, parsed, size)
+            _note_keys(job, sidecar, slice_, log, rows, deletes, unconditional_delete)
+        job.save(sidecar, name)
     job.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file
@@ -90,6 +99,22 @@ def append_log(
         log_files=(*earlier, name),
         upsert_time_ms=int((time.monotonic() - started) * 1000),
     )
+
+
+def _note_keys(
+    job: Job, sidecar: Sidecar, slice_: FileSlice, log: LogFile, rows: pa.Table, deletes: Mask, unconditional: bool
+) -> None:
+    changes = written_log_changes(
+        job.key_reader(),
+        slice_,
+        log,
+        combined(rows[RECORD_KEY]),
+        deletes,
+        unconditional=unconditional,
+        known_live=job.settings.index.type in RECORD_INDEXES,
+    )
+    sidecar.add_keys(changes.added)
+    sidecar.add_keys(changes.removed, removed=True)
 
 
 def _header(job: Job) -> dict[HeaderKey, str]:

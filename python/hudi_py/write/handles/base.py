@@ -14,6 +14,7 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.write.job import Job
+from hudi_py.write.summary.sidecar import Sidecar
 
 STEP_ROWS = 16_384
 """Rows between two looks at the size of a file."""
@@ -45,6 +46,10 @@ class BaseFileHandle:
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
+        self.sidecar = Sidecar() if job.notes_keys else None
+        """Gets the keys which `write_new` brings; those of `write` are the caller's to tell."""
+        if self.sidecar is not None:
+            self.sidecar.begin_keys()
         self._writer = BaseFileWriter(
             transaction.storage,
             self._permit.temp_path,
@@ -76,10 +81,14 @@ class BaseFileHandle:
     def write_new(self, rows: pa.RecordBatch) -> None:
         """Adds new rows: `_hoodie_record_key`, then the table's columns."""
         self._writer.write(self.job.stamped(rows, self.partition, self.name))
+        if self.sidecar is not None:
+            self.sidecar.add_keys(rows.column(0))
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
         self._summary = summary = self._writer.close()
+        if self.sidecar is not None:
+            self.job.save(self.sidecar, self.name)
         self.job.transaction.publication.publish(self._permit)
         self.job.progress.wrote(summary.size)
         took = int((time.monotonic() - self._started) * 1000)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.parquet import iter_base_batches
@@ -24,6 +25,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
 from hudi_py.write.handles.base import BaseFileHandle
 from hudi_py.write.job import Job
+from hudi_py.write.summary.sidecar import Sidecar
 
 BASE_ROWS = 262_144
 """Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""
@@ -101,10 +103,17 @@ def merge_base_file(
     added = 0
     with BaseFileHandle(job, slice_.partition, slice_.file_id, previous=base) as handle:
         old = _old_rows(job, base.path, handle.name, counts)
+        watched = _Watched(updates, keys_tagged) if handle.sidecar is not None and updates is not None else None
+        if watched is not None:
+            old = watched.before(old)
         for batch in old if updates is None else _merged(job, handle, old, updates, counts):
             handle.write(batch)
+            if watched is not None:
+                watched.after(batch)
         if updates is None:
             counts.kept = counts.base
+        if watched is not None and handle.sidecar is not None:
+            watched.tell(handle.sidecar)
         for batch in inserts:
             handle.write_new(batch)
             added += batch.num_rows
@@ -112,6 +121,34 @@ def merge_base_file(
         if keys_tagged:
             return handle.finish(inserts=added, updates=counts.won, deletes=replaced - counts.won)
         return handle.finish(inserts=added + counts.won - replaced, updates=replaced)
+
+
+class _Watched:
+    """The keys whose presence in a file group a merge may change: which of them the old file had, and the new one."""
+
+    def __init__(self, updates: Updates, keys_tagged: bool) -> None:
+        keys = updates.winners.keys
+        # a data row for a key that is there leaves one there
+        self._keys = keys.filter(pa.array(updates.winners.deletes)) if keys_tagged else keys
+        self._was = np.zeros(len(self._keys), np.bool_)
+        self._is = np.zeros(len(self._keys), np.bool_)
+
+    def before(self, old: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in old:
+            self._mark(self._was, batch)
+            yield batch
+
+    def after(self, batch: pa.RecordBatch) -> None:
+        self._mark(self._is, batch)
+
+    def tell(self, sidecar: Sidecar) -> None:
+        sidecar.add_keys(self._keys.filter(pa.array(self._is & ~self._was)))
+        sidecar.add_keys(self._keys.filter(pa.array(self._was & ~self._is)), removed=True)
+
+    def _mark(self, seen: npt.NDArray[np.bool_], batch: pa.RecordBatch) -> None:
+        if len(self._keys):
+            place = pc.index_in(batch.column(RECORD_KEY), value_set=self._keys).drop_null()
+            seen[place.to_numpy()] = True
 
 
 def _merged(

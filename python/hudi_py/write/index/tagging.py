@@ -27,6 +27,10 @@ Rows = npt.NDArray[np.int64]
 
 SIMPLE = "SIMPLE"
 BLOOM = "BLOOM"
+GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
+RECORD_INDEXES = frozenset({GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX})
+"""Types which look keys up in the metadata table's `record_index`, over all partitions or within one."""
 
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one

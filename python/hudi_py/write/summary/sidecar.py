@@ -1,0 +1,138 @@
+"""Sidecars: small files beside a write's staged data which tell the metadata table of one data file each, so that the
+process which commits neither reads the data file nor holds its keys.
+
+A sidecar is one or two Arrow IPC streams after each other, told apart by their schema metadata: `keys`, the record keys
+which came into the file group or left it, in any order; and `ranges`, a batch whose columns the statistics know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.storage import Storage
+
+KEY: Final = "key"
+REMOVED: Final = "removed"
+KEYS_SCHEMA: Final = pa.schema([(KEY, pa.string()), (REMOVED, pa.bool_())])
+"""A record key; whether the file group has lost it, otherwise it has it now."""
+_SECTION: Final = b"hudi_py.section"
+_KEYS: Final = b"keys"
+_RANGES: Final = b"ranges"
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarSettings:
+    """What the metadata table wants to know of each data file of a write. Pickles."""
+
+    keys: bool = False
+    """The keys which come into a file group or leave it: there is a record index."""
+    columns: tuple[str, ...] = ()
+    """Columns of log records whose least and greatest values are wanted."""
+
+
+class Sidecar:
+    """Collects what is to be told of one data file, compressed in memory. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._keys: pa.ipc.RecordBatchStreamWriter | None = None
+        self._ranges: pa.RecordBatch | None = None
+
+    def begin_keys(self) -> None:
+        """Says that what `add_keys` gets is all there is, nothing at all included."""
+        if self._keys is None:
+            schema = KEYS_SCHEMA.with_metadata({_SECTION: _KEYS})
+            self._keys = pa.ipc.new_stream(self._sink, schema, options=_COMPRESSED)
+
+    def add_keys(self, keys: pa.Array, *, removed: bool = False) -> None:
+        """Keys (string) which the file group has now, or has no longer."""
+        self.begin_keys()
+        if len(keys) and self._keys is not None:
+            gone = pa.repeat(pa.scalar(removed), len(keys))
+            self._keys.write_batch(pa.RecordBatch.from_arrays([keys.cast(pa.string()), gone], schema=KEYS_SCHEMA))
+
+    def set_ranges(self, ranges: pa.RecordBatch) -> None:
+        """Statistics of the file's columns, one row for each."""
+        self._ranges = ranges
+
+    def save(self, storage: Storage, folder: str, name: str) -> None:
+        """Stores it as the sidecar of the data file `name` (without its partition)."""
+        if self._keys is not None:
+            self._keys.close()
+        if self._ranges is not None:
+            known = dict(self._ranges.schema.metadata or {})
+            schema = self._ranges.schema.with_metadata({**known, _SECTION: _RANGES})
+            with pa.ipc.new_stream(self._sink, schema, options=_COMPRESSED) as writer:
+                writer.write_batch(self._ranges)
+        storage.put(sidecar_path(folder, name), self._sink.getvalue().to_pybytes())
+
+
+class SidecarContent:
+    """A sidecar as it was stored."""
+
+    def __init__(self, data: bytes, context: str) -> None:
+        self._data = pa.py_buffer(data)
+        self._context = context
+        self.num_bytes = len(data)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it tells which keys came and left; otherwise nobody asked for them."""
+        return self._section(_KEYS) is not None
+
+    def key_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of `KEYS_SCHEMA`; keys may repeat."""
+        reader = self._section(_KEYS)
+        if reader is not None:
+            for batch in reader:
+                yield batch.replace_schema_metadata(None)
+
+    @property
+    def ranges(self) -> pa.RecordBatch | None:
+        """Statistics of the columns, where they were asked for."""
+        reader = self._section(_RANGES)
+        return None if reader is None else next(iter(reader), None)
+
+    def _section(self, name: bytes) -> pa.ipc.RecordBatchStreamReader | None:
+        source = pa.BufferReader(self._data)
+        try:
+            while source.tell() < self._data.size:
+                reader = pa.ipc.open_stream(source)
+                if (reader.schema.metadata or {}).get(_SECTION) == name:
+                    return reader
+                for _ in reader:  # to its end, behind which the next one begins
+                    pass
+        except (pa.ArrowInvalid, OSError) as error:
+            raise CorruptFileError(f"Cannot read the sidecar {self._context}: {error}") from error
+        return None
+
+
+def sidecar_folder(staging: str) -> str:
+    """Where the sidecars of a write lie, by the folder of its intermediate files; relative to the base path."""
+    return f"{staging}/sidecars"
+
+
+def sidecar_path(folder: str, name: str) -> str:
+    """Path of the sidecar of the data file `name`. Names are unique in a table, whatever the partition."""
+    return f"{folder}/{name}.arrow"
+
+
+def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | None:
+    """The sidecar of the data file `name`; None where there is none, or no `folder`.
+
+    Raises:
+        CorruptFileError: when its content is asked for, and is no sidecar's.
+    """
+    if not folder:
+        return None
+    path = sidecar_path(folder, name)
+    try:
+        return SidecarContent(storage.read(path), f"{storage.uri}/{path}")
+    except FileNotFoundError:
+        return None
