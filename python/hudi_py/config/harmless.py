@@ -46,8 +46,6 @@ PREFIXES = (
     Prefix("hoodie.clustering.", "Parameters of clustering, which is off."),
     Prefix("hoodie.layout.optimize.", "Parameters of clustering, which is off."),
     Prefix("hoodie.partition.ttl.", "Parameters of dropping old partitions, which is off."),
-    Prefix("hoodie.clean.", "hudi-py does not clean yet: old file versions stay until Apache Hudi cleans."),
-    Prefix("hoodie.cleaner.", "hudi-py does not clean yet: old file versions stay until Apache Hudi cleans."),
     Prefix("hoodie.archive.", "How the Java implementation deletes what it has archived."),
     Prefix("hoodie.timeline.", "How the Java implementation reads the timeline."),
     Prefix("hoodie.rollback.", "How the Java implementation rolls back."),
@@ -117,11 +115,23 @@ OPTIONS = (
         "hoodie.bulkinsert.sort.suffix.record_key",
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
     ),
-    *_all(
-        "hudi-py does not clean yet: old file versions stay until Apache Hudi cleans.",
+    harmless(
+        "hoodie.clean.async.enabled",
+        "Whether the clean runs beside the write; here it runs after the commit, once the table lock is free.",
         Scope.SERVICE,
-        "hoodie.clean.automatic",
-        "hoodie.write.empty.clean.interval.hours",
+        "hoodie.clean.async",
+        "clean.async.enabled",
+    ),
+    harmless(
+        "hoodie.clean.multiple.enabled",
+        "Whether a clean may be planned while another is pending; here the pending one is finished first.",
+        Scope.SERVICE,
+        "hoodie.clean.allow.multiple",
+    ),
+    *_all(
+        "Where the Java implementation plans a clean.",
+        Scope.SERVICE,
+        "hoodie.clean.optimize.using.local.engine.context",
     ),
     *_all(
         "An instant that cannot be archived stays on the active timeline, and archiving fails.",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from hudi_py.config import (
     archive,
+    clean,
     compaction,
     harmless,
     incremental,
@@ -38,6 +39,7 @@ HONOURED: tuple[Option[Any], ...] = (
     *write.OPTIONS,
     *table.OPTIONS,
     *archive.OPTIONS,
+    *clean.OPTIONS,
     *lock.OPTIONS,
     *compaction.OPTIONS,
 )

@@ -26,7 +26,12 @@ OPTIONS = (
     refused("hoodie.clustering.inline", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.inline.enable"),
     refused("hoodie.clustering.async.enabled", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.async.enable"),
     refused("hoodie.clustering.schedule.inline", _CLUSTER, _SERVICE),
-    refused("hoodie.clean.async.enabled", "cleaning is not built yet", _SERVICE, "hoodie.clean.async"),
+    refused(
+        "hoodie.clean.delete.bootstrap.base.file",
+        "hudi-py never deletes files of the source that a table was bootstrapped from",
+        _SERVICE,
+        "hoodie.cleaner.delete.bootstrap.base.file",
+    ),
     refused("hoodie.partition.ttl.inline", "dropping old partitions is not built yet", _SERVICE),
     refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),

@@ -75,7 +75,7 @@ def test_unknown_key_names_the_nearest() -> None:
     ("key", "value"),
     [
         ("hoodie.datasource.hive_sync.enable", "true"),
-        ("hoodie.compact.inline", "true"),
+        ("hoodie.clustering.inline", "true"),
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
@@ -104,10 +104,9 @@ def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
     [
         ("hoodie.datasource.hive_sync.enable", "false"),
         ("hoodie.datasource.hive_sync.jdbcurl", "jdbc:hive2://h:1"),
-        ("hoodie.compact.inline", "false"),
-        ("hoodie.compact.inline.max.delta.commits", "3"),
-        ("hoodie.clean.automatic", "true"),
-        ("hoodie.cleaner.commits.retained", "2"),
+        ("hoodie.clustering.inline", "false"),
+        ("hoodie.clustering.inline.max.commits", "3"),
+        ("hoodie.clean.async", "true"),
         ("hoodie.upsert.shuffle.parallelism", "2"),
         ("hoodie.metrics.pushgateway.host", "h"),
     ],
@@ -117,7 +116,7 @@ def test_what_changes_nothing_is_accepted(key: str, value: str) -> None:
 
 
 def test_scope_decides_what_is_checked() -> None:
-    assert resolve({"hoodie.compact.inline": "true"}, Scope.READ).values == {}
+    assert resolve({"hoodie.clustering.inline": "true"}, Scope.READ).values == {}
     with pytest.raises(ConfigError, match="snapshot"):
         resolve({"hoodie.datasource.query.type": "newest"}, Scope.READ)
     assert resolve({"hoodie.datasource.query.type": "newest"}, Scope.WRITE).scope is Scope.WRITE

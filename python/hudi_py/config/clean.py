@@ -1,0 +1,145 @@
+"""Options of cleaning: which file versions go, and when (`HoodieCleanConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, choice, flag, integer, names, optional_choice, optional_text
+
+_SINCE = "0.1.0"
+_SERVICE = Scope.SERVICE
+
+KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+
+AUTOMATIC = flag(
+    "hoodie.clean.automatic",
+    "Whether a clean follows each commit: file versions that no query of the kept commits needs are deleted.",
+    _SERVICE,
+    True,
+    since=_SINCE,
+)
+POLICY = optional_choice(
+    "hoodie.clean.policy",
+    "Which file versions are kept: those that queries as of the newest commits need (KEEP_LATEST_COMMITS), as of the "
+    "commits of the last hours (KEEP_LATEST_BY_HOURS), or a number of versions of each file group "
+    "(KEEP_LATEST_FILE_VERSIONS). When it is not given, it is the policy of whose number alone is given, else "
+    "KEEP_LATEST_COMMITS.",
+    _SERVICE,
+    (KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS, KEEP_LATEST_BY_HOURS),
+    aliases=("hoodie.cleaner.policy", "clean.policy"),
+    since=_SINCE,
+)
+COMMITS_RETAINED = integer(
+    "hoodie.clean.commits.retained",
+    "KEEP_LATEST_COMMITS: how many commits can be queried as of, and read incrementally from.",
+    _SERVICE,
+    10,
+    minimum=1,
+    unit="commits",
+    aliases=("hoodie.cleaner.commits.retained", "clean.retain_commits"),
+    since=_SINCE,
+)
+HOURS_RETAINED = integer(
+    "hoodie.clean.hours.retained",
+    "KEEP_LATEST_BY_HOURS: commits not older than this can be queried as of, and read incrementally from.",
+    _SERVICE,
+    24,
+    unit="hours",
+    aliases=("hoodie.cleaner.hours.retained", "clean.retain_hours"),
+    since=_SINCE,
+)
+FILE_VERSIONS_RETAINED = integer(
+    "hoodie.clean.fileversions.retained",
+    "KEEP_LATEST_FILE_VERSIONS: how many versions of each file group are kept. The one that a pending compaction is to "
+    "write counts, one that a savepoint holds does not.",
+    _SERVICE,
+    3,
+    minimum=1,
+    unit="versions",
+    aliases=("hoodie.cleaner.fileversions.retained", "clean.retain_file_versions"),
+    since=_SINCE,
+)
+INCREMENTAL = flag(
+    "hoodie.clean.incremental.enabled",
+    "Whether a clean by commits or hours looks only at partitions that changed since the last one.",
+    _SERVICE,
+    True,
+    aliases=("hoodie.cleaner.incremental.mode",),
+    since=_SINCE,
+)
+TRIGGER_STRATEGY = choice(
+    "hoodie.clean.trigger.strategy",
+    "What makes a clean due: a number of commits since the last one.",
+    _SERVICE,
+    "NUM_COMMITS",
+    ("NUM_COMMITS",),
+    since=_SINCE,
+)
+TRIGGER_MAX_COMMITS = integer(
+    "hoodie.clean.trigger.max.commits",
+    "A clean is due after this many commits since the last one.",
+    _SERVICE,
+    1,
+    unit="commits",
+    aliases=("hoodie.clean.max.commits",),
+    since=_SINCE,
+)
+MAX_COMMITS_TO_CLEAN = integer(
+    "hoodie.clean.max.commits.to.clean",
+    "By commits or hours: one clean goes forward by at most this many commits from where the last one stopped.",
+    _SERVICE,
+    2**63 - 1,
+    minimum=1,
+    unit="commits",
+    since=_SINCE,
+)
+PARALLELISM = integer(
+    "hoodie.clean.parallelism",
+    "Into how many parts the deletions of a clean are divided at most, which run side by side.",
+    _SERVICE,
+    200,
+    minimum=1,
+    unit="parts",
+    aliases=("hoodie.cleaner.parallelism",),
+    since=_SINCE,
+)
+PARTITION_REGEX = optional_text(
+    "hoodie.clean.partition.filter.regex",
+    "Only partitions whose whole path matches are cleaned; not with incremental cleaning.",
+    _SERVICE,
+    aliases=("hoodie.cleaner.partition.filter.regex",),
+    since=_SINCE,
+)
+PARTITIONS_SELECTED = names(
+    "hoodie.clean.partition.filter.selected",
+    "Only these partitions are cleaned; not with incremental cleaning. It comes before the pattern.",
+    _SERVICE,
+    aliases=("hoodie.cleaner.partition.filter.selected",),
+    since=_SINCE,
+)
+EMPTY_CLEAN_INTERVAL_HOURS = integer(
+    "hoodie.write.empty.clean.interval.hours",
+    "Incremental cleaning: a clean that finds nothing to delete is noted on the timeline if the last one is longer ago "
+    "than this, so that the next one starts from there; -1: never.",
+    _SERVICE,
+    -1,
+    minimum=-1,
+    unit="hours",
+    since=_SINCE,
+)
+
+OPTIONS = (
+    AUTOMATIC,
+    POLICY,
+    COMMITS_RETAINED,
+    HOURS_RETAINED,
+    FILE_VERSIONS_RETAINED,
+    INCREMENTAL,
+    TRIGGER_STRATEGY,
+    TRIGGER_MAX_COMMITS,
+    MAX_COMMITS_TO_CLEAN,
+    PARALLELISM,
+    PARTITION_REGEX,
+    PARTITIONS_SELECTED,
+    EMPTY_CLEAN_INTERVAL_HOURS,
+)
