@@ -22,7 +22,7 @@ from hudi_py.write.keygen import KeyGenerator
 from hudi_py.write.progress import Progress
 from hudi_py.write.rows import DEFAULT_BUDGET
 from hudi_py.write.summary.keys import KeyReader, committed_instants
-from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings, sidecar_folder
+from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings
 from hudi_py.write.transaction import WriteTransaction
 
 
@@ -47,8 +47,6 @@ class WriteSettings:
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
     """Incoming rows held in memory; what is more goes to the local disk."""
-    sidecar: SidecarSettings | None = None
-    """What the metadata table is to be told of each file; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,10 @@ class Job:
         self.settings = settings
         self.task = task or TaskId()
         self.progress = progress or Progress.silent()
+        self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
+            transaction.config, settings.schema.avro_json
+        )
+        """What the metadata table is to be told of each file; None: nothing."""
         self.file_schema = with_meta(settings.schema.arrow)
         """Arrow schema of base files and log records: meta columns, then the table's."""
         self.file_avro_json = settings.schema.avro_with_meta_json
@@ -110,7 +112,7 @@ class Job:
     @property
     def notes_keys(self) -> bool:
         """Whether the keys that come into a file group, or leave it, are to be told in sidecars."""
-        return self.settings.sidecar is not None and self.settings.sidecar.keys
+        return self.sidecar is not None and self.sidecar.keys
 
     def key_reader(self) -> KeyReader:
         """Reads keys of the table's files as this write sees them, its own files included."""
@@ -120,7 +122,7 @@ class Job:
 
     def save(self, sidecar: Sidecar, file_name: str) -> None:
         """Stores the sidecar of a data file."""
-        sidecar.save(self.transaction.storage, sidecar_folder(self.transaction.staging), file_name)
+        sidecar.save(self.transaction.storage, self.transaction.sidecars, file_name)
 
     def reserve(self, rows: int) -> int:
         """The first of `rows` sequence numbers that no other row of this process has."""

@@ -20,6 +20,7 @@ from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.paths import METADATA_TABLE
 from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.sidecar import SidecarSettings
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
@@ -48,6 +49,9 @@ class DropMetadata:
         if change.action is Action.ROLLBACK and not _holds(storage, change.rolled_back):
             return ()  # it knows nothing of what was undone
         return drop_metadata_table(storage, drop_indexes=self.drop_indexes)
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        return None
 
     def maintain(self, storage: Storage, clock: InstantClock) -> None:
         pass

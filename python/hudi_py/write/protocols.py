@@ -13,6 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.summary.sidecar import SidecarSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class MetadataWriter(Protocol):
         Returns:
             The metadata partitions which had to be dropped, sorted.
         """
+        ...
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        """What the writers of data files are to note of each file in its sidecar, by the properties as `prepare` left
+        them and the Avro schema of the write; None: nothing. The lock need not be held."""
         ...
 
     def maintain(self, storage: Storage, clock: InstantClock) -> None:

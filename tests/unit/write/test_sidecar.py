@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
-from hudi_py.write import api
 from hudi_py.write.job import Job
+from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.summary.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
 from hudi_py.write.summary.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
 
@@ -46,12 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     """Where sidecars are kept which a write would remove when it is over."""
     storage = MemoryStorage()
     monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
-    original = api.write_settings
-
-    def with_sidecars(*arguments: Any) -> Any:
-        return replace(original(*arguments), sidecar=SidecarSettings(keys=True))
-
-    monkeypatch.setattr(api, "write_settings", with_sidecars)
+    monkeypatch.setattr(DropMetadata, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 
 

@@ -74,7 +74,7 @@ def append_log(
     except BaseException:
         transaction.publication.discard(permit)
         raise
-    if job.settings.sidecar is not None and parsed is not None:
+    if job.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
         if job.notes_keys:
             log = LogFile(slice_.partition, parsed, size)

@@ -113,11 +113,6 @@ class SidecarContent:
         return None
 
 
-def sidecar_folder(staging: str) -> str:
-    """Where the sidecars of a write lie, by the folder of its intermediate files; relative to the base path."""
-    return f"{staging}/sidecars"
-
-
 def sidecar_path(folder: str, name: str) -> str:
     """Path of the sidecar of the data file `name`. Names are unique in a table, whatever the partition."""
     return f"{folder}/{name}.arrow"
