@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,27 @@ from hudi_py.schema import RECORD_KEY
 OUTPUT_ROWS = 131_072
 """Rows of a batch of log records."""
 Hits = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class SliceCounts:
+    """What merges did, added up (`HoodieReadStats`, 1.2.0). Complete once the last row is out."""
+
+    blocks: int = 0
+    block_bytes: int = 0
+    """Bytes of their content."""
+    records: int = 0
+    """Data and delete records in the blocks."""
+    keys: int = 0
+    """Distinct keys among them."""
+    inserts: int = 0
+    """Log rows whose key the base file has not."""
+    updates: int = 0
+    """Base rows which became others."""
+    deletes: int = 0
+    """Deletes that stand, whether the base file has their key or not."""
+    read_ms: int = 0
+    """Time that reading and reducing the log took."""
 
 
 def merge_with_base(
@@ -49,7 +71,17 @@ def merge_with_base(
 class BaseMerge:
     """A merge under way: base batches go in, rows come out."""
 
-    def __init__(self, log: LogRecords, settings: MergeSettings, key_column: str = RECORD_KEY) -> None:
+    def __init__(
+        self,
+        log: LogRecords,
+        settings: MergeSettings,
+        key_column: str = RECORD_KEY,
+        *,
+        counts: SliceCounts | None = None,
+    ) -> None:
+        self._counts = counts if counts is not None else SliceCounts()
+        self._counts.records += len(log.winners.ids)
+        self._counts.keys += len(log)
         self._log = log
         self._settings = settings
         self._key_column = key_column
@@ -87,6 +119,7 @@ class BaseMerge:
             rows, numbers = self._by_row
             start, self._start = self._start, self._start + batch.num_rows
             first, end = np.searchsorted(rows, [start, self._start])
+            self._met[numbers[first:end]] = True
             return rows[first:end] - start, numbers[first:end]
         found = pc.index_in(batch.column(self._key_column), value_set=self._log.keys)
         hits = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
@@ -99,6 +132,10 @@ class BaseMerge:
         chosen = (log.slots >= 0) & ~self._used & ~log.winners.deletes
         if log.withheld is not None:
             chosen &= ~log.withheld
+        met = int((chosen & self._met).sum())
+        self._counts.updates += met
+        self._counts.inserts += int(chosen.sum()) - met
+        self._counts.deletes += int((log.winners.deletes & ~self._used).sum())
         yield from _rows_at(log.rows, log.slots[chosen])
 
     def deletes(self) -> Iterator[pa.RecordBatch]:
@@ -140,6 +177,8 @@ class BaseMerge:
         untouched[made] = (result.sources[:, made] == base.sources[:, made]).all(axis=0)
         yield from _without(batch, hits[~untouched])
         made = made[~untouched[made]]
+        self._counts.updates += len(made)
+        self._counts.deletes += int((result.deleted & ~log.winners.deletes[keys]).sum())
         if len(made):
             table = space.table(result.take(made))
             yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
@@ -157,6 +196,8 @@ class BaseMerge:
         count = len(live)
         pairs = np.arange(count, dtype=np.int64)
         made, deleted = merge_rows(store, self._merger(), name, pairs, pairs + count)
+        self._counts.updates += count - int(deleted.sum())
+        self._counts.deletes += int(deleted.sum())
         yield from _rows_at(store.table(made[~deleted]), np.arange(int((~deleted).sum())))
 
     def _merger(self) -> RecordMerger:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.formats.log import LogBlock
-from hudi_py.merge.base import BaseMerge
+from hudi_py.merge.base import BaseMerge, SliceCounts
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY
 from hudi_py.merge.positions import base_rows
@@ -155,7 +155,9 @@ class SpilledLog:
         hashes = self._write("rows", rows, RECORD_KEY), self._write("entries", versions.entries, KEY)
         self._hashes.append(np.unique(np.concatenate(hashes)))
 
-    def merged_with(self, base: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    def merged_with(
+        self, base: Iterable[pa.RecordBatch], counts: SliceCounts | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """The rows of the slice, and of each batch whether it holds deletes; see `merge_with_base`."""
         hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
         schema: pa.Schema | None = None
@@ -174,7 +176,7 @@ class SpilledLog:
             records = self._reduced(part)
             if records is None:
                 continue
-            merge = BaseMerge(records, self._settings)
+            merge = BaseMerge(records, self._settings, counts=counts)
             for batch in self._stored("base", part) if schema is not None else ():
                 for merged in merge.add(batch):
                     yield merged, False

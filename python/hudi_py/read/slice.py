@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.log import LogBlock
 from hudi_py.merge import CommittedInstants, LogMemory, LogRecords, MergeSettings, load_log, scan_log
-from hudi_py.merge.base import BaseMerge
+from hudi_py.merge.base import BaseMerge, SliceCounts
 from hudi_py.merge.decode import check_blocks, read_versions
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import all_rows
@@ -81,6 +82,7 @@ def read_slice(
     emit_deletes: bool = False,
     memory: LogMemory | None = None,
     commit_times: frozenset[str] | None = None,
+    counts: SliceCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice, always in the same order.
 
@@ -102,6 +104,7 @@ def read_slice(
         commit_times: base rows of other commits are not merged, unless with partial updates: of a range, a row is what
             the range's commits made it (`HoodieFileGroupReader.makeBaseFileIterator` applies its `InstantRange` first,
             1.2.0).
+        counts: what a merge did is added here.
 
     Yields:
         Batches with `columns` in the order of `schema`; none is empty.
@@ -115,6 +118,9 @@ def read_slice(
     output = pa.schema([field for field in schema if field.name in set(columns)])
     blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
     check_blocks(blocks, settings)  # before the first row of the base file
+    if counts is not None:
+        counts.blocks += len(blocks)
+        counts.block_bytes += sum(block.content_length for block in blocks)
     if any(block.is_partial for block in blocks):
         commit_times = None  # such rows have their other columns from older ones
     limits = memory or LogMemory()
@@ -136,7 +142,7 @@ def read_slice(
             ordering = settings.ordering_fields if settings.by_event_time else ()
             few = pa.schema([field for field in merge_schema if field.name in {*columns, *ordering}])
             by_row = _BaseByRow(base_file, few, rows, history)
-        found = _merged(storage, base, by_row, blocks, merge_schema, settings, history, limits, emit_deletes)
+        found = _merged(storage, base, by_row, blocks, merge_schema, settings, history, limits, emit_deletes, counts)
     for batch, deletes in found:
         if batch.num_rows:
             yield conform(_told(batch, deletes, mode == "unmerged" or emit_deletes), output)
@@ -181,11 +187,15 @@ def _merged(
     history: SchemaHistory | None,
     memory: LogMemory,
     emit_deletes: bool,
+    counts: SliceCounts | None,
 ) -> Iterator[Told]:
+    started = time.monotonic()
     instant = None if by_row is None else by_row.file.instant
     log = load_log(
         storage, blocks, schema, settings, memory, history=history, keep_deletes=emit_deletes, base_instant=instant
     )
+    if counts is not None:
+        counts.read_ms += int((time.monotonic() - started) * 1000)
     if log is None:
         yield from ((batch, None) for batch in base)
         return
@@ -195,7 +205,7 @@ def _merged(
                 log = replace(log, base_rows=None)
             elif not (settings.folds or log.partial) and len(by_row.few):
                 base = by_row.read(storage)
-        merge = BaseMerge(log, settings)
+        merge = BaseMerge(log, settings, counts=counts)
         for batch in base:
             yield from ((rows, None) for rows in merge.add(batch))
         yield from ((rows, None) for rows in merge.rest())
@@ -203,7 +213,7 @@ def _merged(
             yield from ((rows, np.ones(rows.num_rows, np.bool_)) for rows in merge.deletes())
         return
     with log:
-        for rows, deleted in log.merged_with(base):
+        for rows, deleted in log.merged_with(base, counts):
             yield rows, np.ones(rows.num_rows, np.bool_) if deleted else None
 
 
