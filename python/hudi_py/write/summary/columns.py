@@ -1,0 +1,217 @@
+"""Which columns of a table have their ranges kept, and the types they are kept in.
+
+Sources: `HoodieTableMetadataUtil.getColumnsToIndex`, `isColumnTypeSupported`; `ValueType`; Apache Hudi 1.2.0.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from hudi_py.schema.meta import META_FIELDS, OPERATION
+
+ALWAYS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
+"""Meta columns whose ranges are always kept, in the order in which Apache Hudi names them."""
+DECIMAL_DIGITS: Final = 30
+DECIMAL_SCALE: Final = 15
+"""Digits, and those of them behind the point, of the decimals in statistics of version 1 (`DecimalWrapper`)."""
+
+
+class ValueType(enum.IntEnum):
+    """Type of a column's bounds, by the ordinals that are stored (`ValueType`)."""
+
+    V1 = 0
+    NULL = 1
+    BOOLEAN = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BYTES = 8
+    FIXED = 9
+    DECIMAL = 10
+    UUID = 11
+    DATE = 12
+    TIME_MILLIS = 13
+    TIME_MICROS = 14
+    TIMESTAMP_MILLIS = 15
+    TIMESTAMP_MICROS = 16
+    TIMESTAMP_NANOS = 17
+    LOCAL_TIMESTAMP_MILLIS = 18
+    LOCAL_TIMESTAMP_MICROS = 19
+    LOCAL_TIMESTAMP_NANOS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedColumn:
+    """A column with ranges. `name` has dots where the column is inside of others."""
+
+    name: str
+    type: ValueType
+    precision: int = 0
+    """Of decimals, as is `scale`."""
+    scale: int = 0
+
+    @property
+    def detail(self) -> str | None:
+        """What is stored beside the type: precision and scale of decimals."""
+        return f"{self.precision},{self.scale}" if self.type is ValueType.DECIMAL else None
+
+
+def indexed_columns(
+    schema_json: str,
+    *,
+    names: Sequence[str] = (),
+    limit: int = 32,
+    meta_columns: bool = True,
+    index_version: int = 2,
+) -> tuple[IndexedColumn, ...]:
+    """The columns whose ranges are kept, in Apache Hudi's order: meta columns, then those named or else the first ones.
+
+    Columns whose type has no order that statistics could tell are passed over, as are names of no column.
+
+    Args:
+        schema_json: Avro JSON of the table's schema, with or without meta columns; empty: only meta columns are known.
+        names: columns asked for (`hoodie.metadata.index.column.stats.column.list`), with dots for nested ones.
+        limit: how many columns of the schema are taken where none are named.
+        meta_columns: whether rows of the table have meta columns (`hoodie.populate.meta.fields`).
+        index_version: of the statistics: 1 or 2 (`HoodieIndexVersion`). Those of version 1 cannot hold wide decimals.
+
+    Raises:
+        SchemaMismatchError: the schema is no Avro record.
+    """
+    fields = _Fields(schema_json) if schema_json else None
+    found: dict[str, IndexedColumn] = {}
+    if meta_columns:
+        found = {name: IndexedColumn(name, ValueType.STRING) for name in ALWAYS}
+    if fields is None:
+        return tuple(found.values())
+    if names:
+        for name in names:
+            if name in ALWAYS:  # there already, or not in a table without meta columns
+                continue
+            column = fields.column(name)
+            if column is None and meta_columns and name in (*META_FIELDS, OPERATION):
+                column = IndexedColumn(name, ValueType.STRING)
+            if column is not None and _supported(column, index_version):
+                found[name] = column
+        return tuple(found.values())
+    left = limit
+    for name in fields.names():
+        if left <= 0:
+            break
+        if name in META_FIELDS or name == OPERATION:
+            continue
+        column = fields.column(name)
+        if column is not None and _supported(column, index_version):
+            found[name] = column
+            left -= 1
+    return tuple(found.values())
+
+
+def _supported(column: IndexedColumn, index_version: int) -> bool:
+    if column.type is ValueType.DECIMAL and index_version < 2:
+        before_point = column.precision - column.scale
+        return column.scale <= DECIMAL_SCALE and before_point + DECIMAL_SCALE <= DECIMAL_DIGITS
+    return True
+
+
+_PRIMITIVES: Final = {
+    "boolean": ValueType.BOOLEAN,
+    "int": ValueType.INT,
+    "long": ValueType.LONG,
+    "float": ValueType.FLOAT,
+    "double": ValueType.DOUBLE,
+    "string": ValueType.STRING,
+    "bytes": ValueType.BYTES,
+    "fixed": ValueType.FIXED,
+}
+_LOGICAL: Final = {
+    ("int", "date"): ValueType.DATE,
+    ("int", "time-millis"): ValueType.TIME_MILLIS,
+    ("long", "time-micros"): ValueType.TIME_MICROS,
+    ("long", "timestamp-millis"): ValueType.TIMESTAMP_MILLIS,
+    ("long", "timestamp-micros"): ValueType.TIMESTAMP_MICROS,
+    ("long", "timestamp-nanos"): ValueType.TIMESTAMP_NANOS,
+    ("long", "local-timestamp-millis"): ValueType.LOCAL_TIMESTAMP_MILLIS,
+    ("long", "local-timestamp-micros"): ValueType.LOCAL_TIMESTAMP_MICROS,
+    ("long", "local-timestamp-nanos"): ValueType.LOCAL_TIMESTAMP_NANOS,
+    ("string", "uuid"): ValueType.UUID,
+}
+
+
+class _Fields:
+    """The fields of an Avro record by dotted names."""
+
+    def __init__(self, schema_json: str) -> None:
+        try:
+            schema = json.loads(schema_json)
+        except (ValueError, RecursionError) as error:
+            raise SchemaMismatchError(f"Cannot tell the columns to index: the schema is no JSON ({error})") from error
+        if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+            raise SchemaMismatchError("Cannot tell the columns to index: the schema is no Avro record")
+        self._named: dict[str, Any] = {}
+        self._root = schema
+        self._collect(schema, "")
+
+    def names(self) -> Iterator[str]:
+        for field in self._root["fields"]:
+            yield field["name"]
+
+    def column(self, name: str) -> IndexedColumn | None:
+        """The column of that name; None: there is none, or it is of a type without bounds."""
+        kind: Any = self._root
+        for part in name.split("."):
+            kind = self._single(kind)
+            if not isinstance(kind, dict) or kind.get("type") != "record":
+                return None
+            kind = next((field["type"] for field in kind["fields"] if field["name"] == part), None)
+        return _column(name, self._single(kind))
+
+    def _collect(self, kind: Any, namespace: str) -> None:
+        """Notes the named types within: a type is spelt out where it first stands, and named after that."""
+        if isinstance(kind, list):
+            for branch in kind:
+                self._collect(branch, namespace)
+        elif isinstance(kind, dict):
+            if isinstance(kind.get("type"), (dict, list)):
+                self._collect(kind["type"], namespace)
+            name = kind.get("name")
+            if kind.get("type") in ("record", "fixed", "enum") and isinstance(name, str):
+                head, _, tail = name.rpartition(".")
+                namespace = head or str(kind.get("namespace", namespace))
+                self._named[f"{namespace}.{tail}" if namespace else tail] = kind
+                self._named.setdefault(tail, kind)
+            for field in kind.get("fields", ()):
+                self._collect(field.get("type"), namespace)
+            for inner in ("items", "values"):
+                self._collect(kind.get(inner), namespace)
+
+    def _single(self, kind: Any) -> Any:
+        """The one type besides null, its name looked up; None: there are several."""
+        if isinstance(kind, list):
+            others = [branch for branch in kind if branch != "null"]
+            kind = others[0] if len(others) == 1 else None
+        while isinstance(kind, dict) and isinstance(kind.get("type"), (dict, list)):
+            kind = self._single(kind["type"])
+        if isinstance(kind, str) and kind not in _PRIMITIVES:
+            return self._named.get(kind)
+        return kind
+
+
+def _column(name: str, kind: Any) -> IndexedColumn | None:
+    base, logical = (kind.get("type"), kind.get("logicalType")) if isinstance(kind, dict) else (kind, None)
+    if logical == "vector":
+        return None
+    if logical == "decimal" and base in ("bytes", "fixed"):
+        precision, scale = kind.get("precision"), kind.get("scale", 0)
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0:
+            return IndexedColumn(name, ValueType.DECIMAL, precision, scale)
+    found = _LOGICAL.get((str(base), str(logical))) or _PRIMITIVES.get(str(base))
+    return None if found is None else IndexedColumn(name, found)
