@@ -224,7 +224,8 @@ def test_decimals_are_rescaled_and_what_has_no_order_in_common_is_wide() -> None
 @pytest.mark.parametrize("kind", [kind for kind in ValueType if kind not in (ValueType.V1, ValueType.NULL)])
 def test_every_type_has_widest_bounds(kind: ValueType) -> None:
     low, high = widest(IndexedColumn("x", kind, 5, 2))
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
 
 
 def written(table: pa.Table, **options: Any) -> MemoryStorage:
