@@ -138,12 +138,14 @@ class Oracle:
         rows: list[dict[str, Any]] = answer["rows"]
         return rows
 
-    def check(self, path: str | os.PathLike[str], *, keys: int = 3) -> dict[str, Any]:
+    def check(self, path: str | os.PathLike[str], *, keys: int = 3, deep: bool = False) -> dict[str, Any]:
         """Apache Hudi opens the table in several ways that must agree; `problems` is empty when they do.
 
-        `keys`: rows whose values are looked for one by one, with data skipping and without.
+        Args:
+            keys: rows whose values are looked for one by one, with data skipping and without.
+            deep: whether the ranges of every column and the whole record index are compared with the rows too.
         """
-        return self.request("check", path=os.fspath(path), keys=keys)
+        return self.request("check", path=os.fspath(path), keys=keys, deep=deep)
 
     def timeline(self, path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         """The instants, archived ones included, oldest first: requested, completed, action, state, archived."""

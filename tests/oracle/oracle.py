@@ -225,8 +225,11 @@ class Oracle:
     def op_timeline(self, path):
         return {"instants": self._instants(path)}
 
-    def op_check(self, path, keys=3):
-        """Opens a table in several ways which must agree. The answer's "problems" is empty when they do."""
+    def op_check(self, path, keys=3, deep=False):
+        """Opens a table in several ways which must agree. The answer's "problems" is empty when they do.
+
+        `deep`: the ranges of every column, the listing and the record index are compared with the rows themselves.
+        """
         properties = table_properties(path)
         report = {
             "table": properties.get("hoodie.table.name"),
@@ -253,6 +256,12 @@ class Oracle:
             report["read_optimized_rows"] = self._load(path, **{QUERY + "type": "read_optimized"}).count()
         report["filters_compared"], differing = self._compare_filters(path, with_metadata, without, keys)
         problems += differing
+        if deep:
+            report["ranges_compared"], differing = self._compare_ranges(path, without)
+            problems += differing
+            if "record_index" in report["metadata_partitions"]:
+                report["locations_compared"], differing = self._compare_locations(path, without)
+                problems += differing
         if "files" in report["metadata_partitions"]:
             report["validate_metadata_table_files"], differing = self._compare_listing(path)
             problems += differing
@@ -287,6 +296,68 @@ class Oracle:
                 if found != full:
                     problems.append(f"filter {name} = {row[name]!r}: {found} rows with data skipping, {full} without")
         return probes, problems
+
+    def _compare_ranges(self, path, without):
+        """For each column: rows of its least and greatest value and of nulls, with data skipping as without.
+
+        Statistics of files and partitions which are too narrow, or count nulls wrongly, lose rows here.
+        """
+        from pyspark.sql import functions
+
+        types = ("integer", "long", "float", "double", "string", "date", "timestamp", "boolean", "decimal")
+        columns = [
+            field.name
+            for field in without.schema.fields
+            if field.dataType.typeName().split("(")[0] in types and field.name not in ("_hoodie_file_name",)
+        ]
+        if not columns:
+            return 0, []
+        bounds = [function(f"`{name}`") for name in columns for function in (functions.min, functions.max)]
+        least_and_greatest = without.agg(*bounds).collect()[0]
+        conditions = []
+        for number, name in enumerate(columns):
+            column, low, high = functions.col(f"`{name}`"), *least_and_greatest[2 * number : 2 * number + 2]
+            conditions.append((f"{name} is null", column.isNull()))
+            if low is not None:
+                low, high = functions.lit(low), functions.lit(high)
+                conditions += [(f"{name} <= least", column <= low), (f"{name} >= greatest", column >= high)]
+        full = without.agg(
+            *[functions.sum(functions.when(condition, 1).otherwise(0)) for _, condition in conditions]
+        ).collect()[0]
+        skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+        problems = []
+        for (text, condition), expected in zip(conditions, full):
+            found = self._load(path, **skipping).where(condition).count()
+            if found != (expected or 0):
+                problems.append(f"filter {text}: {found} rows with data skipping, {expected} without")
+        return len(conditions), problems
+
+    def _compare_locations(self, path, without):
+        """The record index has each key of the table once, in its partition, and no other key; looked up, it finds the
+        row."""
+        name = self._register(path)
+        indexed = self.spark.sql(
+            f"select key, recordIndexMetadata.partitionName as partition from hudi_metadata('{name}') where type = 5"
+        )
+        rows = without.selectExpr("_hoodie_record_key as key", "_hoodie_partition_path as partition").distinct()
+        missing, extra = rows.exceptAll(indexed), indexed.exceptAll(rows)
+        problems = [
+            f"record index {what}: {count} keys, such as {frame.first()}"
+            for what, frame in (("lacks rows of the table", missing), ("has rows which the table has not", extra))
+            if (count := frame.count())
+        ]
+        options = {
+            "hoodie.metadata.enable": "true",
+            "hoodie.enable.data.skipping": "true",
+            "hoodie.metadata.record.index.enable": "true",
+        }
+        probes = [row["key"] for row in rows.limit(5).collect()] + ["no such key"]
+        for key in probes:
+            same = f"_hoodie_record_key = '{key}'"
+            found, full = self._load(path, **options).where(same).count(), without.where(same).count()
+            if found != full:
+                problems.append(f"record key {key!r}: {found} rows by the record index, {full} without it")
+        return indexed.count(), problems
 
     def _compare_listing(self, path):
         try:
