@@ -13,6 +13,7 @@ from hudi_py.config import (
     lock,
     metadata,
     read,
+    recovery,
     refused,
     spark,
     streaming,
@@ -51,6 +52,7 @@ def options_page() -> str:
         ("Metadata table", metadata.OPTIONS),
         ("Lock, clock and heartbeat", lock.OPTIONS),
         ("Compaction", compaction.OPTIONS),
+        ("Rollback", recovery.OPTIONS),
     )
     for title, options in sections:
         parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]

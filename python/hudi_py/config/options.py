@@ -17,6 +17,7 @@ from hudi_py.config import (
     lock,
     metadata,
     read,
+    recovery,
     refused,
     spark,
     streaming,
@@ -42,6 +43,7 @@ HONOURED: tuple[Option[Any], ...] = (
     *clean.OPTIONS,
     *lock.OPTIONS,
     *compaction.OPTIONS,
+    *recovery.OPTIONS,
 )
 """Every option with an effect."""
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)

@@ -33,6 +33,11 @@ OPTIONS = (
         "hoodie.cleaner.delete.bootstrap.base.file",
     ),
     refused("hoodie.partition.ttl.inline", "dropping old partitions is not built yet", _SERVICE),
+    refused(
+        "hoodie.rollback.instant.backup.enabled",
+        "a rollback keeps no copies of the timeline's files; copy `.hoodie` before it",
+        _SERVICE,
+    ),
     refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused(

@@ -1,20 +1,21 @@
-"""Undoing an instant that failed (`BaseRollbackActionExecutor`, `MarkerBasedRollbackStrategy`, 1.2.0).
+"""Undoing an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
 
 A rollback is an instant of its own: its plan lists what is to go, so that whoever finds a killed rollback can finish
-it. Since table version 8 all files of the failed instant are deleted. In version 6 a log file may be shared, so what
-the instant wrote to logs is undone by a rollback block in a new log file.
+it. Since table version 8 all files of the instant are deleted. In version 6 a log file may be shared, so what the
+instant wrote to logs is undone by a rollback block in a new log file. A completed instant is taken back to inflight
+before any of its files goes, so no reader takes it for whole.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
-from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
-from hudi_py.model.names import FileId, LogFileName, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.clock import InstantClock
@@ -31,17 +32,24 @@ from hudi_py.timeline.metadata import (
 )
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view import StorageLister
+from hudi_py.view.lister import Lister
+from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.heartbeat import remove_heartbeat
-from hudi_py.write.instants import complete, inflight_path, remove_pending, requested_path
-from hudi_py.write.markers import MarkerType, read_markers, remove_markers
+from hudi_py.write.instants import begin, complete, inflight_path, remove_pending, requested_path, revert
+from hudi_py.write.markers import remove_markers
 from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.paths import temporary_folder
 from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.rollback_plan import group_logs, plan_rollback
 from hudi_py.write.staging import close_gate, remove_write_folder
 
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
+
+_PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+_DELETERS = 16
+_FEW = 32
+"""Fewer requests than this are not worth threads."""
 
 
 def rollback_instant(
@@ -50,29 +58,55 @@ def rollback_instant(
     instant: Instant,
     *,
     clock: InstantClock,
-    metadata: MetadataWriter,
+    metadata: MetadataWriter | None,
+    by_markers: bool = True,
 ) -> InstantTime:
-    """Rolls a pending write back; the table lock must be held. Safe to repeat after a crash at any point.
+    """Rolls an instant back; the table lock must be held. Safe to repeat after a crash at any point.
+
+    A pending compaction, log compaction or clustering keeps its plan, to be run anew; of every other instant nothing
+    is left. That nothing came after a completed instant is for the caller to see to.
+
+    Args:
+        instant: a pending or completed write or rewriting table service, as the timeline has it.
+        metadata: None where the table is a metadata table itself.
+        by_markers: plan by the markers of a pending instant where there are any (`hoodie.rollback.using.markers`).
 
     Returns:
         The rollback's instant.
 
     Raises:
         ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
+        CorruptFileError: what the instant wrote cannot be made out.
     """
     timeline = load_timeline(storage, config)
-    metadata.check(storage, load_table_config(storage), (instant.time,))
+    if metadata is not None:
+        metadata.check(storage, load_table_config(storage), (instant.time,))
     close_gate(storage, instant.time)
+    rollback, plan = request_rollback(storage, config, timeline, instant, clock=clock, by_markers=by_markers)
+    finish_rollback(storage, config, rollback, plan, clock=clock, metadata=metadata)
+    return rollback
+
+
+def request_rollback(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    instant: Instant,
+    *,
+    clock: InstantClock,
+    by_markers: bool = True,
+    restoring: bool = False,
+    lister: Lister | None = None,
+) -> tuple[InstantTime, RollbackPlan]:
+    """The pending rollback of an instant, a new one where there is none. Arguments as for `plan_rollback`."""
     for pending in pending_rollbacks(timeline):
         plan = read_plan(storage, timeline, pending)
         if plan is not None and plan.instant == instant.time:
-            break
-    else:
-        pending = _request(storage, config, timeline, instant, clock)
-        plan = read_plan(storage, timeline, pending)
-        assert plan is not None  # just written
-    finish_rollback(storage, config, pending.time, plan, clock=clock, metadata=metadata)
-    return pending.time
+            return pending.time, plan
+    plan = plan_rollback(storage, config, timeline, instant, by_markers=by_markers, restoring=restoring, lister=lister)
+    rollback = clock.next_instant(timeline)
+    storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
+    return rollback, plan
 
 
 def pending_rollbacks(timeline: Timeline) -> list[Instant]:
@@ -82,6 +116,11 @@ def pending_rollbacks(timeline: Timeline) -> list[Instant]:
 
 def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
     """Whether a rollback, completed or not, names the instant."""
+    return find_rollback(storage, timeline, instant) is not None
+
+
+def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) -> Instant | None:
+    """The rollback, completed or not, that names the instant."""
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK or rollback.time < instant:
             continue
@@ -91,12 +130,12 @@ def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -
             except FileNotFoundError:  # archived since it was listed
                 continue
             if decode_rollback_metadata(content).instant == instant:
-                return True
+                return rollback
         else:
             plan = read_plan(storage, timeline, rollback)
             if plan is not None and plan.instant == instant:
-                return True
-    return False
+                return rollback
+    return None
 
 
 def read_plan(storage: Storage, timeline: Timeline, rollback: Instant) -> RollbackPlan | None:
@@ -119,32 +158,66 @@ def finish_rollback(
     plan: RollbackPlan,
     *,
     clock: InstantClock,
-    metadata: MetadataWriter,
+    metadata: MetadataWriter | None,
 ) -> None:
     """Carries a rollback plan out and completes it; the table lock must be held. Safe to repeat."""
+    failed = InstantTime(plan.instant)
+    if metadata is not None:
+        metadata.check(storage, load_table_config(storage), (failed,))
+    timeline = load_timeline(storage, config)
+    kept = _keeps_plan(storage, timeline, failed, Action(plan.action))
+    done = undo_files(storage, config, rollback, plan)
+    dropped: tuple[str, ...] = ()
+    if metadata is not None:
+        dropped = metadata.record(storage, load_timeline(storage, config), _change(rollback, done), clock)
+    if kept is not None:
+        revert(storage, timeline.layout, failed, kept)
+    else:
+        remove_instant(storage, config, failed, Action(plan.action))
+    completion = clock.next_completion(load_timeline(storage, config), rollback)
+    complete(storage, timeline.layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
+    if metadata is not None:
+        metadata.maintain(storage, clock)
+    remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
+    forget_write(storage, failed)
+    warn_dropped(config, dropped)
+
+
+def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
+    """Takes the rollback to inflight and undoes what the instant wrote; both stay pending. Safe to repeat.
+
+    The result names all files of the plan as deleted, whichever attempt deleted them.
+    """
     layout = layout_for(config)
     failed, action = InstantTime(plan.instant), Action(plan.action)
-    metadata.check(storage, load_table_config(storage), (failed,))
-    storage.put_if_absent(inflight_path(layout, rollback, Action.ROLLBACK), b"")
+    begin(storage, layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
     close_gate(storage, failed)
     storage.delete_tree(temporary_folder(failed))
-    partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
-    done = RollbackMetadata(
+    _unpublish(storage, config, failed, action)
+    if len(plan.requests) < _FEW:
+        partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
+    else:
+        with ThreadPoolExecutor(_DELETERS, "hudi-rollback") as pool:
+            partitions = list(pool.map(lambda request: _carry_out(storage, rollback, failed, request), plan.requests))
+    return RollbackMetadata(
         start_time=rollback,
         time_taken_ms=int((time.monotonic() - started) * 1000),
         instant=failed,
         action=action.value,
         partitions=_merge(partitions),
     )
-    dropped = metadata.record(storage, load_timeline(storage, config), _change(rollback, done), clock)
-    remove_pending(storage, layout, failed, action)
-    completion = clock.next_completion(load_timeline(storage, config), rollback)
-    complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
-    metadata.maintain(storage, clock)
-    forget_write(storage, failed)
-    warn_dropped(config, dropped)
+
+
+def remove_instant(storage: Storage, config: TableConfig, instant: InstantTime, action: Action) -> None:
+    """Deletes the pending files of an instant under whatever action they are named: those of a completed compaction
+    are named `compaction`."""
+    timeline = load_timeline(storage, config)
+    names = {action}
+    names |= {file.action for file in timeline.files if _is(file, instant, action) and not file.completed}
+    for name in sorted(names, key=lambda each: each.value):
+        remove_pending(storage, timeline.layout, instant, name)
 
 
 def forget_write(storage: Storage, instant: InstantTime) -> None:
@@ -155,79 +228,60 @@ def forget_write(storage: Storage, instant: InstantTime) -> None:
     remove_write_folder(storage, instant)
 
 
-def _request(
-    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, clock: InstantClock
-) -> Instant:
-    requests = tuple(_plan(storage, config, timeline, instant))
-    plan = RollbackPlan(instant=instant.time, action=instant.action.value, requests=requests)
-    time_ = clock.next_instant(timeline)
-    path = requested_path(timeline.layout, time_, Action.ROLLBACK)
-    storage.put(path, encode_rollback_plan(plan))
-    return Instant(time_, Action.ROLLBACK, State.REQUESTED, path.rpartition("/")[2])
+def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
+    """Partition path to names of files that rollbacks have deleted."""
+    found: dict[str, dict[str, None]] = {}
+    for done in rollbacks:
+        for part in done.partitions:
+            if part.deleted:
+                found.setdefault(part.partition_path, {}).update({_name(path): None for path in part.deleted})
+    return {partition: tuple(names) for partition, names in found.items()}
 
 
-def _plan(storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant) -> Iterator[RollbackRequest]:
-    """What the instant wrote: by its markers, without any by listing the table."""
-    markers = read_markers(storage, instant.time)
-    appended: set[tuple[str, str, str]] = set()
-    if markers is not None:
-        for marker in markers:
-            partition, _, name = marker.path.rpartition("/")
-            owner = _owner(name)
-            if owner is None:
-                raise CorruptFileError(
-                    f"Cannot roll back {instant.time}: its {marker.type.value} marker names {marker.path}, "
-                    "which is not the name of a data file"
-                )
-            # an APPEND marker of old releases names the base file whose log was appended to
-            appends_elsewhere = marker.type is MarkerType.APPEND and parse_log_file_name(name) is None
-            if owner[1] == instant.time and not appends_elsewhere:
-                yield RollbackRequest(partition, "", "", (f"{storage.uri}/{marker.path}",), {})
-            else:
-                appended.add((partition, *owner))
-    elif instant.state is not State.REQUESTED:
-        # nothing is written before the inflight file exists
-        begun = storage.stat(requested_path(timeline.layout, instant.time, instant.action))
-        begun_ms = begun.modified_ms if begun is not None else 0
-        lister = StorageLister(storage, config)
-        for partition in lister.partitions():
-            for info in lister.files(partition):
-                owner = _owner(info.name)
-                if owner is None:
-                    continue
-                if owner[1] == instant.time:
-                    yield RollbackRequest(partition, "", "", (f"{storage.uri}/{info.path}",), {})
-                elif config.version < 8 and info.modified_ms >= begun_ms and parse_log_file_name(info.name):
-                    appended.add((partition, *owner))
-    for partition, file_id, base_instant in sorted(appended):
-        logs = _group_logs(storage, partition, file_id, base_instant)
-        touched = {
-            f"{storage.uri}/{info.path}": info.size
-            for _, info in logs
-            if any(block.instant_time == instant.time for block in read_blocks(storage, info.path, info.size))
-        }
-        if touched:
-            yield RollbackRequest(partition, file_id, base_instant, (), touched)
+def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
+    """Partition path and file name to bytes of the log files that rollbacks have written."""
+    found: dict[str, dict[str, int]] = {}
+    for done in rollbacks:
+        for part in done.partitions:
+            if part.rollback_logs:
+                sizes = {_name(path): size for path, size in part.rollback_logs.items()}
+                found.setdefault(part.partition_path, {}).update(sizes)
+    return found
 
 
-def _owner(name: str) -> tuple[str, str] | None:
-    """File id and instant of a data file's name."""
-    base = parse_base_file_name(name)
-    if base is not None:
-        return base.file_id, base.instant
-    log = parse_log_file_name(name)
-    return None if log is None else (log.file_id, log.instant)
+def _keeps_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> Action | None:
+    """The action under which the instant's plan stays; None where nothing of it stays.
+
+    Rollback plans name a completed compaction `commit`, a pending one `compaction`.
+    """
+    if action in _PLANNED:
+        return action
+    pending = next((i for i in timeline.pending if _is(i, instant, action)), None)
+    if action is Action.REPLACE_COMMIT and pending is not None and is_clustering(storage, timeline, pending):
+        return pending.action
+    return None
 
 
-def _group_logs(
-    storage: Storage, partition: str, file_id: str, base_instant: str
-) -> list[tuple[LogFileName, FileInfo]]:
-    found: list[tuple[LogFileName, FileInfo]] = []
-    for info in storage.list(partition):
-        name = None if info.is_dir else parse_log_file_name(info.name)
-        if name is not None and not name.cdc and (name.file_id, name.instant) == (file_id, base_instant):
-            found.append((name, info))
-    return sorted(found, key=lambda pair: pair[0].sort_key)
+def _unpublish(storage: Storage, config: TableConfig, instant: InstantTime, action: Action) -> None:
+    """Takes a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
+    timeline = load_timeline(storage, config)
+    for completed in timeline.completed:
+        if not _is(completed, instant, action):
+            continue
+        pending = [file for file in timeline.states_of(completed) if not file.completed]
+        if not any(file.state is State.INFLIGHT for file in pending):
+            # without one the instant would vanish from the timeline before its files do
+            name = pending[0].action if pending else completed.action
+            storage.put_if_absent(inflight_path(timeline.layout, instant, name), b"")
+        storage.delete(timeline.layout.path(completed.file_name))
+
+
+def _is(found: Instant, instant: InstantTime, action: Action) -> bool:
+    return found.time == instant and found.action.comparable is action.comparable
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _carry_out(
@@ -236,7 +290,7 @@ def _carry_out(
     deleted: list[str] = []
     for absolute in request.files_to_delete:
         # by partition and name: the table may have been moved since the plan was made
-        storage.delete(join_path(request.partition_path, absolute.rpartition("/")[2]))
+        storage.delete(join_path(request.partition_path, _name(absolute)))
         deleted.append(absolute)
     appended: dict[str, int] = {}
     if request.log_blocks:
@@ -253,10 +307,8 @@ def _carry_out(
 def _append_rollback_block(
     storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
 ) -> FileInfo:
-    logs = _group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
-    for name, info in logs:
-        if name.write_token != ROLLBACK_TOKEN:
-            continue
+    logs = group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
+    for _, info in reversed(logs):
         blocks = read_blocks(storage, info.path, info.size)
         if any(block.is_rollback and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == failed for block in blocks):
             return info  # a rollback that was killed afterwards has written it
@@ -272,16 +324,8 @@ def _change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
     return TableChange(
         rollback,
         Action.ROLLBACK,
-        added={
-            part.partition_path: {path.rpartition("/")[2]: size for path, size in part.rollback_logs.items()}
-            for part in done.partitions
-            if part.rollback_logs
-        },
-        deleted={
-            part.partition_path: tuple(path.rpartition("/")[2] for path in part.deleted)
-            for part in done.partitions
-            if part.deleted
-        },
+        added=appended_files([done]),
+        deleted=removed_files([done]),
         rolled_back=(InstantTime(done.instant),),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hudi_py.config import Options
 from hudi_py.config import lock as lock_config
+from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
 
 
@@ -40,6 +41,9 @@ class TransactionSettings:
     drop_indexes: bool = False
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
 
+    rollback_by_markers: bool = True
+    """Are failed writes rolled back by their markers where they have any?"""
+
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
         """The settings that the options of a write ask for."""
@@ -55,6 +59,7 @@ class TransactionSettings:
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
+            rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
         )
 
     @property

@@ -1,0 +1,15 @@
+"""Options of rollbacks, savepoints and restores (`HoodieWriteConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+from hudi_py.config.option import Scope, flag
+
+ROLLBACK_BY_MARKERS = flag(
+    "hoodie.rollback.using.markers",
+    "Find out by its markers what a failed write has written; when false, or when it has none, the table is listed.",
+    Scope.SERVICE,
+    True,
+    since="0.1.0",
+)
+
+OPTIONS = (ROLLBACK_BY_MARKERS,)

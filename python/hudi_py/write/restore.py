@@ -1,0 +1,256 @@
+"""Taking a table back to a savepoint (`RestorePlanActionExecutor`, `BaseRestoreActionExecutor`, 1.2.0).
+
+A restore is an instant whose plan lists what came after the savepoint, newest first. Each of these is undone by a
+rollback of its own that stays pending; when all are done the metadata table is told once, the restore completes, and
+the rollbacks go: they are part of it. Whoever finds a pending restore carries it on, since the table is neither what it
+was nor what it is to be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.layout import layout_for
+from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.recovery_records import (
+    InstantInfo,
+    RestoreMetadata,
+    RestorePlan,
+    decode_restore_metadata,
+    decode_restore_plan,
+    encode_restore_metadata,
+    encode_restore_plan,
+)
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.conflicts import is_clustering
+from hudi_py.write.identity import WriterIdentity, new_writer_id, process_identity
+from hudi_py.write.instants import begin, complete, remove_pending, request, requested_path
+from hudi_py.write.markers import remove_markers
+from hudi_py.write.metadata_drop import warn_dropped
+from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.rollback import (
+    appended_files,
+    find_rollback,
+    forget_write,
+    read_plan,
+    remove_instant,
+    removed_files,
+    request_rollback,
+    undo_files,
+)
+from hudi_py.write.rollback_plan import RememberingLister
+from hudi_py.write.staging import open_gate, remove_write_folder
+
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.COMMIT})
+
+
+def _silent(_: InstantTime) -> None:
+    pass
+
+
+def plan_restore(storage: Storage, config: TableConfig, timeline: Timeline, savepoint: Instant) -> RestorePlan:
+    """What is to be rolled back, in order: pending clusterings first, then all by completion time, pending ones first.
+
+    `savepoint` is the completed commit. What completed after it goes, and what is pending; but a compaction of a
+    MERGE_ON_READ table only where it was requested after it, since log files are ordered by that
+    (`RestoreInstantComparatorFactory`). Layout 1 keeps no completion times, so requested times stand in for them.
+    """
+    clusterings = [
+        instant
+        for instant in timeline.pending
+        if instant.time > savepoint.time and is_clustering(storage, timeline, instant)
+    ]
+    kept = _completed_at(timeline, savepoint) or ""
+    others: list[Instant] = []
+    for instant in timeline.instants:
+        if instant.action.comparable not in WRITE_ACTIONS or instant in clusterings:
+            continue
+        if config.is_mor and instant.action in _COMPACTIONS:
+            after = instant.time > savepoint.time
+        else:
+            completed = _completed_at(timeline, instant)
+            after = completed is None or (completed, instant.time) > (kept, savepoint.time)
+        if after:
+            others.append(instant)
+    pending = [instant for instant in others if not instant.completed]
+    completed_ = [instant for instant in others if instant.completed]
+    completed_.sort(key=lambda instant: (_completed_at(timeline, instant) or "", instant.time))
+    ordered = [*reversed(clusterings), *reversed(pending), *reversed(completed_)]
+    return RestorePlan(savepoint.time, tuple(InstantInfo(each.time, each.action.value) for each in ordered))
+
+
+def request_restore(
+    storage: Storage, config: TableConfig, timeline: Timeline, plan: RestorePlan, *, clock: InstantClock
+) -> InstantTime:
+    """Makes the restore pending; the table lock must be held. Returns its instant."""
+    restore = clock.next_instant(timeline)
+    # first, so that whoever finds the restore knows that its writer held the table lock
+    open_gate(storage, restore, WriterIdentity(new_writer_id(), process_identity()))
+    request(storage, layout_for(config), restore, Action.RESTORE, encode_restore_plan(plan))
+    return restore
+
+
+def pending_restores(timeline: Timeline) -> list[Instant]:
+    """Restores that were begun and not completed, oldest first."""
+    return [instant for instant in timeline.pending if instant.action is Action.RESTORE]
+
+
+def read_restore_plan(storage: Storage, timeline: Timeline, restore: Instant) -> RestorePlan | None:
+    """The plan of a pending restore; None when its writer died before it was there.
+
+    Raises:
+        CorruptFileError: the plan cannot be read.
+    """
+    path = requested_path(timeline.layout, restore.time, Action.RESTORE)
+    try:
+        content = storage.read(path)
+    except FileNotFoundError:
+        return None
+    return decode_restore_plan(content, f"the restore plan {storage.uri}/{path}") if content else None
+
+
+def finish_restore(
+    storage: Storage,
+    config: TableConfig,
+    restore: InstantTime,
+    plan: RestorePlan,
+    *,
+    clock: InstantClock,
+    metadata: MetadataWriter | None,
+    by_markers: bool = True,
+    each: Callable[[InstantTime], None] = _silent,
+) -> RestoreMetadata:
+    """Carries a restore out and completes it; the table lock must be held. Safe to repeat after a crash at any point.
+
+    `each` is called with an instant once it is undone.
+
+    Raises:
+        ConfigError: the metadata table can be neither taken back nor dropped.
+        CorruptFileError: what an instant wrote cannot be made out.
+    """
+    undone = tuple(InstantTime(instant.time) for instant in plan.instants)
+    if metadata is not None:
+        metadata.check(storage, load_table_config(storage), undone)
+    layout = layout_for(config)
+    begin(storage, layout, restore, Action.RESTORE)
+    started = time.monotonic()
+    # Version 6 appends rollback blocks, so its listings change from one instant to the next
+    lister = RememberingLister(storage, config) if config.version >= 8 else None
+    rollbacks: dict[str, tuple[RollbackMetadata, ...]] = {}
+    for info in plan.instants:
+        done = _undo(storage, config, info, clock, by_markers, lister)
+        if done is not None:
+            rollbacks[info.time] = (done,)
+        each(InstantTime(info.time))
+    result = RestoreMetadata(
+        start_time=restore,
+        time_taken_ms=int((time.monotonic() - started) * 1000),
+        instants=tuple(info for info in plan.instants if info.time in rollbacks),
+        rollbacks=rollbacks,
+    )
+    dropped: tuple[str, ...] = ()
+    if metadata is not None:
+        all_done = [done for found in rollbacks.values() for done in found]
+        change = TableChange(
+            restore,
+            Action.RESTORE,
+            added=appended_files(all_done),
+            deleted=removed_files(all_done),
+            rolled_back=undone,
+        )
+        dropped = metadata.record(storage, load_timeline(storage, config), change, clock)
+    completion = clock.next_completion(load_timeline(storage, config), restore)
+    complete(storage, layout, restore, Action.RESTORE, completion, encode_restore_metadata(result))
+    if metadata is not None:
+        metadata.maintain(storage, clock)
+    sweep_rollbacks(storage, config, load_timeline(storage, config), undone, plan.savepoint)
+    remove_write_folder(storage, restore)
+    warn_dropped(config, dropped)
+    return result
+
+
+def sweep_rollbacks(
+    storage: Storage, config: TableConfig, timeline: Timeline, undone: tuple[InstantTime, ...], savepoint: str
+) -> None:
+    """Removes the rollbacks after a savepoint once the restore to it is completed. Idempotent."""
+    for rollback in timeline.instants:
+        if rollback.action is not Action.ROLLBACK or rollback.time <= savepoint:
+            continue
+        plan = read_plan(storage, timeline, rollback) if not rollback.completed else None
+        if not rollback.completed and plan is not None and plan.instant not in undone:
+            continue
+        if rollback.completed:
+            storage.delete(timeline.layout.path(rollback.file_name))
+        remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
+        remove_markers(storage, rollback.time)
+    for instant in undone:
+        forget_write(storage, instant)
+
+
+def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> Instant | None:
+    """The newest completed restore that undid an instant."""
+    for restore in reversed(timeline.completed):
+        if restore.action is not Action.RESTORE or restore.time < instant:
+            continue
+        path = timeline.layout.path(restore.file_name)
+        try:
+            metadata = decode_restore_metadata(storage.read(path), f"the restore {storage.uri}/{path}")
+        except FileNotFoundError:  # archived since it was listed
+            continue
+        if any(info.time == instant for info in metadata.instants):
+            return restore
+    return None
+
+
+def _undo(
+    storage: Storage,
+    config: TableConfig,
+    info: InstantInfo,
+    clock: InstantClock,
+    by_markers: bool,
+    lister: RememberingLister | None,
+) -> RollbackMetadata | None:
+    """Rolls one instant back, but for the completion of the rollback; again where an attempt that died has done it, as
+    its plan still tells what that was. None when the instant is gone without a trace."""
+    timeline = load_timeline(storage, config)
+    action = Action(info.action)
+    found = next(
+        (i for i in timeline.instants if i.time == info.time and i.action.comparable is action.comparable), None
+    )
+    if found is not None:
+        rollback, plan = request_rollback(
+            storage,
+            config,
+            timeline,
+            found,
+            clock=clock,
+            by_markers=by_markers,
+            restoring=True,
+            lister=lister,
+        )
+    else:
+        earlier = find_rollback(storage, timeline, InstantTime(info.time))
+        if earlier is None:
+            return None
+        if earlier.completed:
+            return decode_rollback_metadata(storage.read(timeline.layout.path(earlier.file_name)))
+        earlier_plan = read_plan(storage, timeline, earlier)
+        assert earlier_plan is not None  # it names the instant
+        rollback, plan = earlier.time, earlier_plan
+    done = undo_files(storage, config, rollback, plan)
+    remove_instant(storage, config, InstantTime(info.time), action)
+    return done
+
+
+def _completed_at(timeline: Timeline, instant: Instant) -> str | None:
+    """Completion time, or the requested time where no completion time is written; None while pending."""
+    if not instant.completed:
+        return None
+    written = timeline.layout.version >= 2 and not instant.legacy
+    return instant.completion_time if written else instant.time
