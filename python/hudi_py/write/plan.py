@@ -86,12 +86,7 @@ def write_settings(
         SchemaMismatchError, ConfigError: the data does not fit the table.
     """
     check_writable(config)
-    codec = options.get(write_config.COMPRESSION_CODEC)
-    if codec not in _CODECS:
-        raise ConfigError(
-            f"Option {options.name_of(write_config.COMPRESSION_CODEC)} = '{codec}' is not supported; supported: "
-            + ", ".join(_CODECS)
-        )
+    codec = base_file_codec(options)
     merge = written_merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
     if stored is not None and stored.evolves_on_read:
@@ -101,7 +96,7 @@ def write_settings(
             "Apache Hudi"
         )
     if stored is not None:
-        _check_types(config, stored.avro)
+        check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named)
@@ -117,7 +112,7 @@ def write_settings(
         merge,
         packing=_packing(options),
         index=IndexSettings(options.get(write_config.INDEX_TYPE), options.get(write_config.BLOOM_PRUNE_BY_RANGES)),
-        bloom=_bloom(options),
+        bloom=bloom_config(options),
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
@@ -129,8 +124,27 @@ def write_settings(
     )
 
 
-def _check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns whose bytes this release reads and does not write."""
+def base_file_codec(options: Options) -> str:
+    """The compression of base files.
+
+    Raises:
+        ConfigError: it is none that is written.
+    """
+    codec = options.get(write_config.COMPRESSION_CODEC)
+    if codec not in _CODECS:
+        raise ConfigError(
+            f"Option {options.name_of(write_config.COMPRESSION_CODEC)} = '{codec}' is not supported; supported: "
+            + ", ".join(_CODECS)
+        )
+    return codec
+
+
+def check_types(config: TableConfig, avro: Any) -> None:
+    """Refuses columns whose bytes this release reads and does not write.
+
+    Raises:
+        UnsupportedTableError: names the type.
+    """
     pending = [avro]
     while pending:
         each = pending.pop()
@@ -212,7 +226,8 @@ def _packing(options: Options) -> Packing:
     )
 
 
-def _bloom(options: Options) -> BloomConfig | None:
+def bloom_config(options: Options) -> BloomConfig | None:
+    """The bloom filter of base files; None where they have none."""
     needed = options.get(write_config.INDEX_TYPE) == "BLOOM"
     if not needed and not options.get(write_config.BLOOM_ENABLED):
         return None
