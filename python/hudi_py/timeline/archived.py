@@ -19,10 +19,10 @@ from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, rea
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, InstantTime, State
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.history import ArchivedInstant, Chosen, archived_action, read_history
 
-__all__ = ["ArchivedInstant", "archive_folder", "archived_instants"]
+__all__ = ["ArchivedInstant", "archive_files", "archive_folder", "archived_instants", "archived_states", "named_types"]
 
 _LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
 _HEAD = ("commitTime", "actionType", "actionState", "stateTransitionTime")
@@ -98,6 +98,32 @@ def archived_instants(
     )
 
 
+def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
+    """Layout 1: the archive files of a folder with their numbers, oldest first."""
+    found = [
+        (int(match[1]), info)
+        for info in storage.list(folder)
+        if not info.is_dir and (match := _LOG.fullmatch(info.name))
+    ]
+    return sorted(found, key=lambda numbered: (numbered[0], numbered[1].name))
+
+
+def archived_states(
+    storage: Storage, file: FileInfo, *, since: str, until: str
+) -> set[tuple[InstantTime, Action, State]]:
+    """Layout 1: what an archive file holds of a range of requested times, both ends included.
+
+    Raises:
+        CorruptFileError: the file is not what the format says.
+    """
+    found: set[tuple[InstantTime, Action, State]] = set()
+    for block in read_blocks(storage, file.path, file.size):
+        if block.type is BlockType.AVRO:
+            for _, instant in _Records(storage, block, since, until).instants():
+                found.add((instant.time, instant.action, instant.state))
+    return found
+
+
 def _read_archive(
     storage: Storage,
     folder: str,
@@ -110,13 +136,8 @@ def _read_archive(
 ) -> list[ArchivedInstant]:
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
-    files = []
     # Releases before 0.10 wrote to `.hoodie` itself, whatever the property says
-    for place in dict.fromkeys((".hoodie", folder)):
-        for info in storage.list(place):
-            match = _LOG.fullmatch(info.name)
-            if match and not info.is_dir:
-                files.append((int(match[1]), info))
+    files = [file for place in dict.fromkeys((".hoodie", folder)) for file in archive_files(storage, place)]
     for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name)):
         try:
             for block in read_blocks(storage, info.path, info.size):
@@ -232,13 +253,19 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 def _field_schema(schema: Any, name: str) -> dict[str, Any]:
     """Schema of a field's record, complete in itself: types which the archive defines elsewhere are put in."""
-    named: dict[str, Any] = {}
-    _collect(schema, named)
+    named = named_types(schema)
     field = next(field for field in schema["fields"] if field["name"] == name)
     branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
     record = next(branch for branch in branches if branch != "null")
     completed: dict[str, Any] = _complete(record, named, set())
     return {"namespace": schema.get("namespace", ""), **completed}
+
+
+def named_types(schema: Any) -> dict[str, Any]:
+    """Records which a schema defines, by name without namespace."""
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    return named
 
 
 def _collect(schema: Any, named: dict[str, Any]) -> None:

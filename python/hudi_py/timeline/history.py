@@ -75,8 +75,8 @@ def read_history(
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):
-        names = _runs(storage, folder)
-        wanted = [name for name in names if _overlaps(name, since, until)]
+        runs = newest_manifest(storage, folder).runs
+        wanted = [run.name for run in runs if _overlaps(run.name, since, until)]
 
         def one(name: str) -> list[ArchivedInstant]:
             path = join_path(folder, name)
@@ -100,32 +100,89 @@ def read_history(
     )
 
 
-def _runs(storage: Storage, folder: str) -> list[str]:
-    """File names in the newest manifest (`LSMTimeline.latestSnapshotManifest`)."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A file of the history."""
+
+    name: str
+    """`<first>_<last>_<level>.parquet`, by the requested times of its instants."""
+    size: int
+    """Bytes, as the manifest says."""
+
+    @property
+    def first(self) -> str:
+        return self._part(1)
+
+    @property
+    def last(self) -> str:
+        return self._part(2)
+
+    @property
+    def level(self) -> int:
+        return int(self._part(3))
+
+    def _part(self, number: int) -> str:
+        found = _RUN.fullmatch(self.name)
+        assert found is not None  # names are checked when a manifest is read
+        return found[number]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A version of the history: the files it consists of."""
+
+    version: int
+    """0: nothing was archived yet."""
+    runs: tuple[Run, ...]
+    """In the order in which they were added."""
+
+    def encode(self) -> bytes:
+        """As Apache Hudi writes it (`HoodieLSMTimelineManifest`, 1.2.0)."""
+        entries = ", ".join(
+            f'{{\n    "fileName" : {json.dumps(run.name)},\n    "fileLen" : {run.size}\n  }}' for run in self.runs
+        )
+        return f'{{\n  "files" : [ {entries} ]\n}}'.replace("[  ]", "[ ]").encode()
+
+
+def manifest_path(folder: str, version: int) -> str:
+    return join_path(folder, f"manifest_{version}")
+
+
+def manifest_versions(storage: Storage, folder: str) -> list[int]:
+    """Numbers of the manifests that are there, ascending."""
+    return sorted(int(found[1]) for info in storage.list(folder) if (found := _MANIFEST.fullmatch(info.name)))
+
+
+def newest_manifest(storage: Storage, folder: str) -> Manifest:
+    """The version that counts (`LSMTimeline.latestSnapshotManifest`, 1.2.0).
+
+    Raises:
+        CorruptFileError: it is not the JSON of a manifest.
+    """
     number = _version(storage, folder)
-    data: bytes | None = None
     if number is not None:
         try:
-            data = storage.read(join_path(folder, f"manifest_{number}"))
+            return read_manifest(storage, folder, number)
         except FileNotFoundError:
-            data = None
-    if data is None:
-        numbers = [int(found[1]) for info in storage.list(folder) if (found := _MANIFEST.fullmatch(info.name))]
-        if not numbers:
-            return []
-        number = max(numbers)
-        data = storage.read(join_path(folder, f"manifest_{number}"))
-    path = f"{storage.uri}/{folder}/manifest_{number}"
+            pass
+    numbers = manifest_versions(storage, folder)
+    return read_manifest(storage, folder, numbers[-1]) if numbers else Manifest(0, ())
+
+
+def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
+    """One version of a history. Raises FileNotFoundError, CorruptFileError."""
+    data = storage.read(manifest_path(folder, version))
+    path = f"{storage.uri}/{manifest_path(folder, version)}"
     try:
-        names = [entry["fileName"] for entry in json.loads(data)["files"] or ()]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        entries = [(entry["fileName"], entry.get("fileLen") or 0) for entry in json.loads(data)["files"] or ()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {path}: a JSON list of files is expected ({error!r})") from None
-    for name in names:
-        if not isinstance(name, str) or not _RUN.fullmatch(name):
+    for name, size in entries:
+        if not isinstance(name, str) or not _RUN.fullmatch(name) or not isinstance(size, int):
             raise CorruptFileError(
                 f"Cannot read {path}: it names the file {name!r}; <first>_<last>_<level>.parquet is expected"
             )
-    return names
+    return Manifest(version, tuple(Run(name, size) for name, size in entries))
 
 
 def _version(storage: Storage, folder: str) -> int | None:

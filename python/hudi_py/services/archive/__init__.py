@@ -1,0 +1,6 @@
+"""Archiving: completed instants leave the active timeline for the archived one."""
+
+from hudi_py.services.archive.select import ArchiveSettings
+from hudi_py.services.archive.service import ArchiveReport, archive
+
+__all__ = ["ArchiveReport", "ArchiveSettings", "archive"]

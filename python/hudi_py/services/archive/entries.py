@@ -1,0 +1,155 @@
+"""Entries of the archive of layout 1: one for each state of an instant (`MetadataConversionUtils`, 1.2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.avro import arrow_schema, encode_log_content
+from hudi_py.model.instant import Action, Instant
+from hudi_py.timeline.archived import named_types
+from hudi_py.timeline.records import decode_record, is_container, record_schema
+
+SCHEMA_NAME: Final = "HoodieArchivedMetaEntry"
+_COMMITS: Final = "hoodieCommitMetadata"
+_COMPACTION: Final = "hoodieCompactionPlan"
+# Which field an instant's content goes to: that of all three states, or None where the entry does not keep it
+_FIELDS: Final[Mapping[Action, tuple[str | None, str | None, str | None]]] = {
+    Action.COMMIT: (_COMMITS, _COMMITS, _COMMITS),
+    Action.DELTA_COMMIT: (_COMMITS, _COMMITS, _COMMITS),
+    Action.COMPACTION: (_COMPACTION, None, None),
+    Action.LOG_COMPACTION: (_COMPACTION, None, None),
+    Action.REPLACE_COMMIT: (
+        "hoodieRequestedReplaceMetadata",
+        "HoodieInflightReplaceMetadata",
+        "hoodieReplaceCommitMetadata",
+    ),
+    Action.CLEAN: ("hoodieCleanerPlan", "hoodieCleanerPlan", "hoodieCleanMetadata"),
+    Action.ROLLBACK: (None, None, "hoodieRollbackMetadata"),
+}
+_STAT: Final = "HoodieWriteStat"
+# Numbers of a write stat that Java's class can leave out; others are 0 where the JSON has none
+_OPTIONAL_NUMBERS: Final = frozenset({"totalLogFiles", "logVersion", "logOffset", "minEventTime", "maxEventTime"})
+
+
+def needs_content(instant: Instant) -> bool:
+    """Whether the entry of a state keeps what its file holds."""
+    return _field_of(instant) is not None
+
+
+def archive_entry(instant: Instant, transition: str, content: bytes, context: str) -> dict[str, Any]:
+    """One entry.
+
+    Args:
+        instant: one state of an instant that may be archived.
+        transition: when its file was written, in the form of an instant time.
+        content: of its file; may be empty.
+        context: names the file in errors.
+
+    Raises:
+        CorruptFileError: the content is not what the state's file holds.
+    """
+    entry: dict[str, Any] = {
+        "commitTime": instant.time,
+        "actionType": instant.action.value,
+        "actionState": instant.state.name,
+        "stateTransitionTime": transition,
+    }
+    field = _field_of(instant)
+    if field is not None and content:
+        entry[field] = _fitted(_types()[1][field], _parsed(content, context), context)
+    return entry
+
+
+def encode_entries(entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The content of an Avro block with some entries."""
+    schema = record_schema(SCHEMA_NAME)
+    arrow = _types()[2]
+    columns = [pa.array([entry.get(field.name) for entry in entries], field.type) for field in arrow]
+    return encode_log_content(pa.RecordBatch.from_arrays(columns, schema=arrow), schema)
+
+
+def _field_of(instant: Instant) -> str | None:
+    return _FIELDS.get(instant.action, (None, None, None))[instant.state]
+
+
+@cache
+def _types() -> tuple[dict[str, Any], dict[str, Any], pa.Schema]:
+    """Records by name, the entry's fields by name, and the entry's columns."""
+    schema = record_schema(SCHEMA_NAME)
+    return named_types(schema), {field["name"]: field["type"] for field in schema["fields"]}, arrow_schema(schema)
+
+
+def _parsed(content: bytes, context: str) -> dict[str, Any]:
+    if is_container(content):
+        return decode_record(content, context)
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot archive {context}: JSON or an Avro container is expected; {error}") from None
+    if not isinstance(values, dict):
+        raise CorruptFileError(f"Cannot archive {context}: a JSON object is expected, found {type(values).__name__}")
+    return values
+
+
+def _fitted(schema: Any, value: Any, context: str) -> Any:
+    """A value in the shape of a schema: fields it does not have are left out, those it lacks are null.
+
+    Maps become lists of pairs, as Arrow takes them.
+    """
+    if isinstance(schema, list):
+        return None if value is None else _fitted(next(s for s in schema if s != "null"), value, context)
+    if isinstance(schema, str):
+        known = _types()[0].get(schema.rpartition(".")[2])
+        if known is not None:
+            return _fitted(known, value, context)
+        return _primitive(schema, value, context)
+    kind = schema["type"]
+    if kind == "record":
+        if not isinstance(value, dict):
+            raise _mismatch(schema["name"], value, context)
+        stat = schema["name"] == _STAT
+        return {
+            field["name"]: _number(field, value.get(field["name"]), context)
+            if stat and _is_number(field)
+            else _fitted(field["type"], value.get(field["name"], field.get("default")), context)
+            for field in schema["fields"]
+        }
+    if kind == "map":
+        if not isinstance(value, dict):
+            raise _mismatch("a map", value, context)
+        return [(key, _fitted(schema["values"], item, context)) for key, item in value.items()]
+    if kind == "array":
+        if not isinstance(value, list):
+            raise _mismatch("a list", value, context)
+        return [_fitted(schema["items"], item, context) for item in value]
+    return _primitive(kind, value, context)
+
+
+def _is_number(field: Mapping[str, Any]) -> bool:
+    return "long" in field["type"] and field["name"] not in _OPTIONAL_NUMBERS
+
+
+def _number(field: Mapping[str, Any], value: Any, context: str) -> Any:
+    return _fitted(field["type"], 0 if value is None else value, context)
+
+
+def _primitive(kind: str, value: Any, context: str) -> Any:
+    if kind == "string" and isinstance(value, str):
+        return value
+    if kind == "boolean" and isinstance(value, bool):
+        return value
+    if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise _mismatch(f"a {kind}", value, context)
+
+
+def _mismatch(expected: str, value: Any, context: str) -> CorruptFileError:
+    return CorruptFileError(f"Cannot archive {context}: {expected} is expected where it has {str(value)[:60]!r}")

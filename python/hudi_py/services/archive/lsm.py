@@ -1,0 +1,202 @@
+"""Writing the history of layout 2: runs, manifests, and the compaction of levels (`LSMTimelineWriter`, 1.2.0).
+
+A version of the history is visible once `_version_` names its manifest, which is the last thing written; what a dead
+process wrote before has no effect, and is written again or cleaned. The table lock must be held.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.model.names import join_path
+from hudi_py.storage import Storage
+from hudi_py.timeline.history import (
+    VERSION_FILE,
+    Manifest,
+    Run,
+    manifest_path,
+    manifest_versions,
+    newest_manifest,
+    read_manifest,
+)
+from hudi_py.timeline.records import record_schema
+
+_ENTRY_VERSION: Final = 1
+_AVRO: Final = "HoodieLSMTimelineInstant"
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("instantTime", pa.string()),
+        pa.field("completionTime", pa.string()),
+        pa.field("action", pa.string()),
+        pa.field("metadata", pa.binary()),
+        pa.field("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+"""Of a run."""
+_BATCH_ROWS: Final = 256
+_ROW_GROUP_BYTES: Final = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """An instant as the history keeps it."""
+
+    time: str
+    completion_time: str
+    action: str
+    """The completed one."""
+    metadata: bytes | None
+    """Content of the completed file; None when it is empty."""
+    plan: bytes | None
+    """Content of the requested file for actions that have a plan there."""
+
+
+def run_name(first: str, last: str, level: int = 0) -> str:
+    return f"{first}_{last}_{level}.parquet"
+
+
+def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -> Run:
+    """Adds a run of level 0.
+
+    Args:
+        entries: not empty, sorted by time; none of them may be in the history, nor a run of this name in its manifest.
+    """
+    columns = [
+        pa.array([entry.time for entry in entries], pa.string()),
+        pa.array([entry.completion_time for entry in entries], pa.string()),
+        pa.array([entry.action for entry in entries], pa.string()),
+        pa.array([entry.metadata for entry in entries], pa.binary()),
+        pa.array([entry.plan for entry in entries], pa.binary()),
+        pa.array([_ENTRY_VERSION] * len(entries), pa.int32()),
+    ]
+    out = io.BytesIO()
+    with _writer(out) as writer:
+        writer.write_table(pa.Table.from_arrays(columns, schema=_stored()))
+    data = out.getvalue()
+    run = Run(run_name(entries[0].time, entries[-1].time), len(data))
+    storage.put(join_path(folder, run.name), data)
+    _publish(storage, folder, (), run)
+    return run
+
+
+def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: int) -> int:
+    """Merges the oldest runs of a level into one of the next, level by level, where there are enough of them.
+
+    Returns:
+        How many levels were compacted.
+    """
+    level = 0
+    while True:
+        runs = [run for run in newest_manifest(storage, folder).runs if run.level == level]
+        if len(runs) < batch:
+            return level
+        runs.sort(key=lambda run: run.name)
+        chosen = _candidates(runs, batch, target_bytes)
+        if len(chosen) < 2:
+            return level
+        name = run_name(min(run.first for run in chosen), max(run.last for run in chosen), level + 1)
+        path = join_path(folder, name)
+        with storage.open_output(path) as out, _writer(out) as writer:
+            for table in _contents(storage, folder, chosen):
+                writer.write_table(table)
+        written = storage.stat(path)
+        if written is None:
+            raise CorruptFileError(
+                f"Cannot compact the archived timeline {storage.uri}/{folder}: {name} is gone after it was written; "
+                "another process is at it without the table lock"
+            )
+        _publish(storage, folder, chosen, Run(name, written.size))
+        level += 1
+
+
+def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
+    """Deletes manifests but the newest, then runs that no manifest names. Returns how many files it deleted."""
+    versions = manifest_versions(storage, folder)
+    if len(versions) <= retained:
+        return 0
+    kept = versions[len(versions) - retained :]
+    named = {run.name for version in kept for run in read_manifest(storage, folder, version).runs}
+    deleted = 0
+    for version in versions[: len(versions) - retained]:
+        deleted += storage.delete(manifest_path(folder, version))
+    for info in storage.list(folder):
+        if info.name.endswith(".parquet") and info.name not in named and not info.is_dir:
+            deleted += storage.delete(info.path)
+    return deleted
+
+
+def _publish(storage: Storage, folder: str, removed: Sequence[Run], added: Run) -> None:
+    """The next version of the history, which begins to count with `_version_`."""
+    current = newest_manifest(storage, folder)
+    gone = {run.name for run in removed}
+    following = Manifest(current.version + 1, (*(run for run in current.runs if run.name not in gone), added))
+    # A manifest of this number may be there already, of a process that died before it wrote the version
+    storage.put(manifest_path(folder, following.version), following.encode())
+    storage.put(join_path(folder, VERSION_FILE), str(following.version).encode())
+
+
+def _candidates(runs: Sequence[Run], batch: int, target_bytes: int) -> list[Run]:
+    """The oldest runs of a level, at most `batch`, that together do not much exceed the target."""
+    chosen: list[Run] = []
+    size = 0
+    for run in runs:
+        size += run.size
+        chosen.append(run)
+        if len(chosen) >= batch:
+            break
+        if size > target_bytes:
+            if len(chosen) >= 2:
+                break
+            chosen, size = [], 0
+    return chosen
+
+
+def _contents(storage: Storage, folder: str, runs: Sequence[Run]) -> Iterator[pa.Table]:
+    """The entries of runs in order, in pieces of bounded size."""
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for run in runs:
+        with open_parquet(storage, join_path(folder, run.name)) as file:
+            missing = [name for name in SCHEMA.names if name not in file.schema_arrow.names]
+            if missing:
+                raise CorruptFileError(
+                    f"Cannot compact the history {storage.uri}/{folder}: {run.name} has no column {missing[0]}"
+                )
+            for batch in file.iter_batches(_BATCH_ROWS, columns=SCHEMA.names):
+                columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
+                batches.append(pa.RecordBatch.from_arrays(columns, schema=_stored()))
+                size += batch.nbytes
+                if size >= _ROW_GROUP_BYTES:
+                    yield pa.Table.from_batches(batches)
+                    batches, size = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches)
+
+
+def _stored() -> pa.Schema:
+    text = json.dumps(record_schema(_AVRO), separators=(",", ":"))
+    return SCHEMA.with_metadata({"parquet.avro.schema": text, "writer.model.name": "avro"})
+
+
+def _writer(out: object) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        out,
+        _stored(),
+        version="1.0",
+        compression="gzip",
+        compression_level=4,
+        use_dictionary=["action"],
+        # Statistics hold whole values; those of metadata and plans would fill the footer
+        write_statistics=["instantTime", "completionTime", "action", "version"],
+        store_schema=False,
+    )

@@ -1,0 +1,324 @@
+"""Which instants may leave the active timeline (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
+
+What is older than the active timeline counts as committed, and of what is archived no file group stays replaced. So
+nothing goes that is pending, or after it; nor a replacecommit whose replaced files have not been cleaned; nor what the
+cleaner, a savepoint, the schedule of compactions or the metadata table look up on the active timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hudi_py.config import Options, archive, clean, compaction
+from hudi_py.config.clean import KEEP_LATEST_BY_HOURS, KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import add_ms
+
+_REPLACING = frozenset({Action.REPLACE_COMMIT})
+_ALONG = (Action.CLEAN, Action.ROLLBACK)
+_COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    """How much stays on the active timeline, and how the archive is written.
+
+    Raises:
+        ConfigError: `max_commits` is not greater than `min_commits`.
+    """
+
+    min_commits: int = 20
+    max_commits: int = 30
+    beyond_savepoint: bool = False
+    block_on_clean: bool = False
+    cleaner_policy: str = KEEP_LATEST_COMMITS
+    cleaner_commits: int = 10
+    cleaner_hours: int = 24
+    compaction_commits: int | None = 5
+    """Merge-on-read: delta commits after which a compaction is scheduled; None: its trigger does not count commits."""
+    batch_size: int = 10
+    merge: bool = False
+    merge_limit_bytes: int = 20 << 20
+    merge_batch: int = 10
+    compaction_batch: int = 10
+    compaction_target_bytes: int = 1000 << 20
+    manifests_retained: int = 3
+
+    def __post_init__(self) -> None:
+        if self.max_commits <= self.min_commits:
+            raise ConfigError(
+                f"Cannot archive with {archive.MAX_COMMITS.key} = {self.max_commits} and {archive.MIN_COMMITS.key} = "
+                f"{self.min_commits}: the first must be greater than the second"
+            )
+
+    @classmethod
+    def of(cls, options: Options) -> ArchiveSettings:
+        """Settings as options ask for them. Raises ConfigError."""
+        counts = options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS
+        return cls(
+            min_commits=options.get(archive.MIN_COMMITS),
+            max_commits=options.get(archive.MAX_COMMITS),
+            beyond_savepoint=options.get(archive.BEYOND_SAVEPOINT),
+            block_on_clean=options.get(archive.BLOCK_ON_CLEAN),
+            cleaner_policy=_policy(options),
+            cleaner_commits=options.get(clean.COMMITS_RETAINED),
+            cleaner_hours=options.get(clean.HOURS_RETAINED),
+            compaction_commits=options.get(compaction.MAX_DELTA_COMMITS) if counts else None,
+            batch_size=options.get(archive.BATCH_SIZE),
+            merge=options.get(archive.MERGE),
+            merge_limit_bytes=options.get(archive.MERGE_LIMIT),
+            merge_batch=options.get(archive.MERGE_BATCH),
+            compaction_batch=options.get(archive.COMPACTION_BATCH),
+            compaction_target_bytes=options.get(archive.COMPACTION_TARGET),
+            manifests_retained=options.get(archive.MANIFESTS_RETAINED),
+        )
+
+
+def _policy(options: Options) -> str:
+    """The cleaner's policy: the one given, or that whose number alone is given (`HoodieCleanConfig`, 1.2.0)."""
+    given = options.get(clean.POLICY)
+    if given is not None:
+        return given
+    if options.given(clean.COMMITS_RETAINED):
+        return KEEP_LATEST_COMMITS
+    if options.given(clean.HOURS_RETAINED):
+        return KEEP_LATEST_BY_HOURS
+    return KEEP_LATEST_FILE_VERSIONS if options.given(clean.FILE_VERSIONS_RETAINED) else KEEP_LATEST_COMMITS
+
+
+@dataclass(frozen=True, slots=True)
+class LastClean:
+    """What the last completed clean of a table says about later ones."""
+
+    time: str
+    earliest_retained: str = ""
+    """Requested time of the earliest commit it retained; empty where it counted file versions."""
+    savepoints: tuple[str, ...] = ()
+    """Savepointed instants there were at that time."""
+    complete: bool = True
+    """Whether it could delete every file of its plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What else than the timeline decides."""
+
+    merge_on_read: bool = False
+    last_clean: LastClean | None = None
+    has_metadata_table: bool = False
+    metadata_compaction: str | None = None
+    """Requested time of the last completed compaction of the metadata table; None: there was none yet."""
+    rolled_back: tuple[str, ...] = ()
+    """Instants which pending rollbacks undo, and those which pending restores go back to."""
+    data_timeline: Timeline | None = None
+    """Of a metadata table: the active timeline of its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Completed instants that may be archived, sorted by requested time."""
+
+    instants: tuple[Instant, ...]
+    reason: str = ""
+    """Why there are none."""
+
+
+def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Selection:
+    """The instants to archive now.
+
+    On layout 1 cleans and rollbacks go by their own numbers (`TimelineArchiverV1`), on layout 2 with the commits they
+    lie between (`TimelineArchiverV2`).
+    """
+    low, high = _numbers_to_keep(timeline, settings)
+    if facts.has_metadata_table and facts.metadata_compaction is None:
+        found, _ = _commits(timeline, settings, facts, low, high)
+        return Selection((), "the metadata table has not been compacted yet" if found else _few(timeline, high))
+    commits, reason = _commits(timeline, settings, facts, low, high)
+    if timeline.layout.version >= 2:
+        along = _older_than(timeline, commits[-1].time) if commits else []
+    else:
+        along = list(_surplus(timeline, low, high))
+        below = [facts.metadata_compaction] if facts.metadata_compaction is not None else []
+        below += [instant.time for instant in (_data_limit(facts, settings),) if instant is not None]
+        below += facts.rolled_back
+        commits, along = _before(commits, below), _before(along, below)
+        if not commits and not along and not reason:
+            reason = _held(min(below))
+    chosen = sorted((*commits, *along), key=lambda instant: instant.sort_key)
+    return Selection(tuple(chosen), "" if chosen else reason)
+
+
+def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int, int]:
+    """Least and greatest number of commits on the timeline, more than asked for where the cleaner needs them."""
+    low, high = settings.min_commits, settings.max_commits
+    earliest = earliest_commit_to_retain(timeline, settings)
+    if earliest is None:
+        return low, high
+    needed = sum(1 for instant in timeline.write_completed if instant.time > earliest.time) + 2
+    return (low, high) if needed <= low else (needed, needed + high - low)
+
+
+def earliest_commit_to_retain(timeline: Timeline, settings: ArchiveSettings) -> Instant | None:
+    """The earliest commit whose files a clean would keep now; None where it keeps all, or counts file versions.
+
+    Source: `CleanerUtils.getEarliestCommitToRetain`, 1.2.0.
+    """
+    commits = timeline.write_completed
+    if settings.cleaner_policy == KEEP_LATEST_COMMITS:
+        if len(commits) <= settings.cleaner_commits:
+            return None
+        found = commits[len(commits) - settings.cleaner_commits] if settings.cleaner_commits else None
+        pending = _first_pending_write(timeline)
+        if pending is None or (found is not None and found.sort_key <= pending.sort_key):
+            return found
+        return next((instant for instant in reversed(commits) if instant.time < pending.time), None)
+    if settings.cleaner_policy == KEEP_LATEST_BY_HOURS and commits:
+        try:
+            since = add_ms(commits[-1].time, -settings.cleaner_hours * _HOUR_MS)
+        except (ConfigError, OverflowError):  # such as the first instant of a metadata table, 00000000000000
+            return None
+        return next((instant for instant in commits if instant.time >= since), None)
+    return None
+
+
+def _commits(
+    timeline: Timeline, settings: ArchiveSettings, facts: Facts, low: int, high: int
+) -> tuple[list[Instant], str]:
+    completed = timeline.write_completed
+    if len(completed) <= high:
+        return [], _few(timeline, high)
+    retained = list(_limits(timeline, settings, facts))
+    limit = min(retained, default=None)
+    savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+    found: list[Instant] = []
+    for instant in completed:
+        if limit is not None and instant.time >= limit:
+            break
+        if instant.time in savepoints and settings.beyond_savepoint:
+            continue
+        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:
+            break
+        found.append(instant)
+    found = found[: len(completed) - low]
+    if found:
+        return found, ""
+    at = min((limit, *savepoints[:1]) if limit is not None else savepoints[:1], default="")
+    return [], _held(at)
+
+
+def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[str]:
+    """Requested times from which on nothing is archived."""
+    pending = _first_pending_write(timeline)
+    if pending is not None:
+        # The commit before stays, too: it decides what a reader sees in place of the pending one
+        before = [instant for instant in timeline.write_completed if instant.time < pending.time]
+        yield before[-1].time if before else pending.time
+    if facts.merge_on_read and settings.compaction_commits is not None:
+        needed = _needed_by_compaction(timeline, settings.compaction_commits)
+        if needed is not None:
+            yield needed.time
+    yield from _times([_first_replaced(timeline, settings, facts.last_clean)])
+    if timeline.layout.version >= 2:
+        if facts.metadata_compaction is not None:
+            after = facts.metadata_compaction
+            yield from _times([i for i in timeline.write_completed if (i.completion_time or i.time) > after][:1])
+        yield from _times([_data_limit(facts, settings)])
+    if settings.block_on_clean and facts.last_clean is not None and facts.last_clean.earliest_retained:
+        yield facts.last_clean.earliest_retained
+    # What Apache Hudi does not look at: instants whose undoing has begun must not come to count as committed, and a
+    # pending index is made from the commits after its plan
+    yield from facts.rolled_back
+    yield from _times([i for i in timeline.pending if i.action in (Action.RESTORE, Action.INDEXING)][:1])
+
+
+def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | None:
+    """The first of the instants from which compactions are scheduled.
+
+    Source: `CompactionUtils.getEarliestInstantToRetainForCompaction`, 1.2.0.
+    """
+    compactions = [instant for instant in timeline.write_completed if instant.action is Action.COMMIT]
+    deltas = [instant for instant in timeline.instants if instant.action is Action.DELTA_COMMIT]
+    if compactions:
+        last = compactions[-1]
+        deltas = [i for i in deltas if i.completed and (i.completion_time or i.time) > last.time]
+        first: Instant | None = last
+    else:
+        first = deltas[0] if deltas else None
+    needed = max(delta_commits, 1)
+    return first if len(deltas) < needed else deltas[len(deltas) - needed]
+
+
+def _first_replaced(timeline: Timeline, settings: ArchiveSettings, clean: LastClean | None) -> Instant | None:
+    """The first replacecommit or clustering, in whatever state, whose replaced files may still be there.
+
+    Source: `ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0. Apache Hudi lets go of what completed
+    after a clean of file versions had begun (HUDI-6352), and of what a clean could not delete; hudi-py does not.
+    """
+    replacing = [instant for instant in timeline.instants if instant.action.comparable in _REPLACING]
+    if clean is None or not clean.complete:
+        return next(iter(replacing), None)
+    since = clean.earliest_retained or clean.time
+    savepoint = min(clean.savepoints, default="")
+    counts_versions = settings.cleaner_policy == KEEP_LATEST_FILE_VERSIONS
+    passed_savepoint = not counts_versions and "" < savepoint < clean.earliest_retained
+    if passed_savepoint and any(i.completed and savepoint <= i.time <= clean.earliest_retained for i in replacing):
+        since = savepoint
+    late = "" if clean.earliest_retained else clean.time
+    for instant in replacing:
+        if instant.time >= since or (late and (instant.completion_time or instant.time) > late):
+            return instant
+    return None
+
+
+def _data_limit(facts: Facts, settings: ArchiveSettings) -> Instant | None:
+    """Of a metadata table: the first instant of its table that matters.
+
+    Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.
+    """
+    data = facts.data_timeline
+    if data is None:
+        return None
+    saved = {instant.time for instant in data.instants if instant.action is Action.SAVEPOINT}
+    commits = (
+        instant
+        for instant in data.instants
+        if instant.action.comparable in WRITE_ACTIONS and not (settings.beyond_savepoint and instant.time in saved)
+    )
+    first = [instant for instant in (next(commits, None), next(iter(data.pending), None)) if instant is not None]
+    return min(first, key=lambda instant: instant.sort_key, default=None)
+
+
+def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
+    """Layout 1: of cleans, and of rollbacks, all but the newest `low` where there are more than `high`."""
+    for action in _ALONG:
+        found = [instant for instant in timeline.completed if instant.action is action]
+        if len(found) > high:
+            yield from found[: len(found) - low]
+
+
+def _older_than(timeline: Timeline, time: str) -> list[Instant]:
+    return [instant for instant in timeline.completed if instant.action in _ALONG and instant.time < time]
+
+
+def _before(instants: Sequence[Instant], limits: Sequence[str]) -> list[Instant]:
+    return [instant for instant in instants if all(instant.time < limit for limit in limits)]
+
+
+def _first_pending_write(timeline: Timeline) -> Instant | None:
+    return next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
+
+
+def _times(instants: Iterable[Instant | None]) -> Iterator[str]:
+    return (instant.time for instant in instants if instant is not None)
+
+
+def _few(timeline: Timeline, high: int) -> str:
+    return f"{len(timeline.write_completed)} commits are active, and up to {high} stay"
+
+
+def _held(time: str) -> str:
+    return f"nothing before {time} is left to archive, and what is from there on must stay"

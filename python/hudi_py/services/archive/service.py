@@ -1,0 +1,293 @@
+"""Archiving a table: what may go is written to the archive, then leaves the active timeline.
+
+The archive is whole before the first state file goes. Pending files go before completed ones, since an instant without
+its completed file would be taken for a pending one, and completed ones oldest first, so that the timeline has no hole
+(HUDI-7207). A process that dies in between leaves instants that are archived and active: the next run takes these off
+the active timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hudi_py.errors import TableNotFoundError
+from hudi_py.metadata.table import FILES as FILES_PARTITION
+from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
+from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.archive import lsm, v1, v2
+from hudi_py.services.archive.select import ArchiveSettings, Facts, LastClean, select_instants
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+from hudi_py.storage import FolderStorage, Storage
+from hudi_py.timeline.archived import archive_folder
+from hudi_py.timeline.clean_records import decode_clean_metadata, decode_clean_plan
+from hudi_py.timeline.plans import decode_rollback_plan
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.recovery_records import decode_restore_plan
+from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
+from hudi_py.timeline.times import table_zone
+from hudi_py.write.markers import remove_markers
+from hudi_py.write.paths import MARKERS
+
+NAME: Final = "archive"
+_INSTANTS_AT_ONCE: Final = 500
+"""A file of the archive holds this many, so that memory is bounded where a long timeline is archived at last."""
+_SAVEPOINTS: Final = "savepointed_timestamps"
+Key = tuple[str, Action]
+States = Mapping[Key, Sequence[Instant]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveReport(ServiceReport):
+    """What was archived. `instant` is the newest one, None where there was none; it has no completion time."""
+
+    archived: int = 0
+    """Instants."""
+    oldest: InstantTime | None = None
+    files_written: tuple[str, ...] = ()
+    """Names of new files of the archive."""
+    bytes_written: int = 0
+    files_deleted: int = 0
+    """State files that left the active timeline."""
+    levels_compacted: int = 0
+    """Layout 2: how many levels of the archive were compacted."""
+    files_merged: int = 0
+    """Layout 1: how many small files of the archive became one."""
+    files_cleaned: int = 0
+    """Files of the archive which no reader needs any more."""
+
+
+def archive(
+    context: ServiceContext, settings: ArchiveSettings | None = None, *, data_timeline: Timeline | None = None
+) -> ArchiveReport:
+    """Archives what the settings allow, and keeps the archive itself in order.
+
+    Args:
+        settings: None: as the context's options ask for.
+        data_timeline: for a metadata table, the active timeline of its table, which limits what may go.
+
+    Raises:
+        ConfigError: the settings contradict each other.
+        CorruptFileError: an instant that would be archived cannot be read, or the archive cannot; nothing was deleted.
+        LockError: the table lock was not had in time.
+    """
+    settings = settings if settings is not None else ArchiveSettings.of(context.options)
+    with context.locked("archive instants") as timeline:
+        return _Archiver(context, settings, timeline).run(data_timeline)
+
+
+class _Archiver:
+    """One call, under the table lock."""
+
+    def __init__(self, context: ServiceContext, settings: ArchiveSettings, timeline: Timeline) -> None:
+        self._context = context
+        self._storage = context.storage
+        self._settings = settings
+        self._config = context.config()
+        self._timeline = timeline
+        self._folder = archive_folder(self._config)
+        self._states = _states(timeline)
+
+    def run(self, data_timeline: Timeline | None) -> ArchiveReport:
+        storage, folder, settings = self._storage, self._folder, self._settings
+        report = ArchiveReport(NAME, None)
+        if self._layout_2:
+            report = replace(report, files_deleted=self._finish_deletes())
+        else:
+            cleaned = v1.finish_merge(storage, folder)
+            report = replace(report, files_cleaned=cleaned, files_deleted=self._finish_deletes())
+        facts = gather_facts(storage, self._config, self._timeline, data_timeline)
+        selection = select_instants(self._timeline, settings, facts)
+        self._remove_markers(selection.instants)
+        for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
+            report = self._archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
+        if report.archived and self._layout_2:
+            levels = lsm.compact_levels(
+                storage, folder, batch=settings.compaction_batch, target_bytes=settings.compaction_target_bytes
+            )
+            cleaned = lsm.clean_versions(storage, folder, retained=settings.manifests_retained + levels)
+            report = replace(report, levels_compacted=levels, files_cleaned=cleaned)
+        elif settings.merge and not self._layout_2:
+            merged = v1.merge_small_files(
+                storage, folder, limit_bytes=settings.merge_limit_bytes, batch=settings.merge_batch
+            )
+            report = replace(report, files_merged=merged)
+        return report if report.archived else replace(report, reason=selection.reason)
+
+    @property
+    def _layout_2(self) -> bool:
+        return self._timeline.layout.version >= 2
+
+    def _archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
+        storage, folder, timeline = self._storage, self._folder, self._timeline
+        threads = self._context.threads
+        known = self._archived(instants)
+        new = [instant for instant in instants if _key(instant) not in known]
+        names: tuple[str, ...] = ()
+        size = 0
+        if new and self._layout_2:
+            run, added = v2.add_to_history(storage, folder, timeline, self._states, new, threads=threads)
+            held_back = {_key(instant) for instant in new[len(added) :]}
+            instants = [instant for instant in instants if _key(instant) not in held_back]
+            if run is not None:
+                names, size = (run.name,), run.size
+        elif new:
+            file = v1.add_to_archive(
+                storage,
+                folder,
+                timeline,
+                self._states,
+                new,
+                batch_size=self._settings.batch_size,
+                zone=table_zone(self._config, self._context.clock.zone),
+                threads=threads,
+            )
+            names, size = (file.name,), file.size
+        if not instants:
+            return report
+        return replace(
+            report,
+            instant=instants[-1].time,
+            oldest=report.oldest or instants[0].time,
+            archived=report.archived + len(instants),
+            files_written=report.files_written + names,
+            bytes_written=report.bytes_written + size,
+            files_deleted=report.files_deleted + self._delete(instants),
+        )
+
+    def _archived(self, instants: Sequence[Instant]) -> set[Key]:
+        find = v2.archived_keys if self._layout_2 else v1.archived_keys
+        return find(self._storage, self._folder, instants)
+
+    def _finish_deletes(self) -> int:
+        """Takes off the active timeline what a dead process archived and did not delete whole.
+
+        Where it had not deleted anything, the same instants are chosen again, and found archived. Where it had, they
+        have no pending files any more.
+        """
+        suspects = [
+            instant
+            for instant in self._timeline.completed
+            if instant.action is not Action.SAVEPOINT and len(self._states[_key(instant)]) == 1
+        ]
+        if not suspects:
+            return 0
+        known = self._archived(suspects)
+        instants = [instant for instant in suspects if _key(instant) in known]
+        deleted = self._delete(instants)
+        if deleted:
+            gone = {instant.file_name for instant in instants}
+            kept = [file for file in self._timeline.files if file.file_name not in gone]
+            self._timeline = timeline_of(self._timeline.layout, kept)
+            self._states = _states(self._timeline)
+        return deleted
+
+    def _delete(self, instants: Sequence[Instant]) -> int:
+        storage, layout = self._storage, self._timeline.layout
+        files = [file for instant in instants for file in self._states[_key(instant)]]
+        pending = [layout.path(file.file_name) for file in files if not file.completed]
+        threads = min(self._context.threads, len(pending))
+        if threads > 1 and not storage.is_local:
+            with ThreadPoolExecutor(threads, "hudi-archive") as pool:
+                deleted = sum(pool.map(storage.delete, pending))
+        else:
+            deleted = sum(map(storage.delete, pending))
+        for file in files:
+            if file.completed:
+                deleted += storage.delete(layout.path(file.file_name))
+        return deleted
+
+    def _remove_markers(self, instants: Iterable[Instant]) -> None:
+        """Marker folders that a process left which died right after its commit."""
+        left = {info.name for info in self._storage.list(MARKERS)}
+        for time in sorted({instant.time for instant in instants if instant.time in left}):
+            remove_markers(self._storage, time)
+
+
+def gather_facts(
+    storage: Storage, config: TableConfig, timeline: Timeline, data_timeline: Timeline | None = None
+) -> Facts:
+    """What else than the timeline decides which instants may be archived.
+
+    Raises:
+        CorruptFileError: the last clean, or a pending rollback or restore, cannot be read.
+    """
+    has_metadata_table = FILES_PARTITION in config.metadata_partitions
+    return Facts(
+        merge_on_read=config.is_mor,
+        last_clean=_last_clean(storage, timeline),
+        has_metadata_table=has_metadata_table,
+        metadata_compaction=_last_metadata_compaction(storage) if has_metadata_table else None,
+        rolled_back=tuple(_undone(storage, timeline)),
+        data_timeline=data_timeline,
+    )
+
+
+def _last_clean(storage: Storage, timeline: Timeline) -> LastClean | None:
+    clean = next((instant for instant in reversed(timeline.completed) if instant.action is Action.CLEAN), None)
+    if clean is None:
+        return None
+    path = timeline.layout.path(clean.file_name)
+    data = storage.read(path)
+    if not data:  # as local file systems leave after a crash: it tells nothing, so nothing is certain to be cleaned
+        return LastClean(clean.time, complete=False)
+    metadata = decode_clean_metadata(data, f"the clean {storage.uri}/{path}")
+    earliest, extra = metadata.earliest_commit_to_retain, dict(metadata.extra)
+    requested = next((file for file in timeline.states_of(clean) if file.state is State.REQUESTED), None)
+    if requested is not None:
+        path = timeline.layout.path(requested.file_name)
+        content = storage.read(path)
+        if content:
+            plan = decode_clean_plan(content, f"the plan of a clean {storage.uri}/{path}")
+            earliest = plan.earliest.time if plan.earliest is not None else earliest
+            extra |= plan.extra
+    return LastClean(
+        clean.time,
+        earliest,
+        tuple(time for time in extra.get(_SAVEPOINTS, "").split(",") if time),
+        not any(partition.failed for partition in metadata.partitions),
+    )
+
+
+def _last_metadata_compaction(storage: Storage) -> str | None:
+    metadata = FolderStorage(storage, METADATA_FOLDER)
+    try:
+        timeline = load_timeline(metadata, load_table_config(metadata))
+    except TableNotFoundError:
+        return None
+    done = [instant for instant in timeline.completed if instant.action is Action.COMMIT]
+    return done[-1].time if done else None
+
+
+def _undone(storage: Storage, timeline: Timeline) -> list[str]:
+    """Instants which pending rollbacks undo, and the savepoints of pending restores."""
+    found: list[str] = []
+    for instant in timeline.pending:
+        if instant.action not in (Action.ROLLBACK, Action.RESTORE):
+            continue
+        requested = next((file for file in timeline.states_of(instant) if file.state is State.REQUESTED), None)
+        path = timeline.layout.path(requested.file_name) if requested is not None else None
+        data = storage.read(path) if path is not None else b""
+        if not data:
+            found.append(instant.time)
+        elif instant.action is Action.ROLLBACK:
+            found.append(decode_rollback_plan(data, f"the plan of a rollback {storage.uri}/{path}").instant)
+        else:
+            found.append(decode_restore_plan(data, f"the plan of a restore {storage.uri}/{path}").savepoint)
+    return [time for time in found if time]
+
+
+def _states(timeline: Timeline) -> dict[Key, list[Instant]]:
+    """State files of each instant, requested first."""
+    found: dict[Key, list[Instant]] = {}
+    for file in timeline.files:
+        found.setdefault(_key(file), []).append(file)
+    return found
+
+
+def _key(instant: Instant) -> Key:
+    return instant.time, instant.action.comparable

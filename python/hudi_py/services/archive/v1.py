@@ -1,0 +1,160 @@
+"""Archiving on layout 1: log files of entries, and the merge of small ones.
+
+Sources: `TimelineArchiverV1`, 1.2.0, which writes a file each time; `HoodieTimelineArchiver`, 0.15.0, for the merge,
+which 1.2.0 does not do any more. The table lock must be held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import tzinfo
+from typing import Any, Final
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks, read_content
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.names import join_path
+from hudi_py.services.archive.entries import SCHEMA_NAME, archive_entry, encode_entries, needs_content
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.timeline.archived import archive_files, archived_states
+from hudi_py.timeline.records import Fields, decode_record, encode_record, record_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import format_instant
+
+_WRITE_TOKEN: Final = "1-0-1"
+MERGE_PLAN: Final = "mergeArchivePlan"
+_PLAN_SCHEMA: Final = "HoodieMergeArchiveFilePlan"
+Key = tuple[str, Action]
+"""Requested time and comparable action."""
+
+
+def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
+    """Those of some instants, sorted by time, which the archive has already.
+
+    Only a process that died before it had deleted what it archived leaves such instants: they are in the newest files.
+    """
+    first, last = instants[0].time, instants[-1].time
+    found: set[Key] = set()
+    for _, file in reversed(archive_files(storage, folder)):
+        states = archived_states(storage, file, since=first, until=last)
+        if not states:
+            break
+        found.update((time, action) for time, action, state in states if state is State.COMPLETED)
+    return found
+
+
+def add_to_archive(
+    storage: Storage,
+    folder: str,
+    timeline: Timeline,
+    states: Mapping[Key, Sequence[Instant]],
+    instants: Sequence[Instant],
+    *,
+    batch_size: int,
+    zone: tzinfo,
+    threads: int,
+) -> FileInfo:
+    """Writes a new archive file with every state of some instants, `batch_size` entries a block.
+
+    `zone`: that of the table's instant times.
+    """
+    written = {info.name: info.modified_ms for info in storage.list(timeline.layout.folder)}
+    files = [file for instant in instants for file in states[instant.time, instant.action.comparable]]
+
+    def entry(file: Instant) -> dict[str, Any]:
+        path = timeline.layout.path(file.file_name)
+        content = storage.read(path) if needs_content(file) else b""
+        transition = format_instant(written.get(file.file_name, 0), zone)
+        return archive_entry(file, transition, content, f"{storage.uri}/{path}")
+
+    if threads > 1 and not storage.is_local:
+        with ThreadPoolExecutor(min(threads, len(files)), "hudi-archive") as pool:
+            entries = list(pool.map(entry, files))
+    else:
+        entries = [entry(file) for file in files]
+    header = {HeaderKey.SCHEMA: json.dumps(record_schema(SCHEMA_NAME), separators=(",", ":"))}
+    blocks = [
+        encode_block(BlockType.AVRO, header, encode_entries(entries[at : at + batch_size]))
+        for at in range(0, len(entries), batch_size)
+    ]
+    data = b"".join(blocks)
+    path = join_path(folder, _next_name(storage, folder))
+    storage.put(path, data)
+    return FileInfo(path, len(data), 0)
+
+
+def finish_merge(storage: Storage, folder: str) -> int:
+    """Completes or undoes a merge of archive files that a dead process began. Returns how many files it deleted.
+
+    While all files of the plan are there, the merged one may not be whole: it goes. Once one of them is gone, it is.
+    """
+    plan_path = join_path(folder, MERGE_PLAN)
+    try:
+        data = storage.read(plan_path)
+    except FileNotFoundError:
+        return 0
+    deleted = 0
+    plan = _decoded_plan(data, f"{storage.uri}/{plan_path}")
+    if plan is not None:
+        candidates, merged = plan
+        there = {file.name: file.path for _, file in archive_files(storage, folder)}
+        if all(name in there for name in candidates):
+            deleted += storage.delete(join_path(folder, merged))
+        elif merged in there:
+            for name in candidates:
+                deleted += storage.delete(join_path(folder, name))
+    storage.delete(plan_path)
+    return deleted
+
+
+def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch: int) -> int:
+    """Merges archive files newer than the newest large one, where there are `batch` of them.
+
+    Returns:
+        How many files were merged.
+    """
+    candidates: list[FileInfo] = []
+    for _, file in reversed(archive_files(storage, folder)):
+        if file.size > limit_bytes:
+            break
+        candidates.insert(0, file)
+    if len(candidates) < batch:
+        return 0
+    name = _next_name(storage, folder)
+    plan = {
+        "version": 1,
+        "candidate": [f"{storage.uri}/{file.path}" for file in candidates],
+        "mergedArchiveFileName": name,
+    }
+    storage.put(join_path(folder, MERGE_PLAN), encode_record(_PLAN_SCHEMA, plan))
+    with storage.open_output(join_path(folder, name)) as out:
+        for block in _blocks(storage, candidates):
+            out.write(block)
+    for file in candidates:
+        storage.delete(file.path)
+    storage.delete(join_path(folder, MERGE_PLAN))
+    return len(candidates)
+
+
+def _blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
+    """Whole blocks of archive files; those that were cut off are left out."""
+    for file in files:
+        for block in read_blocks(storage, file.path, file.size):
+            if block.type is BlockType.AVRO:
+                yield encode_block(block.type, block.header, read_content(storage, block))
+
+
+def _decoded_plan(data: bytes, context: str) -> tuple[list[str], str] | None:
+    """File names of a plan, and the name of the merged file; None for a plan that was cut off."""
+    try:
+        plan = Fields(decode_record(data, context), context)
+        return [path.rpartition("/")[2] for path in plan.texts("candidate")], plan.text("mergedArchiveFileName")
+    except CorruptFileError:
+        return None
+
+
+def _next_name(storage: Storage, folder: str) -> str:
+    number = max((number for number, _ in archive_files(storage, folder)), default=0) + 1
+    return f".commits_.archive.{number}_{_WRITE_TOKEN}"

@@ -1,0 +1,84 @@
+"""Archiving on layout 2: instants become entries of the history (`MetadataConversionUtils`, `ActiveAction`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
+from hudi_py.storage import Storage
+from hudi_py.timeline.history import Run, newest_manifest, read_history
+from hudi_py.timeline.timeline import Timeline
+
+_WITH_PLAN = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
+_REPLACING = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
+Key = tuple[str, Action]
+"""Requested time and comparable action."""
+
+
+def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
+    """Those of some instants, sorted by time, which the history has already."""
+    found = read_history(storage, folder, since=instants[0].time, until=instants[-1].time)
+    return {(instant.time, instant.action) for instant in found}
+
+
+def add_to_history(
+    storage: Storage,
+    folder: str,
+    timeline: Timeline,
+    states: Mapping[Key, Sequence[Instant]],
+    instants: Sequence[Instant],
+    *,
+    threads: int,
+) -> tuple[Run | None, Sequence[Instant]]:
+    """Adds instants, sorted by time and not in the history yet, as one run.
+
+    Returns:
+        The run and the instants it holds: all of them, but where there is a run of this name already.
+    """
+    taken = {run.name for run in newest_manifest(storage, folder).runs}
+    while instants and run_name(instants[0].time, instants[-1].time) in taken:
+        instants = instants[:-1]
+    if not instants:
+        return None, ()
+
+    def entry(instant: Instant) -> HistoryEntry:
+        return _entry(storage, timeline, instant, states[instant.time, instant.action.comparable])
+
+    if threads > 1 and not storage.is_local:
+        with ThreadPoolExecutor(min(threads, len(instants)), "hudi-archive") as pool:
+            entries = list(pool.map(entry, instants))
+    else:
+        entries = [entry(instant) for instant in instants]
+    return append_run(storage, folder, entries), instants
+
+
+def _entry(storage: Storage, timeline: Timeline, instant: Instant, states: Sequence[Instant]) -> HistoryEntry:
+    return HistoryEntry(
+        time=instant.time,
+        completion_time=instant.completion_time or instant.time,
+        action=instant.action.value,
+        metadata=storage.read(timeline.layout.path(instant.file_name)) or None,
+        plan=_plan(storage, timeline, [file for file in states if not file.completed]),
+    )
+
+
+def _plan(storage: Storage, timeline: Timeline, pending: Sequence[Instant]) -> bytes | None:
+    """What the requested file holds; of a replacecommit what the inflight one holds, where it is not empty."""
+    if not pending:
+        return None
+    action = pending[0].action
+    if action in _REPLACING:
+        sources: Sequence[Instant] = list(reversed(pending))
+    elif action is Action.CLEAN:
+        sources = pending[:1]
+    elif action in _WITH_PLAN:
+        sources = [file for file in pending if file.state is State.REQUESTED]
+    else:
+        return None
+    for file in sources:
+        content = storage.read(timeline.layout.path(file.file_name))
+        if content:
+            return content
+    return None
