@@ -46,7 +46,13 @@ class Publication:
         self._partitions: set[str] = set()
 
     def permit_base_file(
-        self, partition: PartitionPath, file_id: FileId, write_token: str, *, merges: bool
+        self,
+        partition: PartitionPath,
+        file_id: FileId,
+        write_token: str,
+        *,
+        merges: bool,
+        extension: str = "parquet",
     ) -> FilePermit:
         """Creates the marker of a base file of this instant (and the partition's metafile, if absent).
 
@@ -55,7 +61,7 @@ class Publication:
         Raises:
             RolledBackError: the instant takes no more files.
         """
-        name = str(BaseFileName(file_id, write_token, self.instant))
+        name = str(BaseFileName(file_id, write_token, self.instant, extension))
         return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
 
     def permit_log_file(
