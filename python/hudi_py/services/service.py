@@ -35,7 +35,7 @@ class Work(Protocol):
 
 
 class PlannedService(Protocol):
-    """A service whose plan is an instant of its own."""
+    """A service whose plan is an instant of its own. `work` is what its own `begin` returned."""
 
     @property
     def name(self) -> str:
@@ -62,15 +62,15 @@ class PlannedService(Protocol):
         """
         ...
 
-    def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Any]:
+    def execute(self, context: ServiceContext, work: Any, pieces: Sequence[int]) -> list[Any]:
         """Carries out some pieces, in any process, more than once if need be. What it returns pickles small."""
         ...
 
-    def commit(self, context: ServiceContext, work: Work, outcomes: Sequence[Any]) -> ServiceReport:
+    def commit(self, context: ServiceContext, work: Any, outcomes: Sequence[Any]) -> ServiceReport:
         """Completes the action with what `execute` returned for all pieces. Idempotent."""
         ...
 
-    def give_up(self, context: ServiceContext, work: Work) -> None:
+    def give_up(self, context: ServiceContext, work: Any) -> None:
         """After a failure: the plan is as it was before `begin`, for another attempt."""
         ...
 

@@ -182,7 +182,7 @@ class FileSystemView:
     def _build(self, partition: PartitionPath, files: list[FileInfo]) -> list[_Group]:
         bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
         logs: dict[FileId, list[LogFile]] = defaultdict(list)
-        extensions = _base_extensions(self.config)
+        extensions = base_extensions(self.config)
         for info in sorted(files, key=lambda info: info.name):
             log_name = parse_log_file_name(info.name)
             if log_name is not None:
@@ -233,7 +233,7 @@ class FileSystemView:
             slices.setdefault(key, _Slice(key)).logs.append(log)
 
 
-def _base_extensions(config: TableConfig) -> frozenset[str]:
+def base_extensions(config: TableConfig) -> frozenset[str]:
     """Extensions of base files: that of the table's format, or of all where it may have files of several formats."""
     if config.properties.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         return frozenset(("parquet", "orc", "hfile", "lance"))

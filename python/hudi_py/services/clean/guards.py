@@ -1,0 +1,82 @@
+"""Files that a clean leaves alone whatever its policy says: savepointed ones, and those that pending services read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hudi_py.model.instant import Action, Instant
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import FileGroup, decode_compaction_plan
+from hudi_py.timeline.records import Fields, decode_record
+from hudi_py.timeline.recovery_records import decode_savepoint
+from hudi_py.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What must stay."""
+
+    savepoints: tuple[str, ...] = ()
+    """Times of the savepoints, oldest first."""
+    savepointed: frozenset[str] = frozenset()
+    """Names of files; a slice of which one is named stays whole."""
+    compacting: Mapping[FileGroup, str] = field(default_factory=dict)
+    """File group of a pending compaction or log compaction to the base instant from which on its slices stay."""
+    clustering: frozenset[tuple[str, str]] = frozenset()
+    """Partition path and name of the files that pending clusterings read."""
+
+    def needs(self, partition: str, file_id: str, base_instant: str) -> bool:
+        """Whether a pending compaction or log compaction needs a slice."""
+        since = self.compacting.get((partition, file_id))
+        return since is not None and base_instant >= since
+
+
+def load_guards(storage: Storage, timeline: Timeline) -> Guards:
+    """Reads the savepoints and the pending plans of a timeline.
+
+    Raises:
+        CorruptFileError: one of them cannot be read, so nothing may be deleted.
+    """
+    savepoints = [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+    names: set[str] = set()
+    for savepoint in savepoints:
+        path = timeline.layout.path(savepoint.file_name)
+        found = decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
+        for files in found.files.values():
+            names.update(files)
+    compacting: dict[FileGroup, str] = {}
+    clustering: set[tuple[str, str]] = set()
+    for instant in timeline.pending:
+        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+            data, context = _plan(storage, timeline, instant)
+            for operation in decode_compaction_plan(data, context).operations if data else ():
+                group = (operation.partition_path, operation.file_id)
+                compacting[group] = min(operation.base_instant, compacting.get(group, operation.base_instant))
+        elif instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT):
+            data, context = _plan(storage, timeline, instant)
+            clustering.update(_clustered_files(data, context))
+    return Guards(tuple(instant.time for instant in savepoints), frozenset(names), compacting, frozenset(clustering))
+
+
+def _plan(storage: Storage, timeline: Timeline, instant: Instant) -> tuple[bytes, str]:
+    """Empty where the plan was taken back since it was listed."""
+    for path in timeline.layout.plan_paths(instant.time, instant.action):
+        try:
+            return storage.read(path), f"the plan {storage.uri}/{path}"
+        except FileNotFoundError:
+            continue
+    return b"", ""
+
+
+def _clustered_files(data: bytes, context: str) -> set[tuple[str, str]]:
+    plan = Fields(decode_record(data, context), context).record("clusteringPlan") if data else None
+    if plan is None:
+        return set()
+    return {
+        (piece.text("partitionPath"), path.rpartition("/")[2])
+        for group in plan.records("inputGroups")
+        for piece in group.records("slices")
+        for path in (piece.text("dataFilePath"), *piece.texts("deltaFilePaths"))
+        if path
+    }

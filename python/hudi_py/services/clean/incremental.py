@@ -1,0 +1,114 @@
+"""Which partitions a clean by commits or hours has to look at.
+
+The last clean went up to its earliest commit to retain. What has become superfluous since was superseded by a commit
+from there on, or by one that was still pending then. Everything is looked at where that cannot be told. Apache Hudi's
+rules are in `CleanPlanner.getPartitionPathsForCleanByCommits`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
+from hudi_py.model.instant import Action, Instant
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata
+from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+
+FILTERED = "hudi_py.partition_filter"
+"""Key of the extra metadata of a clean that looked at chosen partitions only: the next one cannot go on from it."""
+
+_THREADS = 16
+# Their inserts into new file groups supersede nothing (`WriteOperationType.isUpsert`, `isInsertWithoutReplace`)
+_UPSERTS = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "BULK_INSERT", "BULK_INSERT_PREPPED"})
+_PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Action.CLUSTERING.value})
+
+
+def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMetadata] | None:
+    """The completed clean with the greatest requested time; None where there is none on the active timeline.
+
+    One whose file is empty, left by a crash on a storage that cannot write whole files, is passed over.
+    """
+    for instant in reversed(timeline.completed):
+        if instant.action is Action.CLEAN:
+            path = timeline.layout.path(instant.file_name)
+            try:
+                content = storage.read(path)
+            except FileNotFoundError:  # archived since it was listed
+                continue
+            if content:
+                return instant, decode_clean_metadata(content, f"the clean {storage.uri}/{path}")
+    return None
+
+
+def changed_partitions(
+    storage: Storage,
+    timeline: Timeline,
+    config: TableConfig,
+    last: tuple[Instant, CleanMetadata] | None,
+    earliest: Instant,
+    savepoints: tuple[str, ...],
+) -> set[str] | None:
+    """Partitions with files that may have become superfluous since the last clean; None: all are to be looked at.
+
+    Apache Hudi goes by the requested times of commits alone. Here a commit counts too that completed after the last
+    clean was planned, whatever its requested time, and so do partitions where the last clean could not delete a file.
+
+    Args:
+        earliest: the earliest commit to retain now.
+        savepoints: times of the savepoints there are.
+    """
+    if last is None or not config.partition_fields:
+        return None
+    instant, metadata = last
+    since = metadata.earliest_commit_to_retain
+    if not since or (timeline.start is not None and since < timeline.start):
+        return None
+    if metadata.savepoints - set(savepoints) or FILTERED in metadata.extra:
+        return None
+    if _took_back_plans(storage, timeline, instant):
+        return None
+    commits = [
+        commit
+        for commit in timeline.write_completed
+        if commit.time < earliest.time and (commit.time >= since or (commit.completion_time or "") > instant.time)
+    ]
+    found = {partition.partition_path for partition in metadata.partitions if partition.failed}
+
+    def touched(commit: Instant) -> set[str]:
+        content = read_commit_metadata(storage, timeline.layout, commit)
+        return _superseding(content, commit.action, config)
+
+    try:
+        if len(commits) > 1 and not storage.is_local:
+            with ThreadPoolExecutor(min(_THREADS, len(commits)), "hudi-clean") as pool:
+                return found.union(*pool.map(touched, commits))
+        return found.union(*map(touched, commits))
+    except FileNotFoundError:  # a commit was archived since the timeline was listed
+        return None
+
+
+def _superseding(commit: CommitMetadata, action: Action, config: TableConfig) -> set[str]:
+    """Partitions in which a commit may have superseded files."""
+    if action is Action.COMMIT and not config.is_mor and commit.operation in _UPSERTS:
+        return {stat.partition_path for stat in commit.stats if stat.prev_commit not in ("", NO_PREVIOUS_COMMIT)}
+    return {stat.partition_path for stat in commit.stats} | set(commit.replaced)
+
+
+def _took_back_plans(storage: Storage, timeline: Timeline, last: Instant) -> bool:
+    """Whether a plan was rolled back since a clean that spared its files, or the table was restored."""
+    for instant in timeline.completed:
+        if instant.action not in (Action.ROLLBACK, Action.RESTORE) or (instant.completion_time or "") <= last.time:
+            continue
+        if instant.action is Action.RESTORE:
+            return True
+        path = timeline.layout.path(instant.file_name)
+        try:
+            content = storage.read(path)
+        except FileNotFoundError:
+            return True
+        if content and decode_rollback_metadata(content, f"the rollback {storage.uri}/{path}").action in _PLANNED:
+            return True
+    return False

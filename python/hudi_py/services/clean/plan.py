@@ -1,0 +1,290 @@
+"""Planning a clean: which files of which partitions go (`CleanPlanner`, `CleanPlanActionExecutor`, 1.2.0)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.model.instant import Action, Instant
+from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.services.clean.guards import Guards, load_guards
+from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
+from hudi_py.services.clean.policy import (
+    CleanSettings,
+    earliest_to_retain,
+    reason_not_due,
+    reason_nothing_retained,
+)
+from hudi_py.services.clean.slices import Slice, Slicer, is_data_file
+from hudi_py.services.context import ServiceContext
+from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import epoch_ms
+from hudi_py.view import FileSystemView, StorageLister
+
+_HOUR_MS = 3_600_000
+_LISTING_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, or why there is none."""
+
+    plan: CleanPlan | None
+    reason: str = ""
+
+
+def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSettings, *, now_ms: int) -> Planned:
+    """What a clean of the table would delete. Changes nothing.
+
+    Args:
+        timeline: as it is now, without pending cleans.
+        now_ms: milliseconds since the epoch, from which hours are counted.
+
+    Raises:
+        ConfigError: the pattern of partitions is none.
+        CorruptFileError: a plan, savepoint or commit cannot be read.
+    """
+    storage, config = context.storage, context.config()
+    last = last_clean(storage, timeline)
+    metadata = last[1] if last is not None else None
+    reason = reason_not_due(timeline, settings, metadata)
+    if reason:
+        return Planned(None, reason)
+    earliest = earliest_to_retain(
+        timeline,
+        settings,
+        now_ms=now_ms,
+        zone=context.clock.zone,
+        last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
+    )
+    if earliest is None and not settings.by_versions:
+        return Planned(None, reason_nothing_retained(timeline, settings))
+    if settings.by_versions and context.metadata is None and config.is_mor and not _compacted_since(timeline):
+        return Planned(None, "the metadata table was not compacted since the last clean")
+    guards = load_guards(storage, timeline)
+    changed: set[str] | None = None
+    if settings.incremental and earliest is not None:
+        changed = changed_partitions(storage, timeline, config, last, earliest, guards.savepoints)
+    files: dict[str, tuple[str, ...]] = {}
+    partitions: list[str] = []
+    looked_at = 0
+    if changed is None or changed:
+        view = context.view(timeline)
+        chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), settings)
+        looked_at = len(chosen)
+        planner = _Planner(context, timeline, settings, earliest, guards, view, metadata)
+        for partition, names, deletable in planner.plan(chosen):
+            if names or deletable:
+                # without files too, or Apache Hudi would not report the partition that it deletes
+                files[partition] = tuple(f"{storage.uri}/{join_path(partition, name)}" for name in names)
+            if deletable:
+                partitions.append(partition)
+    plan = CleanPlan(
+        policy=settings.policy,
+        earliest=None if earliest is None else RetainedInstant(earliest.time, earliest.action.value),
+        last_completed=timeline.write_completed[-1].time if timeline.write_completed else "",
+        files=files,
+        partitions_to_delete=tuple(partitions),
+        extra=_extra(settings, guards, partitioned=bool(config.partition_fields)),
+    )
+    if files:
+        return Planned(plan)
+    if _marks_progress(context, settings, plan, last, now_ms):
+        return Planned(_not_backwards(plan, metadata))
+    kept = f"as of {earliest.time}" if earliest is not None else f"{settings.file_versions_retained} versions"
+    return Planned(None, f"nothing is superfluous in {looked_at} partitions looked at; kept: {kept}")
+
+
+class _Planner:
+    """Looks at partitions one by one."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        timeline: Timeline,
+        settings: CleanSettings,
+        earliest: Instant | None,
+        guards: Guards,
+        view: FileSystemView,
+        last: CleanMetadata | None,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._earliest = earliest.time if earliest is not None else None
+        self._guards = guards
+        self._view = view
+        self._slicer = Slicer(view.config, timeline, view.pending_compaction)
+        self._failed = {part.partition_path: part.failed for part in last.partitions} if last is not None else {}
+        self._storage_lister = StorageLister(context.storage, view.config)
+
+    def plan(self, partitions: list[str]) -> Iterator[tuple[str, list[str], bool]]:
+        """Partition path, sorted names of files to delete, whether the partition is to be deleted."""
+        lister = self._view.lister
+        if isinstance(lister, MetadataLister):
+            lister.prefetch(PartitionPath(partition) for partition in partitions)
+        if len(partitions) > 1 and not self._context.storage.is_local:
+            with ThreadPoolExecutor(min(_LISTING_THREADS, len(partitions)), "hudi-clean") as pool:
+                yield from pool.map(self._one, partitions)
+        else:
+            yield from map(self._one, partitions)
+
+    def _one(self, partition: str) -> tuple[str, list[str], bool]:
+        listed = [info.name for info in self._view.lister.files(PartitionPath(partition))]
+        groups = self._slicer.groups(partition, listed)
+        going: set[str] = set()
+        live = False
+        for file_id, slices in groups.items():
+            replaced_at = self._view.replaced.get((partition, file_id))
+            if replaced_at is None:
+                live = True
+                found = self._by_versions if self._earliest is None else self._by_commits
+                superfluous = found(partition, file_id, slices)
+            elif self._earliest is None or replaced_at < self._earliest:
+                superfluous = [piece for piece in slices if not self._needed(partition, file_id, piece)]
+            else:
+                live = True
+                continue
+            for piece in superfluous:
+                if not self._kept(partition, piece):
+                    going.update(piece.names)
+        going.update(self._to_retry(partition, set(listed)))
+        deletable = not live and bool(self._view.config.partition_fields) and self._is_all(partition, going)
+        return partition, sorted(going), deletable
+
+    def _by_commits(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
+        """Slices before the earliest commit to retain, but for the last of them and for the newest of all."""
+        earliest = self._earliest
+        assert earliest is not None
+        newest = slices[0].base_instant
+        if len(slices) == 1 or slices[-1].base_instant >= earliest:
+            return []
+        before = next((piece.base_instant for piece in slices if piece.base_instant < earliest), None)
+        return [
+            piece
+            for piece in slices
+            if piece.base_instant < earliest
+            and piece.base_instant not in (newest, before)
+            and not self._needed(partition, file_id, piece)
+        ]
+
+    def _by_versions(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
+        """All slices but the newest ones. What a pending compaction will write counts; a savepointed slice does not."""
+        keep = self._settings.file_versions_retained
+        if (partition, file_id) in self._guards.compacting:
+            keep -= 1
+        going: list[Slice] = []
+        for piece in slices:
+            if self._needed(partition, file_id, piece) or self._kept(partition, piece):
+                continue
+            if keep > 0:
+                keep -= 1
+            else:
+                going.append(piece)
+        return going
+
+    def _needed(self, partition: str, file_id: str, piece: Slice) -> bool:
+        return self._guards.needs(partition, file_id, piece.base_instant)
+
+    def _kept(self, partition: str, piece: Slice) -> bool:
+        guards = self._guards
+        if guards.savepointed and not guards.savepointed.isdisjoint(piece.names):
+            return True
+        return bool(guards.clustering) and any((partition, name) in guards.clustering for name in piece.names)
+
+    def _to_retry(self, partition: str, listed: set[str]) -> list[str]:
+        """Files which the last clean could not delete, and which the metadata table no longer knows."""
+        storage = self._context.storage
+        return [
+            name
+            for name in self._failed.get(partition, ())
+            if name not in listed
+            and name not in self._guards.savepointed
+            and is_data_file(name)
+            and storage.stat(join_path(partition, name)) is not None
+        ]
+
+    def _is_all(self, partition: str, going: set[str]) -> bool:
+        """Whether nothing of a partition would be left; files of writes under way are seen on the storage alone."""
+        found = self._storage_lister.files(PartitionPath(partition))
+        return all(info.name in going for info in found if is_data_file(info.name))
+
+
+def needed_files(
+    context: ServiceContext, timeline: Timeline, guards: Guards, partitions: list[str]
+) -> set[tuple[str, str]]:
+    """Partition path and name of files that may not go now: of guarded slices, and of the newest one of each group."""
+    view = context.view(timeline)
+    slicer = Slicer(view.config, timeline, view.pending_compaction)
+    found: set[tuple[str, str]] = set(guards.clustering)
+    for partition in partitions:
+        names = [info.name for info in view.lister.files(PartitionPath(partition))]
+        for file_id, slices in slicer.groups(partition, names).items():
+            visible = (partition, file_id) not in view.replaced
+            newest = next((piece for piece in slices if piece.names), None)
+            for piece in slices:
+                kept = not guards.savepointed.isdisjoint(piece.names)
+                if kept or (visible and piece is newest) or guards.needs(partition, file_id, piece.base_instant):
+                    found.update((partition, name) for name in piece.names)
+    return found
+
+
+def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[str]:
+    if settings.partitions_selected:
+        selected = set(settings.partitions_selected)
+        return [partition for partition in partitions if partition in selected]
+    if settings.partition_regex:
+        try:
+            pattern = re.compile(settings.partition_regex)
+        except re.error as error:
+            raise ConfigError(
+                f"Cannot clean the partitions matching {settings.partition_regex!r}: {error}; "
+                "hoodie.clean.partition.filter.regex has to be a regular expression"
+            ) from error
+        return [partition for partition in partitions if pattern.fullmatch(partition)]
+    return [str(partition) for partition in partitions]
+
+
+def _compacted_since(timeline: Timeline) -> bool:
+    """Whether a metadata table has commits other than delta commits since its last clean, or was never cleaned."""
+    cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
+    return not cleans or any(
+        instant.action is not Action.DELTA_COMMIT and (instant.completion_time or "") > cleans[-1].time
+        for instant in timeline.write_completed
+    )
+
+
+def _extra(settings: CleanSettings, guards: Guards, *, partitioned: bool) -> dict[str, str]:
+    extra: dict[str, str] = {}
+    if guards.savepoints and partitioned:
+        extra[SAVEPOINTS] = ",".join(guards.savepoints)
+    if settings.filtered:
+        extra[FILTERED] = ",".join(settings.partitions_selected) or str(settings.partition_regex)
+    return extra
+
+
+def _marks_progress(
+    context: ServiceContext,
+    settings: CleanSettings,
+    plan: CleanPlan,
+    last: tuple[Instant, CleanMetadata] | None,
+    now_ms: int,
+) -> bool:
+    """Whether a plan without files is to be an instant all the same."""
+    if settings.empty_interval_hours <= 0 or not settings.incremental or plan.earliest is None:
+        return False
+    if last is None:
+        return True
+    return now_ms - epoch_ms(last[0].time, context.clock.zone) > settings.empty_interval_hours * _HOUR_MS
+
+
+def _not_backwards(plan: CleanPlan, last: CleanMetadata | None) -> CleanPlan:
+    before = last.earliest_commit_to_retain if last is not None else ""
+    if plan.earliest is None or plan.earliest.time >= before:
+        return plan
+    earliest = RetainedInstant(before, plan.earliest.action, plan.earliest.state)
+    return CleanPlan(plan.policy, earliest, plan.last_completed, extra=plan.extra)

@@ -1,0 +1,318 @@
+"""The clean service: plan, delete, complete (`BaseHoodieTableServiceClient.clean`, `CleanActionExecutor`, 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.names import PartitionPath
+from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, files_of, num_pieces, piece_of
+from hudi_py.services.clean.guards import load_guards
+from hudi_py.services.clean.plan import needed_files, plan_clean
+from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.service import Scheduled, run
+from hudi_py.timeline.clean_records import (
+    CleanedPartition,
+    CleanMetadata,
+    CleanPlan,
+    decode_clean_metadata,
+    decode_clean_plan,
+    encode_clean_metadata,
+    encode_clean_plan,
+)
+from hudi_py.timeline.clock import wall_clock_ms
+from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import PARTITION_METAFILE, StorageLister
+from hudi_py.write import instants
+from hudi_py.write.protocols import TableChange
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport(ServiceReport):
+    """What a clean deleted."""
+
+    policy: str = ""
+    earliest_retained: str = ""
+    """Earliest commit as of which the table stays readable; empty under KEEP_LATEST_FILE_VERSIONS."""
+    num_files: int = 0
+    """Files deleted."""
+    num_bytes: int | None = 0
+    """Of the files deleted; None where the clean was completed before and this is told from its metadata."""
+    num_partitions: int = 0
+    """Partitions with files deleted."""
+    failed: tuple[str, ...] = ()
+    """Paths, relative to the table, of files which could not be deleted; the next clean tries again."""
+    deleted_partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CleanWork:
+    """A clean that is being executed. Pickles small: every piece reads its files from the plan."""
+
+    instant: InstantTime
+    layout: Layout
+    num_pieces: int
+    started_ms: int
+    """Milliseconds since the epoch."""
+    spared: frozenset[File] = frozenset()
+    """Planned files that have become needed since: by a savepoint, or as the newest version after a rollback."""
+    dropped: bool = False
+    """Whether there was no plan in the requested file, which has been removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """Cleans a table, or a metadata table. Implements `PlannedService`."""
+
+    now_ms: Callable[[], int] = wall_clock_ms
+    """Milliseconds since the epoch, from which hours are counted."""
+    name: str = "clean"
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Plans a clean where one is due and a file is superfluous; nothing while another is pending.
+
+        Raises:
+            ConfigError: options that contradict each other.
+            LockError: the table lock was not had in time.
+        """
+        settings = CleanSettings.of(context.options)
+        context.progress.phase("planning the clean")
+        with context.locked("plan a clean") as timeline:
+            pending = _pending(timeline)
+            if pending:
+                return Scheduled(None, f"the clean {pending[0].time} is pending and is to be finished first")
+            planned = plan_clean(context, timeline, settings, now_ms=self.now_ms())
+            if planned.plan is None:
+                return Scheduled(None, planned.reason)
+            time_ = instant if instant is not None else context.clock.next_instant(timeline)
+            content = encode_clean_plan(planned.plan)
+            instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
+            return Scheduled(time_)
+
+    def pending(self, context: ServiceContext) -> list[InstantTime]:
+        """Cleans that were planned and not completed, oldest first."""
+        return [instant.time for instant in _pending(context.timeline())]
+
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
+        """Takes a plan to inflight; one that is inflight already is gone on with, for deleting twice does no harm.
+
+        Raises:
+            ConfigError: there is no clean of this instant.
+            UnsupportedTableError: the plan deletes files of a bootstrap source.
+        """
+        storage, started_ms = context.storage, wall_clock_ms()
+        with context.locked(f"run the clean {instant}") as timeline:
+            found = _clean(context, timeline, instant)
+            if found.completed:
+                return CleanWork(instant, timeline.layout, 0, started_ms)
+            plan = _read_plan(context, timeline.layout, instant)
+            if plan is None:
+                # a crash on a storage that cannot write whole files; nothing was deleted without a plan
+                instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
+                return CleanWork(instant, timeline.layout, 0, started_ms, dropped=True)
+            if plan.source_files:
+                partition, paths = next(iter(plan.source_files.items()))
+                raise UnsupportedTableError(
+                    f"Cannot run the clean {instant} of {storage.uri}: it deletes {paths[0]} for the partition "
+                    f"{partition!r}, a file of the source that the table was bootstrapped from, which hudi-py never "
+                    "does; run it with Apache Hudi"
+                )
+            files = files_of(plan)
+            spared = _spared(context, timeline, plan, instant, files)
+            # Releases before 1.1 read the plan of an inflight clean from its inflight file
+            instants.begin(storage, timeline.layout, instant, Action.CLEAN, encode_clean_plan(plan))
+        count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
+        return CleanWork(instant, timeline.layout, count, started_ms, spared)
+
+    def execute(self, context: ServiceContext, work: CleanWork, pieces: Sequence[int]) -> list[CleanedPiece]:
+        """Deletes the files of some pieces."""
+        if not pieces:
+            return []
+        plan = _read_plan(context, work.layout, work.instant)
+        if plan is None:
+            raise ConflictError(f"Cannot run the clean {work.instant} of {context.storage.uri}: its plan is gone")
+        files = files_of(plan)
+        context.progress.phase("deleting files")
+        outcomes: list[CleanedPiece] = []
+        for piece in pieces:
+            mine = [file for file in piece_of(files, piece, work.num_pieces) if file not in work.spared]
+            deleted, failed = delete_files(context.storage, mine, context.threads)
+            for size in deleted.values():
+                context.progress.wrote(size)
+            reasons = tuple((*file, reason) for file, reason in failed.items())
+            outcomes.append(CleanedPiece(piece, sum(deleted.values()), reasons))
+        return outcomes
+
+    def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanedPiece]) -> CleanReport:
+        """Deletes emptied partitions, tells the metadata table, and completes the clean.
+
+        Raises:
+            ConfigError: a piece has no outcome.
+        """
+        if work.dropped:
+            return CleanReport(self.name, None, reason=f"the clean {work.instant} had no plan and was removed")
+        with context.locked(f"complete the clean {work.instant}") as timeline:
+            found = _clean(context, timeline, work.instant)
+            if found.completed:
+                return _told(self.name, context, timeline, found)
+            missing = set(range(work.num_pieces)) - {outcome.piece for outcome in outcomes}
+            if missing:
+                raise ConfigError(
+                    f"Cannot complete the clean {work.instant}: {len(missing)} of its {work.num_pieces} pieces, the "
+                    f"first of them {min(missing)}, have not been executed"
+                )
+            plan = _read_plan(context, timeline.layout, work.instant)
+            if plan is None:
+                raise ConflictError(f"Cannot complete the clean {work.instant}: its plan is gone")
+            failed = set(work.spared).union(*_failed_of_pieces(outcomes))
+            emptied = _delete_partitions(context, timeline, plan)
+            metadata = _metadata(plan, work, failed, emptied)
+            deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
+            change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
+            content = encode_clean_metadata(metadata)
+            completion = complete_action(context, timeline, Action.CLEAN, change, content)
+        num_bytes = sum(outcome.num_bytes for outcome in outcomes)
+        return _report(self.name, work.instant, completion, metadata, num_bytes)
+
+    def give_up(self, context: ServiceContext, work: CleanWork) -> None:
+        """Nothing: files that are gone stay gone, and the next attempt goes on from there."""
+
+    def clean(self, context: ServiceContext) -> CleanReport:
+        """Finishes pending cleans, then plans one and carries it out.
+
+        Returns:
+            The report of the new clean; of the last one finished where there is nothing more to do.
+        """
+        finished: ServiceReport | None = None
+        for instant in self.pending(context):
+            finished = run(self, context, instant)
+        scheduled = self.schedule(context)
+        if scheduled.instant is not None:
+            finished = run(self, context, scheduled.instant)
+        if isinstance(finished, CleanReport):
+            return finished
+        return CleanReport(self.name, None, reason=scheduled.reason, num_bytes=0)
+
+
+def _pending(timeline: Timeline) -> list[Instant]:
+    return [instant for instant in timeline.pending if instant.action is Action.CLEAN]
+
+
+def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> Instant:
+    for instant in timeline.instants:
+        if instant.action is Action.CLEAN and instant.time == time_:
+            return instant
+    pending = ", ".join(instant.time for instant in _pending(timeline))
+    raise ConfigError(
+        f"Cannot run the clean {time_} of {context.storage.uri}: there is no such clean on the active timeline; "
+        f"pending: {pending or 'none'}"
+    )
+
+
+def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
+    """The plan of a pending clean; None where its file is empty or missing."""
+    path = instants.requested_path(layout, time_, Action.CLEAN)
+    try:
+        content = context.storage.read(path)
+    except FileNotFoundError:
+        return None
+    return decode_clean_plan(content, f"the plan {context.storage.uri}/{path}") if content else None
+
+
+def _spared(
+    context: ServiceContext, timeline: Timeline, plan: CleanPlan, time_: InstantTime, files: Sequence[File]
+) -> frozenset[File]:
+    """Planned files that must stay after all, because of what happened since the plan was made."""
+    guards = load_guards(context.storage, timeline)
+    spared = {file for file in files if file[1] in guards.savepointed}
+    undone = (Action.ROLLBACK, Action.RESTORE)
+    if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
+        spared |= set(files) & needed_files(context, timeline, guards, list(plan.files))
+    return frozenset(spared)
+
+
+def _failed_of_pieces(outcomes: Sequence[CleanedPiece]) -> list[set[File]]:
+    """Files still there, piece by piece: where a piece was executed twice, those that both attempts left."""
+    of_piece: dict[int, set[File]] = {}
+    for outcome in outcomes:
+        failed = {(partition, name) for partition, name, _ in outcome.failed}
+        of_piece[outcome.piece] = of_piece.get(outcome.piece, failed) & failed
+    return list(of_piece.values())
+
+
+def _delete_partitions(context: ServiceContext, timeline: Timeline, plan: CleanPlan) -> tuple[str, ...]:
+    """Deletes the planned partitions that hold nothing any more; the lock is held, so that nobody begins to write.
+
+    Apache Hudi deletes them with whatever they hold. A partition that a write has come back to is left alone, and all
+    are while a write is pending, for it may be about to.
+    """
+    if not context.config().partition_fields or not plan.partitions_to_delete:
+        return ()
+    if any(instant.action.comparable in WRITE_ACTIONS for instant in timeline.pending):
+        return ()
+    lister = StorageLister(context.storage, context.config())
+    emptied: list[str] = []
+    for partition in sorted(plan.partitions_to_delete):
+        if not partition:
+            continue
+        left = lister.files(PartitionPath(partition))
+        if all(info.name.startswith(PARTITION_METAFILE) for info in left):
+            context.storage.delete_tree(partition)
+            emptied.append(partition)
+    return tuple(emptied)
+
+
+def _metadata(plan: CleanPlan, work: CleanWork, failed: set[File], emptied: tuple[str, ...]) -> CleanMetadata:
+    partitions: list[CleanedPartition] = []
+    for partition in sorted({*plan.files, *emptied}):
+        names = tuple(path.rpartition("/")[2] for path in plan.files.get(partition, ()))
+        partitions.append(
+            CleanedPartition(
+                partition_path=partition,
+                policy=plan.policy,
+                planned=names,
+                deleted=tuple(name for name in names if (partition, name) not in failed),
+                failed=tuple(name for name in names if (partition, name) in failed),
+                partition_deleted=partition in emptied,
+            )
+        )
+    return CleanMetadata(
+        start_time=work.instant,
+        time_taken_ms=max(int(time.time() * 1000) - work.started_ms, 0),
+        earliest_commit_to_retain=plan.earliest.time if plan.earliest is not None else "",
+        last_completed=plan.last_completed,
+        partitions=tuple(partitions),
+        extra=plan.extra,
+    )
+
+
+def _report(
+    service: str, time_: InstantTime, completion: CompletionTime | None, metadata: CleanMetadata, size: int | None
+) -> CleanReport:
+    parts = metadata.partitions
+    return CleanReport(
+        service,
+        time_,
+        completion,
+        policy=next((part.policy for part in parts), ""),
+        earliest_retained=metadata.earliest_commit_to_retain,
+        num_files=sum(len(part.deleted) for part in parts),
+        num_bytes=size,
+        num_partitions=sum(1 for part in parts if part.deleted),
+        failed=tuple(f"{part.partition_path}/{name}".lstrip("/") for part in parts for name in part.failed),
+        deleted_partitions=tuple(part.partition_path for part in parts if part.partition_deleted),
+    )
+
+
+def _told(service: str, context: ServiceContext, timeline: Timeline, instant: Instant) -> CleanReport:
+    """The report of a clean that is completed already."""
+    path = timeline.layout.path(instant.file_name)
+    metadata = decode_clean_metadata(context.storage.read(path), f"the clean {context.storage.uri}/{path}")
+    completion = instant.completion_time if timeline.layout.version >= 2 else None
+    return _report(service, instant.time, completion, metadata, None)

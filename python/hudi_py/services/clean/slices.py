@@ -1,0 +1,132 @@
+"""File slices with every file that goes with them, told by names alone.
+
+The rules are those of `view.filesystem_view`. Change data files belong to their slice here, while no reader merges
+them. Names are taken apart by hand, and slices are not made of the view's values: a plan looks at every file of a
+table, and uses few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.metadata import FileGroup
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view.filesystem_view import base_extensions
+
+LogKey = tuple[str, int, str, bool]
+"""Instant, version, write token, whether it holds change data."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """A committed file slice, or the one that a pending compaction has opened."""
+
+    base_instant: str
+    names: list[str] = field(default_factory=list)
+    """Base files, then logs in their order."""
+
+
+class Slicer:
+    """Puts the files of partitions into slices, as a timeline shows them. Safe to use from several threads."""
+
+    def __init__(
+        self, config: TableConfig, timeline: Timeline, pending_compaction: Mapping[FileGroup, InstantTime]
+    ) -> None:
+        self._by_completion = config.version >= 8
+        self._extensions = base_extensions(config)
+        self._timeline = timeline
+        self._scheduled = pending_compaction
+        # by requested time, what the timeline says of it: instants are few, and files many
+        self._committed: dict[str, bool] = {}
+        self._completed: dict[str, str | None] = {}
+
+    def groups(self, partition: str, names: Iterable[str]) -> dict[str, list[Slice]]:
+        """File id to slices, newest first. Files of uncommitted instants are in none."""
+        slices: dict[str, dict[str, Slice]] = {}
+        logs: dict[str, list[tuple[LogKey, str]]] = {}
+        committed = self._committed
+        for name in names:
+            if name[:1] == ".":
+                log = split_log_name(name)
+                if log is not None:
+                    logs.setdefault(log[0], []).append((log[1], name))
+                continue
+            base = split_base_name(name)
+            if base is None or base[2] not in self._extensions:
+                continue
+            file_id, instant, _ = base
+            counts = committed.get(instant)
+            if counts is None:
+                counts = committed[instant] = self._timeline.is_committed(instant)
+            if counts:
+                of_group = slices.get(file_id)
+                if of_group is None:
+                    of_group = slices[file_id] = {}
+                piece = of_group.get(instant)
+                if piece is None:
+                    of_group[instant] = Slice(instant, [name])
+                else:
+                    piece.names.append(name)
+        for file_id in {*slices, *logs} if self._scheduled else ():
+            scheduled = self._scheduled.get((partition, file_id))
+            if scheduled is not None:
+                slices.setdefault(file_id, {}).setdefault(scheduled, Slice(scheduled))
+        for file_id, of_logs in logs.items():
+            of_logs.sort()
+            self._assign(slices.setdefault(file_id, {}), of_logs)
+        return {
+            file_id: [of_group[instant] for instant in sorted(of_group, reverse=True)]
+            for file_id, of_group in slices.items()
+            if of_group
+        }
+
+    def _assign(self, slices: dict[str, Slice], logs: list[tuple[LogKey, str]]) -> None:
+        for (instant, _, _, _), name in logs:
+            if self._by_completion:
+                if instant not in self._completed:
+                    self._completed[instant] = self._timeline.completion_time(instant)
+                completed = self._completed[instant]
+                if completed is None:
+                    continue
+                key = max((base for base in slices if base <= completed), default=instant)
+            elif instant in slices or self._timeline.is_committed(instant):
+                key = instant
+            else:
+                continue
+            slices.setdefault(key, Slice(key)).names.append(name)
+
+
+def split_base_name(name: str) -> tuple[str, str, str] | None:
+    """File id, instant and extension, where `parse_base_file_name` finds a base file of whatever extension."""
+    parts = name.split("_")
+    if len(parts) != 3 or not parts[0] or not parts[1] or parts[0][0] == ".":
+        return None
+    instant, _, extension = parts[2].partition(".")
+    return (parts[0], instant, extension) if instant.isdecimal() else None
+
+
+def split_log_name(name: str) -> tuple[str, LogKey] | None:
+    """File id and order of a log file, where `parse_log_file_name` finds one."""
+    file_id, _, rest = name[1:].partition("_")
+    instant, log, rest = rest.partition(".log.")
+    if not log or not file_id or not instant or "." in file_id or "." in instant or "_" in instant:
+        return None
+    version, has_token, token = rest.partition("_")
+    if not version.isdecimal():
+        return None
+    cdc = token.endswith(".cdc")
+    if cdc:
+        token = token[:-4]
+    if has_token:
+        numbers = token.split("-")
+        if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):
+            return None
+    return file_id, (instant, int(version), token, cdc)
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a file is a base, log or change data file of a table, of whatever format."""
+    return (split_log_name(name) if name[:1] == "." else split_base_name(name)) is not None
