@@ -1,0 +1,192 @@
+"""Carrying out the operations of a compaction plan (`HoodieCompactor`, 1.2.0)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hudi_py.errors import CorruptFileError, HistoryCleanedError
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import (
+    FileId,
+    PartitionPath,
+    join_path,
+    parse_base_file_name,
+    parse_log_file_name,
+)
+from hudi_py.services.attempt import Attempt, Attendance
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import Storage
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
+from hudi_py.write.publication import FilePermit
+
+_STAGE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionWork:
+    """A plan under way. Its pieces are its operations, in order."""
+
+    attempt: Attempt
+    num_pieces: int
+    settings: RewriteSettings | None
+    """None where slices are rewritten by a callable of the caller's."""
+
+    @property
+    def instant(self) -> InstantTime:
+        return self.attempt.instant
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One operation carried out."""
+
+    piece: int
+    stat: WriteStat
+
+
+def carry_out(
+    context: ServiceContext,
+    work: CompactionWork,
+    plan: CompactionPlan,
+    pieces: Sequence[int],
+    rewrite: Rewrite,
+    extension: str,
+) -> list[Outcome]:
+    """Rewrites the slices of some operations, several at a time.
+
+    Raises:
+        RolledBackError: the attempt was given up in the meantime.
+        HistoryCleanedError: a file of the plan is gone.
+    """
+    with Attendance(context, work.attempt) as attendance:
+
+        def one(piece: int) -> Outcome:
+            return Outcome(
+                piece, _compact(context, work, attendance, plan.operations[piece], piece, rewrite, extension)
+            )
+
+        if len(pieces) <= 1 or context.threads == 1:
+            return [one(piece) for piece in pieces]
+        with ThreadPoolExecutor(min(context.threads, len(pieces)), "hudi-compact") as pool:
+            futures = [pool.submit(one, piece) for piece in pieces]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
+    """The files of an operation, with their sizes.
+
+    Raises:
+        CorruptFileError: a name in the plan is that of no data file.
+        HistoryCleanedError: a file is gone.
+    """
+    partition = PartitionPath(operation.partition_path)
+    base: BaseFile | None = None
+    if operation.base_file is not None:
+        found = parse_base_file_name(operation.base_file)
+        if found is None:
+            raise _misnamed(storage, operation, operation.base_file)
+        size = _size(storage, join_path(partition, operation.base_file))
+        base = BaseFile(partition, found, size, operation.bootstrap_file)
+    logs = []
+    for name in operation.log_files:
+        log = parse_log_file_name(name)
+        if log is None:
+            raise _misnamed(storage, operation, name)
+        logs.append(LogFile(partition, log, _size(storage, join_path(partition, name))))
+    logs.sort(key=lambda log: log.name.sort_key)
+    return FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
+
+
+def write_token(piece: int) -> str:
+    """A token that no other attempt has."""
+    return f"{piece}-{_STAGE}-{secrets.randbelow(1 << 31)}"
+
+
+def _compact(
+    context: ServiceContext,
+    work: CompactionWork,
+    attendance: Attendance,
+    operation: CompactionOperation,
+    piece: int,
+    rewrite: Rewrite,
+    extension: str,
+) -> WriteStat:
+    started = time.monotonic()
+    storage, publication = context.storage, attendance.publication
+    whole = slice_of(storage, operation)
+    base = whole.base_file
+    permit: FilePermit = publication.permit_base_file(
+        whole.partition, whole.file_id, write_token(piece), merges=base is not None, extension=extension
+    )
+    name = permit.path.rpartition("/")[2]
+    try:
+        done = rewrite(
+            RewriteTask(
+                storage,
+                work.attempt.config,
+                context.options,
+                work.instant,
+                whole,
+                permit.temp_path,
+                name,
+                work.settings,
+            )
+        )
+        publication.publish(permit)
+    except FileNotFoundError as error:
+        publication.discard(permit)
+        raise _cleaned(storage, operation, error) from error
+    except BaseException:
+        publication.discard(permit)
+        raise
+    context.progress.wrote(done.size)
+    return WriteStat(
+        file_id=whole.file_id,
+        path=permit.path,
+        partition_path=whole.partition,
+        prev_commit=base.instant if base is not None else NO_PREVIOUS_COMMIT,
+        num_writes=done.num_rows,
+        num_inserts=done.inserts,
+        num_updates=done.updates,
+        num_deletes=done.deletes,
+        total_write_bytes=done.size,
+        file_size=done.size,
+        prev_base_file=str(base.name) if base is not None else None,
+        upsert_time_ms=int((time.monotonic() - started) * 1000),
+        compacted=done.logs,
+    )
+
+
+def _size(storage: Storage, path: str) -> int:
+    info = storage.stat(path)
+    if info is None:
+        raise HistoryCleanedError(
+            f"Cannot compact {storage.uri}: the file {path} of the plan is gone; roll the plan back, it cannot be "
+            "carried out any more"
+        )
+    return info.size
+
+
+def _cleaned(storage: Storage, operation: CompactionOperation, error: FileNotFoundError) -> HistoryCleanedError:
+    return HistoryCleanedError(
+        f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: a "
+        f"file of the plan is gone ({error}); roll the plan back, it cannot be carried out any more"
+    )
+
+
+def _misnamed(storage: Storage, operation: CompactionOperation, name: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: "
+        f"the plan names '{name}', which is not the name of a data file"
+    )

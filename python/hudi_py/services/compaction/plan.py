@@ -1,0 +1,193 @@
+"""Which file slices are to be compacted (`BaseHoodieCompactionPlanGenerator`, `BaseTableServicePlanActionExecutor`,
+1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import date
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import PartitionPath
+from hudi_py.services.compaction.strategy import (
+    StrategySettings,
+    choose_operations,
+    choose_partitions,
+    slice_metrics,
+)
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup, decode_compaction_plan
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+
+_THREADS = 16
+
+
+def plan_compaction(
+    view: FileSystemView,
+    partitions: Sequence[str],
+    settings: StrategySettings,
+    *,
+    instant: str,
+    busy: frozenset[FileGroup],
+    max_file_size: int,
+    today: date,
+    tells_missing: bool,
+) -> CompactionPlan:
+    """The plan of a compaction; without operations when there is nothing to do.
+
+    Args:
+        view: the table as of now, under the lock.
+        partitions: where to look, see `partitions_to_look_at`.
+        instant: what completed before this time is compacted.
+        busy: file groups that another service is at.
+        max_file_size: bytes; what a slice without base file is taken to write.
+        today: for the strategies by days.
+        tells_missing: whether the plan names partitions of which a strategy left something out.
+
+    Raises:
+        ConfigError: a strategy by days meets a partition whose path is no date.
+    """
+    chosen = choose_partitions(settings, partitions, today)
+    found = operations_of(view, chosen, instant=instant, busy=busy, max_file_size=max_file_size)
+    operations, missing = choose_operations(settings, found, today)
+    return CompactionPlan(tuple(operations), missing if tells_missing else ())
+
+
+def operations_of(
+    view: FileSystemView,
+    partitions: Sequence[str],
+    *,
+    instant: str,
+    busy: frozenset[FileGroup],
+    max_file_size: int,
+    wanted: Callable[[FileSlice], bool] | None = None,
+) -> list[CompactionOperation]:
+    """An operation for each newest slice with logs, in order of partitions and file ids. Arguments: `plan_compaction`.
+
+    `wanted`: leaves out slices for which it is false.
+    """
+    paths = [PartitionPath(path) for path in partitions]
+    lister = view.lister
+    if isinstance(lister, MetadataLister):
+        lister.prefetch(paths)
+
+    def one(partition: PartitionPath) -> list[CompactionOperation]:
+        result = []
+        for piece in view.latest_slices(partition):
+            if (piece.partition, piece.file_id) in busy:
+                continue
+            before = _completed_before(view, piece, instant)
+            if before.log_files and (wanted is None or wanted(before)):
+                result.append(_operation(before, max_file_size))
+        return result
+
+    if len(paths) <= 1:
+        return [operation for path in paths for operation in one(path)]
+    with ThreadPoolExecutor(_THREADS, "hudi-plan") as pool:
+        return [operation for operations in pool.map(one, paths) for operation in operations]
+
+
+def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
+    """Partitions written since the last compaction, and those that its plan left something in; sorted.
+
+    All partitions where there was no compaction, or its plan is gone. Later than Apache Hudi's the look goes back to
+    any compaction that completed after the last one was planned: what was written while that one was pending is not
+    in the last one's plan.
+    """
+    compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
+    if not compactions:
+        return list(view.partitions())
+    last = compactions[-1]
+    start = min(i.time for i in compactions if (i.completion_time or i.time) >= last.time)
+    found: set[str] = set()
+    for instant in (i for i in compactions if i.time >= start):
+        plan = read_plan(storage, timeline, instant.time, Action.COMPACTION)
+        if plan is None:
+            return list(view.partitions())
+        found.update(plan.missing_partitions or ())
+    for instant in timeline.write_completed:
+        completion = instant.completion_time or instant.time
+        if instant.action is Action.COMMIT or not start <= completion < now:
+            continue
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:  # archived since it was listed
+            return list(view.partitions())
+        found.update(stat.partition_path for stat in metadata.stats)
+    return sorted(found)
+
+
+def busy_groups(
+    storage: Storage, timeline: Timeline, view: FileSystemView, *, log_compactions: bool
+) -> frozenset[FileGroup]:
+    """File groups which a pending compaction or clustering is going to rewrite; with `log_compactions` those of pending
+    log compactions too."""
+    groups: set[FileGroup] = {*view.pending_compaction, *view.pending_clustering}
+    if log_compactions:
+        for instant in timeline.pending:
+            if instant.action is Action.LOG_COMPACTION:
+                plan = read_plan(storage, timeline, instant.time, instant.action)
+                operations = plan.operations if plan is not None else ()
+                groups.update((each.partition_path, each.file_id) for each in operations)
+    return frozenset(groups)
+
+
+def pending_plans(timeline: Timeline, action: Action) -> list[Instant]:
+    """Plans that were made and not carried out, oldest first."""
+    return [instant for instant in timeline.pending if instant.action is action]
+
+
+def read_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan | None:
+    """The plan of a compaction or log compaction; None when it is not there.
+
+    Raises:
+        CorruptFileError: it cannot be read.
+    """
+    for path in timeline.layout.plan_paths(instant, action):
+        try:
+            return decode_compaction_plan(storage.read(path), f"the plan {storage.uri}/{path}")
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
+    """As `read_plan`.
+
+    Raises:
+        ConfigError: there is no such plan.
+    """
+    plan = read_plan(storage, timeline, instant, action)
+    if plan is None:
+        raise ConfigError(
+            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
+            + (", ".join(i.time for i in pending_plans(timeline, action)) or "none")
+        )
+    return plan
+
+
+def _completed_before(view: FileSystemView, piece: FileSlice, instant: str) -> FileSlice:
+    """The slice without logs that completed at or after a time. In version 6 the names of logs do not tell."""
+    if view.config.version < 8:
+        return piece
+    kept = tuple(log for log in piece.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)
+    return piece if len(kept) == len(piece.log_files) else replace(piece, log_files=kept)
+
+
+def _operation(piece: FileSlice, max_file_size: int) -> CompactionOperation:
+    base = piece.base_file
+    return CompactionOperation(
+        partition_path=piece.partition,
+        file_id=piece.file_id,
+        base_instant=base.instant if base is not None else piece.log_files[0].name.instant,
+        base_file=str(base.name) if base is not None else None,
+        log_files=tuple(str(log.name) for log in piece.log_files),
+        metrics=slice_metrics(piece, max_file_size),
+        bootstrap_file=base.source if base is not None else None,
+    )

@@ -1,0 +1,210 @@
+"""Rewriting a file slice as one base file (`FileGroupReaderBasedMergeHandle`, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.parquet_writer import BaseFileWriter
+from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
+from hudi_py.merge.base import SliceCounts
+from hudi_py.model.commit import CompactedLogs
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.slice import MERGE_ROWS, read_slice
+from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_operation
+from hudi_py.storage import Storage
+from hudi_py.timeline.table_schema import (
+    LATEST_SCHEMA_KEY,
+    SCHEMA_KEY,
+    NewestCommits,
+    has_operation_column,
+    resolve_table_schema,
+)
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.plan import base_file_codec, bloom_config, check_types, check_writable
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteSettings:
+    """How the slices of one plan are rewritten. Pickles; holds no credentials."""
+
+    schema: pa.Schema
+    """Columns of the new base files, meta columns first."""
+    avro_json: str
+    """The same as an Avro record."""
+    extra: dict[str, str]
+    """For the commit: the table's schema without meta columns, and the internal schema where the table keeps one."""
+    merge: MergeSettings
+    history: SchemaHistory | None
+    committed: CommittedInstants | None
+    """Instants whose log blocks count (version 6); None: all of the plan's log files count as a whole."""
+    bloom: BloomConfig | None
+    codec: str
+    row_group_bytes: int
+    memory: LogMemory
+
+    @classmethod
+    def of(
+        cls, storage: Storage, config: TableConfig, timeline: Timeline, options: Options, *, as_of: InstantTime
+    ) -> RewriteSettings:
+        """
+        Args:
+            timeline: as of now.
+            as_of: the plan's instant: where columns are told apart by id, a base file has those of its instant.
+
+        Raises:
+            UnsupportedTableError: the table has a feature that would be lost or broken.
+            ConfigError: an option asks for what is not supported.
+        """
+        check_compactable(config)
+        commits = NewestCommits(storage, timeline)
+        table = resolve_table_schema(storage, config, timeline, commits)
+        if table is not None and table.evolves_on_read:
+            earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
+            then = Timeline(timeline.layout, earlier, timeline.start)
+            commits = NewestCommits(storage, then)
+            table = resolve_table_schema(storage, config, then, commits)
+        if table is None:
+            raise UnsupportedTableError(
+                f"Cannot compact the table at {storage.uri}: neither a commit nor a data file tells its schema; write "
+                "to it first"
+            )
+        check_types(config, table.avro)
+        schema, avro = table.arrow, _with_meta(table.avro)
+        if OPERATION not in schema.names and has_operation_column(storage, config, commits):
+            schema, avro = with_operation(schema), _with_operation(avro)
+        extra = {SCHEMA_KEY: _dump(table.avro)}
+        latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
+        if table.evolves_on_read and latest is not None:
+            extra[LATEST_SCHEMA_KEY] = latest
+        memory = LogMemory.of(options.values)
+        threads = options.get(write_config.WRITE_THREADS) or 2
+        completed = frozenset(instant.time for instant in timeline.write_completed)
+        return cls(
+            schema=schema,
+            avro_json=_dump(avro),
+            extra=extra,
+            merge=merge_settings(config, options.values),
+            history=table.history,
+            committed=None if config.version >= 8 else CommittedInstants(timeline.start or "", completed),
+            bloom=bloom_config(options),
+            codec=base_file_codec(options),
+            row_group_bytes=options.get(write_config.BLOCK_SIZE),
+            memory=replace(memory, limit=max(memory.limit // threads, 1)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """One file slice to be rewritten."""
+
+    storage: Storage
+    config: TableConfig
+    options: Options
+    instant: InstantTime
+    """Requested time of the compaction."""
+    slice: FileSlice
+    path: str
+    """Where the new base file is written to, relative to the base path: not where readers look."""
+    file_name: str
+    """Its name once it is published."""
+    settings: RewriteSettings | None
+    """None where the service was given a `rewrite` of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A base file that was written, and what became of the rows."""
+
+    num_rows: int
+    size: int
+    """Bytes of the file."""
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    logs: CompactedLogs | None = None
+
+
+Rewrite = Callable[[RewriteTask], Rewritten]
+"""Writes the base file of a task. It may be called for the same slice more than once, in any process."""
+
+
+def check_compactable(config: TableConfig) -> None:
+    """Raises UnsupportedTableError for tables whose compactions would lose what Apache Hudi's keep."""
+    check_writable(config)
+
+
+def rewrite_slice(task: RewriteTask) -> Rewritten:
+    """The merged rows of a slice as a Parquet base file, in bounded memory; meta columns are kept but for the name of
+    the file.
+
+    Raises:
+        CorruptFileError, SchemaMismatchError, UnsupportedTableError: what the files hold.
+    """
+    settings = task.settings
+    assert settings is not None
+    counts = SliceCounts()
+    writer = BaseFileWriter(
+        task.storage,
+        task.path,
+        settings.schema,
+        settings.avro_json,
+        bloom=settings.bloom,
+        codec=settings.codec,
+        row_group_bytes=settings.row_group_bytes,
+    )
+    at = settings.schema.get_field_index(FILE_NAME)
+    name = pa.scalar(task.file_name, pa.string())
+    with writer:
+        for batch in read_slice(
+            task.storage,
+            task.slice.base_file,
+            task.slice.log_files,
+            schema=settings.schema,
+            columns=settings.schema.names,
+            settings=settings.merge,
+            committed=settings.committed,
+            batch_rows=MERGE_ROWS,
+            history=settings.history,
+            memory=settings.memory,
+            counts=counts,
+        ):
+            writer.write(batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows)))
+        summary = writer.close()
+    logs = CompactedLogs(
+        files=len(task.slice.log_files),
+        size=counts.block_bytes,
+        blocks=counts.blocks,
+        records=counts.records,
+        updated=counts.keys,
+        read_ms=counts.read_ms,
+    )
+    return Rewritten(summary.num_rows, summary.size, counts.inserts, counts.updates, counts.deletes, logs)
+
+
+def _with_meta(avro: dict[str, Any]) -> dict[str, Any]:
+    fields = [field for field in avro["fields"] if field["name"] not in META_FIELDS]
+    return {**avro, "fields": [_text_field(name) for name in META_FIELDS] + fields}
+
+
+def _with_operation(avro: dict[str, Any]) -> dict[str, Any]:
+    fields = avro["fields"]
+    return {**avro, "fields": [*fields[: len(META_FIELDS)], _text_field(OPERATION), *fields[len(META_FIELDS) :]]}
+
+
+def _text_field(name: str) -> dict[str, Any]:
+    return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
+
+
+def _dump(avro: dict[str, Any]) -> str:
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,181 @@
+"""Which file slices a compaction takes, and in which order (`CompactionStrategy` and its subclasses, 1.2.0).
+
+A strategy first chooses among the partitions, then orders and filters the operations in them. Partitions of which it
+leaves something out are told, so that the next plan looks at them even if nobody writes to them in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from hudi_py.config import Options
+from hudi_py.config import compaction as config
+from hudi_py.errors import ConfigError
+from hudi_py.model.files import FileSlice
+from hudi_py.timeline.plans import CompactionOperation
+
+TOTAL_IO_MB = "TOTAL_IO_MB"
+TOTAL_LOG_FILES_SIZE = "TOTAL_LOG_FILES_SIZE"
+_MB = 1024 * 1024
+_DATE = re.compile(r"(\d+)/(\d+)/(\d+)")
+
+_BOUNDED_IO = frozenset(
+    {
+        "BoundedIOCompactionStrategy",
+        "DayBasedCompactionStrategy",
+        "LogFileSizeBasedCompactionStrategy",
+        "LogFileNumBasedCompactionStrategy",
+        "BoundedPartitionAwareCompactionStrategy",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySettings:
+    """What strategies are told by options."""
+
+    names: tuple[str, ...] = ("LogFileSizeBasedCompactionStrategy",)
+    target_io_mb: int = 500 * 1024
+    log_size: int = 0
+    """Bytes."""
+    log_files: int = 0
+    day_partitions: int = 10
+    partition_regex: str = ""
+
+    @classmethod
+    def of(cls, options: Options) -> StrategySettings:
+        """Raises ConfigError where a regular expression is no such thing."""
+        regex = options.get(config.PARTITION_REGEX) or ""
+        try:
+            re.compile(regex)
+        except re.error as error:
+            raise ConfigError(
+                f"Option {options.name_of(config.PARTITION_REGEX)} = '{regex}' is not valid: {error}; expected a "
+                "regular expression"
+            ) from None
+        return cls(
+            names=options.get(config.STRATEGY),
+            target_io_mb=options.get(config.TARGET_IO_MB),
+            log_size=options.get(config.LOG_SIZE_THRESHOLD),
+            log_files=options.get(config.LOG_NUM_THRESHOLD),
+            day_partitions=options.get(config.DAY_PARTITIONS),
+            partition_regex=regex,
+        )
+
+
+def slice_metrics(piece: FileSlice, max_file_size: int) -> dict[str, float]:
+    """What strategies choose by (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
+
+    Args:
+        max_file_size: bytes that a slice without base file is taken to write.
+    """
+    base = piece.base_file.size if piece.base_file is not None else 0
+    logs = sum(log.size for log in piece.log_files)
+    read, write = (base + logs) // _MB, (base or max_file_size) // _MB
+    return {
+        "TOTAL_IO_READ_MB": float(read),
+        "TOTAL_IO_WRITE_MB": float(write),
+        TOTAL_IO_MB: float(read + write),
+        TOTAL_LOG_FILES_SIZE: float(logs),
+        "TOTAL_LOG_FILES": float(len(piece.log_files)),
+    }
+
+
+def choose_partitions(settings: StrategySettings, partitions: Sequence[str], today: date) -> list[str]:
+    """The partitions to look at, in the order in which they come into the plan.
+
+    Args:
+        today: the day from which days are counted back.
+
+    Raises:
+        ConfigError: a strategy by days meets a partition whose path is no date.
+    """
+    chosen = list(partitions)
+    for name in settings.names:
+        if name == "PartitionRegexBasedCompactionStrategy":
+            chosen = [path for path in chosen if re.search(settings.partition_regex, path)]
+        elif name == "DayBasedCompactionStrategy":
+            chosen = sorted(chosen, key=_day, reverse=True)[: settings.day_partitions]
+        elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
+            first = today - timedelta(days=settings.day_partitions)
+            bounded = name.startswith("Bounded")
+            latest_first = sorted(chosen, key=lambda path: path.replace("/", "-"), reverse=True)
+            chosen = [path for path in latest_first if (_day(path) >= _day_of(first)) == bounded]
+    return chosen
+
+
+def choose_operations(
+    settings: StrategySettings, operations: Sequence[CompactionOperation], today: date
+) -> tuple[list[CompactionOperation], tuple[str, ...]]:
+    """The operations of a plan, in order, and the partitions of which something was left out.
+
+    Raises:
+        ConfigError: as `choose_partitions`.
+    """
+    chosen: list[CompactionOperation] = list(operations)
+    missing: dict[str, None] = {}
+    for name in settings.names:
+        if name == "LogFileSizeBasedCompactionStrategy":
+            small = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) < settings.log_size]
+            missing |= dict.fromkeys(each.partition_path for each in small)
+            kept = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) >= settings.log_size]
+            chosen = sorted(kept, key=lambda each: -int(each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
+        elif name == "LogFileNumBasedCompactionStrategy":
+            few = [each for each in chosen if len(each.log_files) < settings.log_files]
+            missing |= dict.fromkeys(each.partition_path for each in few)
+            kept = [each for each in chosen if len(each.log_files) >= settings.log_files]
+            chosen = sorted(kept, key=lambda each: -len(each.log_files))
+        elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
+            first = _day_of(today - timedelta(days=settings.day_partitions))
+            recent = {each.partition_path: _day(each.partition_path) >= first for each in chosen}
+            if name.startswith("UnBounded"):
+                chosen = [each for each in chosen if not recent[each.partition_path]]
+            else:
+                chosen = _by_day([each for each in chosen if recent[each.partition_path]])
+        if name in _BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
+            chosen, left = _within(chosen, settings.target_io_mb)
+            missing |= dict.fromkeys(left)
+    return chosen, tuple(missing)
+
+
+def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[list[CompactionOperation], list[str]]:
+    """Operations until they read and write as much as they may (the last one may go beyond), partitions of the rest."""
+    remaining = target_mb
+    chosen: list[CompactionOperation] = []
+    left: list[str] = []
+    for each in operations:
+        if remaining > 0:
+            remaining -= int(each.metrics.get(TOTAL_IO_MB, 0.0))
+            chosen.append(each)
+        else:
+            left.append(each.partition_path)
+    return chosen, left
+
+
+def _by_day(operations: Sequence[CompactionOperation]) -> list[CompactionOperation]:
+    by_partition: dict[str, list[CompactionOperation]] = defaultdict(list)
+    for each in operations:
+        by_partition[each.partition_path].append(each)
+    latest_first = sorted(by_partition, key=_day, reverse=True)
+    return [each for partition in latest_first for each in by_partition[partition]]
+
+
+def _day(partition: str) -> tuple[int, int, int]:
+    """Year, month and day of a partition path `yyyy/MM/dd`, with or without names of columns."""
+    plain = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
+    found = _DATE.match(plain)
+    if found is None:
+        raise ConfigError(
+            f"Cannot plan a compaction by days: partition '{partition}' is no date; supported are partitions "
+            f"yyyy/MM/dd; choose another strategy ({config.STRATEGY.key})"
+        )
+    year, month, day = found.groups()
+    return int(year), int(month), int(day)
+
+
+def _day_of(day: date) -> tuple[int, int, int]:
+    return day.year, day.month, day.day

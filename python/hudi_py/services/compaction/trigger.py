@@ -1,0 +1,131 @@
+"""Whether a compaction is due (`ScheduleCompactionActionExecutor.needCompact`, `CompactionUtils`, 1.2.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from hudi_py.config import Options
+from hudi_py.config import compaction as config
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import epoch_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a compaction is due."""
+
+    strategy: str = "NUM_COMMITS"
+    commits: int = 5
+    seconds: int = 3600
+
+    @classmethod
+    def of(cls, options: Options) -> Trigger:
+        return cls(
+            options.get(config.TRIGGER_STRATEGY),
+            options.get(config.MAX_DELTA_COMMITS),
+            options.get(config.MAX_DELTA_SECONDS),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Delta commits since a moment of the timeline."""
+
+    count: int
+    """Completed ones."""
+    since: InstantTime
+    """Requested time of the compaction they are counted from; without any, of the first delta commit."""
+
+
+def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tzinfo) -> str:
+    """Why no compaction is due; empty when one is.
+
+    Args:
+        now: the time that the plan would have.
+        zone: in which the timeline's times are told.
+    """
+    backlog = since_compaction(timeline)
+    if backlog is None:
+        return "there is no delta commit yet"
+    seconds = (epoch_ms(now, zone) // 1000) - (epoch_ms(backlog.since, zone) // 1000)
+    few = backlog.count < trigger.commits
+    soon = seconds < trigger.seconds
+    since = "since the last compaction"
+    if trigger.strategy == "NUM_COMMITS_AFTER_LAST_REQUEST":
+        requested = since_request(timeline)
+        assert requested is not None  # there is a delta commit
+        backlog, few, since = requested, requested.count < trigger.commits, "since the last plan of a compaction"
+    reasons = []
+    if few:
+        reasons.append(
+            f"{backlog.count} delta commits {since}, it is due after {trigger.commits} ({config.MAX_DELTA_COMMITS.key})"
+        )
+    if soon and trigger.strategy in ("TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"):
+        reasons.append(f"{seconds} s {since}, it is due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")
+    if trigger.strategy == "TIME_ELAPSED":
+        return reasons[-1] if soon else ""
+    if trigger.strategy == "NUM_OR_TIME":
+        return "; ".join(reasons) if few and soon else ""
+    return "; ".join(reasons)
+
+
+def since_compaction(timeline: Timeline) -> Backlog | None:
+    """Delta commits completed after the last completed compaction was requested; None without any delta commit."""
+    compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
+    if compactions:
+        last = compactions[-1].time
+        return Backlog(len([i for i in _completed_deltas(timeline) if (i.completion_time or i.time) > last]), last)
+    deltas = _deltas(timeline)
+    return Backlog(len(_completed_deltas(timeline)), deltas[0].time) if deltas else None
+
+
+def since_request(timeline: Timeline) -> Backlog | None:
+    """Delta commits requested after the last plan of a compaction, whether carried out or not."""
+    plans = [i for i in timeline.instants if i.action in (Action.COMPACTION, Action.COMMIT)]
+    deltas = _deltas(timeline)
+    if plans:
+        last = plans[-1].time
+        return Backlog(len([i for i in deltas if i.time > last]), last)
+    return Backlog(len(deltas), deltas[0].time) if deltas else None
+
+
+def since_log_compaction(storage: Storage, timeline: Timeline) -> int:
+    """Delta commits completed after the last log compaction was requested; 0 while one is pending.
+
+    Without any log compaction all delta commits count; with one, it does itself, as in Apache Hudi.
+    """
+    if any(i.action is Action.LOG_COMPACTION for i in timeline.pending):
+        return 0
+    deltas = _completed_deltas(timeline)
+    for instant in reversed(deltas):
+        if _is_log_compaction(_metadata(storage, timeline, instant)):
+            return len([i for i in deltas if (i.completion_time or i.time) > instant.time])
+    return len(deltas)
+
+
+def _metadata(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata | None:
+    # only instants with a plan can be log compactions; others need not be read
+    plan = timeline.layout.requested_name(instant.time, Action.LOG_COMPACTION)
+    if all(file.file_name != plan for file in timeline.states_of(instant)):
+        return None
+    try:
+        return read_commit_metadata(storage, timeline.layout, instant)
+    except FileNotFoundError:  # archived since it was listed
+        return None
+
+
+def _is_log_compaction(metadata: CommitMetadata | None) -> bool:
+    return metadata is not None and metadata.operation == "LOG_COMPACT"
+
+
+def _deltas(timeline: Timeline) -> list[Instant]:
+    return [i for i in timeline.instants if i.action is Action.DELTA_COMMIT]
+
+
+def _completed_deltas(timeline: Timeline) -> list[Instant]:
+    return [i for i in timeline.write_completed if i.action is Action.DELTA_COMMIT]
