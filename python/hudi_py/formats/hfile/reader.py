@@ -90,6 +90,10 @@ class HFile:
             raise self._source.corrupt(f"it holds {len(found)} entries, its trailer says {self.num_entries}")
         return found
 
+    def batches(self) -> Iterator[Entries]:
+        """All entries in order of their keys, a block at a time; blocks are fetched a few at once."""
+        return self._read(self._data_blocks())
+
     def lookup(self, keys: Iterable[bytes]) -> Entries:
         """The entries with these keys. Only the blocks which can hold them are read."""
         wanted = sorted(set(keys))
