@@ -326,7 +326,7 @@ class Oracle:
         ).collect()[0]
         skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
         problems = []
-        for (text, condition), expected in zip(conditions, full):
+        for (text, condition), expected in zip(conditions, full, strict=True):
             found = self._load(path, **skipping).where(condition).count()
             if found != (expected or 0):
                 problems.append(f"filter {text}: {found} rows with data skipping, {expected} without")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge.settings import MergeSettings
-from hudi_py.schema import RECORD_KEY, java_float_strings
+from hudi_py.schema import RECORD_KEY, java_float_texts
 
 _NULL_KEY = "__null__"
 _EMPTY_KEY = "__empty__"
@@ -55,7 +55,7 @@ def _text(column: pa.Array, name: str) -> pa.Array:
     """Values as Java prints Spark's own form of them: dates are days, timestamps microseconds since the epoch."""
     kind = column.type
     if pa.types.is_floating(kind):
-        return pa.array(java_float_strings(column), pa.string())
+        return java_float_texts(column)
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):

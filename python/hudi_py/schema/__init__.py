@@ -1,6 +1,7 @@
 """Arrow schemas of tables: meta columns and the conforming of batches to a schema; knows no timeline."""
 
-from hudi_py.schema.conform import conform, conform_array, java_float_strings
+from hudi_py.schema.conform import conform, conform_array
+from hudi_py.schema.floats import java_float_texts
 from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
     COMMIT_SEQNO,
@@ -27,7 +28,7 @@ __all__ = [
     "SchemaHistory",
     "conform",
     "conform_array",
-    "java_float_strings",
+    "java_float_texts",
     "split_meta",
     "with_meta",
     "with_operation",

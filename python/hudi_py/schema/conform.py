@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.vectors import is_vector, vector_lists
+from hudi_py.schema.floats import java_float_texts
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -172,7 +172,7 @@ def _is_list(kind: pa.DataType) -> bool:
 def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
     source = array.type
     if _is(target, _TEXT) and pa.types.is_floating(source):
-        return pa.array(java_float_strings(array), target)
+        return java_float_texts(array).cast(target)
     if pa.types.is_float64(target) and pa.types.is_float32(source):
         return _float_to_double(array)
     if _is(target, _TEXT) and pa.types.is_timestamp(source):
@@ -204,7 +204,7 @@ def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
     Integers and floats go through their text, as in `HoodieParquetFileFormatHelper` (1.2.0).
     """
-    texts = java_float_strings(array) if pa.types.is_floating(array.type) else array.cast(pa.string()).to_pylist()
+    texts = java_float_texts(array) if pa.types.is_floating(array.type) else array.cast(pa.string())
     step = decimal.Decimal(1).scaleb(-target.scale)
     limit = decimal.Decimal(1).scaleb(target.precision - target.scale)
     context = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP, traps=[])
@@ -217,7 +217,7 @@ def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
         return number if abs(number) < limit else None
 
     # One by one: no Arrow kernel turns texts into decimals and rounds
-    return pa.array([one(text) for text in texts], target)
+    return pa.array([one(text) for text in texts.to_pylist()], target)
 
 
 def _to_date(array: pa.Array) -> pa.Array:
@@ -242,27 +242,6 @@ def _float_to_double(array: pa.Array) -> pa.Array:
     # the shortest decimal text of a float is what Java goes through (`Double.valueOf(floatValue + "")`)
     doubles = values.astype(np.str_).astype(np.float64) if len(values) else values.astype(np.float64)
     return pa.array(doubles, pa.float64(), mask=_null_mask(array))
-
-
-def java_float_strings(array: pa.Array) -> list[str | None]:
-    """The values of a floating array as Java's `Double.toString` or `Float.toString` writes them."""
-    single = pa.types.is_float32(array.type)
-    # Formatting one by one: no Arrow or NumPy kernel writes Java's notation (1.0E10, NaN, Infinity)
-    return [None if value is None else _java_float(value, single) for value in array.to_pylist()]
-
-
-def _java_float(value: float, single: bool) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
-    number = np.float32(value) if single else np.float64(value)
-    if 1e-3 <= abs(value) < 1e7:
-        return np.format_float_positional(number, unique=True, trim="0")
-    mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
-    return f"{mantissa}E{int(exponent)}"
 
 
 def _null_mask(array: pa.Array) -> np.ndarray | None:

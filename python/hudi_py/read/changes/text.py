@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.schema.conform import java_float_strings
+from hudi_py.schema import java_float_texts
 
 Offsets = npt.NDArray[np.int64]
 Hash = Callable[[str], int]
@@ -60,26 +60,10 @@ def number(values: pa.Array) -> pa.Array:
     texts = pc.if_else(whole, joined([texts, ".0"]), texts)
     rare = pc.fill_null(pc.invert(plain), False)
     if pc.any(rare).as_py():
-        # Arrow has no kernel for Java's notation of the others (1.0E10, "NaN")
-        odd = [_java_float(text, value) for text, value in _with_values(values.filter(rare))]
-        texts = pc.replace_with_mask(texts, rare, pa.array(odd, pa.string()))
+        odd = java_float_texts(values.filter(rare))
+        named = pc.match_substring_regex(odd, "[Ny]$")  # NaN, Infinity
+        texts = pc.replace_with_mask(texts, rare, pc.if_else(named, joined(['"', odd, '"']), odd))
     return texts
-
-
-def _with_values(values: pa.Array) -> list[tuple[str, float]]:
-    return [(text or "", value) for text, value in zip(java_float_strings(values), values.to_pylist(), strict=True)]
-
-
-def _java_float(text: str, value: float) -> str:
-    if text[-1] in "Ny":  # NaN, Infinity
-        return f'"{text}"'
-    if ".0E" in text:
-        # Of one digit there are two where two come nearer: Double.toString(4.9E-324) is not 5.0E-324
-        mantissa, exponent = f"{value:.1e}".split("e")
-        closer = f"{mantissa}E{int(exponent)}"
-        if float(closer) == value:
-            return closer
-    return text
 
 
 def joined(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.Array:

@@ -7,14 +7,11 @@ renders them differently from one operation to the next (binary: an object's add
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
+from hudi_py.schema import java_float_texts
 
 _MICROS_PER_MILLI = 1_000
 
@@ -42,7 +39,7 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
         return values.cast(pa.string())
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         _check_exact(values, column, purpose)
-        return _by_distinct(values, java_float if pa.types.is_float32(kind) else java_double)
+        return java_float_texts(values)
     if pa.types.is_date32(kind):
         return _dates(values, column, purpose)
     if pa.types.is_timestamp(kind):
@@ -54,48 +51,6 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
         f"Column '{column}' of type {kind} cannot be {purpose}: supported are string, integers, float, double, "
         "boolean, decimal, date and timestamp; choose another column, or add one with the value as text"
     )
-
-
-def java_double(value: float) -> str:
-    """`Double.toString`: shortest digits that tell the value from its neighbours (as of Java 19; older JDKs print a
-    superfluous digit for a few values), at least one after the point, scientific outside of [1e-3, 1e7)."""
-    return _java_form(value, repr(value))
-
-
-def java_float(value: float) -> str:
-    """`Float.toString`: as `java_double` with the digits a 32-bit float needs."""
-    return _java_form(value, np.format_float_scientific(np.float32(value), unique=True))
-
-
-def _java_form(value: float, shortest: str) -> str:
-    if math.isnan(value):
-        return "NaN"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    if math.isinf(value):
-        return f"{sign}Infinity"
-    if value == 0:
-        return f"{sign}0.0"
-    if sum(map(str.isdigit, shortest.lower().partition("e")[0].replace("0", ""))) == 1:
-        shortest = f"{value:.1e}"  # of two digits Java takes the closest, which matters for subnormal values
-    mantissa, _, exponent_text = shortest.lstrip("-").lower().partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = whole + fraction
-    exponent = int(exponent_text or 0) + len(whole)  # value = 0.digits * 10^exponent
-    exponent -= len(digits) - len(digits.lstrip("0"))
-    digits = digits.strip("0") or "0"
-    if -2 <= exponent <= 7:
-        if exponent <= 0:
-            return f"{sign}0.{'0' * -exponent}{digits}"
-        digits = digits.ljust(exponent, "0")
-        return f"{sign}{digits[:exponent]}.{digits[exponent:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent - 1}"
-
-
-def _by_distinct(values: pa.Array, text: Callable[[float], str]) -> pa.StringArray:
-    encoded = values.dictionary_encode()
-    # a Python loop over the distinct values: no kernel prints numbers as Java does
-    printed = pa.array([text(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return printed.take(encoded.indices)
 
 
 def _check_exact(values: pa.Array, column: str, purpose: str) -> None:
