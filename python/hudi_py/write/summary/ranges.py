@@ -77,6 +77,8 @@ _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 """The years 1 to 9999."""
+_REST: Final = 2**63 - 1
+"""All bits but the sign."""
 _LAST_TEXT: Final = "\U0010ffff" * 8
 _LAST_BYTES: Final = b"\xff" * 32
 
@@ -159,29 +161,81 @@ class ColumnRanges:
 
 def merge_rows(table: pa.Table, columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
     """As `ColumnRanges.merged`, of rows with the columns of `RANGES`."""
+    return merge_groups(table, pa.nulls(table.num_rows, pa.int32()), columns).get(None, ColumnRanges.of(()))
+
+
+def merge_groups(
+    table: pa.Table, groups: pa.Array, columns: Sequence[IndexedColumn] = ()
+) -> dict[int | None, ColumnRanges]:
+    """As `merge_rows`, for each group of rows apart.
+
+    Args:
+        groups: int32, the group of each row.
+    """
     wanted = {column.name: column for column in columns}
-    kinds = table.group_by(["column", "type", "detail"], use_threads=False).aggregate([])
-    members: dict[str, list[IndexedColumn]] = {}
-    for name, kind, detail in zip(*(kinds[key].to_pylist() for key in ("column", "type", "detail")), strict=True):
-        members.setdefault(name, []).append(column_of(name, kind, detail))
-    order = [name for name in wanted if name in members] + [name for name in members if name not in wanted]
-    result: list[Range] = []
-    for name in order:
-        of_column = table.filter(pc.equal(table["column"], name))
-        target = wanted.get(name) or _last_told(members[name])
-        merged = Range(target)
-        for kind in members[name]:
-            rows = of_column
-            if len(members[name]) > 1:
-                same = pc.equal(of_column["type"], int(kind.type))
-                if kind.detail is not None:
-                    same = pc.and_(same, pc.equal(of_column["detail"], kind.detail))
-                rows = of_column.filter(same)
-            found = _reduced(rows, kind)
-            found.low, found.high = promoted(found.low, found.high, kind, target)
-            merged.add(found)
-        result.append(merged)
-    return ColumnRanges.of(result)
+    reduced = _reduced(table, groups)
+    found: dict[int | None, dict[str, list[Range]]] = {}
+    # a row for each column of a group, or some where its type changed
+    for row in reduced.to_pylist():
+        part = Range(column_of(row["column"], row["type"], row["detail"]))
+        slot = slot_of(part.column.type)
+        for name, function in (("low", "min"), ("high", "max")):
+            bound = row[f"{name}_{slot}_{function}"]
+            if slot == "number" and bound is not None:
+                bound = int(bound)
+            setattr(part, name, bound)
+        part.values, part.nulls = row["values_sum"], row["nulls_sum"]
+        part.size, part.raw_size = row["size_sum"], row["raw_size_sum"]
+        found.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
+    result: dict[int | None, ColumnRanges] = {}
+    for group, members in found.items():
+        order = [name for name in wanted if name in members] + [name for name in members if name not in wanted]
+        result[group] = ColumnRanges.of([_joined(members[name], wanted.get(name)) for name in order])
+    return result
+
+
+def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
+    target = wanted or _last_told([part.column for part in parts])
+    whole = Range(target)
+    for part in parts:
+        part.low, part.high = promoted(part.low, part.high, part.column, target)
+        whole.add(part)
+    return whole
+
+
+def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
+    """One row for each group, column and type."""
+    flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
+    flat |= {name: table[name] for name in ("column", "type", "detail")}
+    sums = ["values", "nulls", "size", "raw_size"]
+    flat |= {name: table[name] for name in sums}
+    aggregations = [(name, "sum") for name in sums]
+    for name, function in (("low", "min"), ("high", "max")):
+        whole = table[name].combine_chunks()
+        bounds = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+        for field in BOUND:
+            values = pc.struct_field(bounds, field.name)
+            flat[f"{name}_{field.name}"] = _ordered(values) if field.name == "real" else values
+            aggregations.append((f"{name}_{field.name}", function))
+    kinds = pa.table(flat).group_by(["group", "column", "type", "detail"], use_threads=False).aggregate(aggregations)
+    for name in ("low_real_min", "high_real_max"):
+        numbers = _unordered(pa.concat_arrays(kinds[name].chunks) if kinds.num_rows else pa.array([], pa.int64()))
+        kinds = kinds.set_column(kinds.schema.get_field_index(name), name, numbers)
+    return kinds
+
+
+def _ordered(numbers: pa.Array) -> pa.Array:
+    """Floating-point numbers as integers in the order of `Double.compareTo`."""
+    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+    values[np.isnan(values)] = np.nan  # all of one sign
+    bits = values.view(np.int64)
+    return pa.array(np.where(bits < 0, bits ^ np.int64(_REST), bits), mask=np.asarray(numbers.is_null()))
+
+
+def _unordered(whole: pa.Array) -> pa.Array:
+    bits = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = np.where(bits < 0, bits ^ np.int64(_REST), bits).view(np.float64)
+    return pa.array(numbers, mask=np.asarray(whole.is_null()))
 
 
 def column_ranges(
@@ -310,23 +364,6 @@ def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
             return -(10**column.precision) + 1, 10**column.precision - 1
         case _:
             return b"", _LAST_BYTES
-
-
-def _reduced(rows: pa.Table, column: IndexedColumn) -> Range:
-    slot = slot_of(column.type)
-    found = Range(column)
-    for name in ("low", "high"):
-        bounds = pc.struct_field(rows[name].combine_chunks(), slot)
-        if slot == "real":
-            least, greatest = _float_bounds(bounds) if bounds.null_count < len(bounds) else (None, None)
-            found.include(*((least, None) if name == "low" else (None, greatest)))
-            continue
-        bound = pc.min(bounds).as_py() if name == "low" else pc.max(bounds).as_py()
-        bound = int(bound) if slot == "number" and bound is not None else bound
-        found.include(*((bound, None) if name == "low" else (None, bound)))
-    for name in ("values", "nulls", "size", "raw_size"):
-        setattr(found, name, pc.sum(rows[name]).as_py() or 0)
-    return found
 
 
 def _last_told(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
