@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConflictError
-from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
@@ -20,14 +20,21 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import pending_writes
 from hudi_py.write.heartbeat import last_beat_ms, now_ms
 from hudi_py.write.identity import WRITER_KEY, WriterIdentity, parse_writer
-from hudi_py.write.instants import inflight_path, requested_path
+from hudi_py.write.instants import inflight_path, remove_pending, requested_path
 from hudi_py.write.locks import FileLock
 from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.paths import marker_folder
 from hudi_py.write.protocols import MetadataWriter
+from hudi_py.write.restore import (
+    completed_restore_of,
+    finish_restore,
+    pending_restores,
+    read_restore_plan,
+    sweep_rollbacks,
+)
 from hudi_py.write.rollback import finish_rollback, pending_rollbacks, read_plan, rollback_instant
 from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import gate_keeper, sweep_vanished
+from hudi_py.write.staging import gate_keeper, remove_write_folder, sweep_vanished
 
 _log = logging.getLogger(__name__)
 
@@ -126,14 +133,22 @@ def settled_timeline(
             if storage.stat(BACKUP) is not None:
                 update_table_config(storage, {})  # ends an update of the properties that broke off
             timeline = load_timeline(storage, config)
-            if _finish_rollbacks(storage, config, timeline, metadata, clock):
-                timeline = load_timeline(storage, config)
-            writes = [examine(storage, timeline, instant) for instant in pending_writes(storage, timeline)]
-            living = [write for write in writes if not write.dead(settings.heartbeat_expiry_ms)]
+            living = _living_restores(storage, timeline, settings)
+            if not living:
+                timeline = _finish_recovery(storage, config, timeline, settings, metadata, clock)
+                writes = [examine(storage, timeline, instant) for instant in pending_writes(storage, timeline)]
+                living = [write for write in writes if not write.dead(settings.heartbeat_expiry_ms)]
             if not living:
                 for write in reversed(writes):  # newest first, as Java insists
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
-                    rollback_instant(storage, config, write.instant, clock=clock, metadata=metadata)
+                    rollback_instant(
+                        storage,
+                        config,
+                        write.instant,
+                        clock=clock,
+                        metadata=metadata,
+                        by_markers=settings.rollback_by_markers,
+                    )
                 if writes:
                     timeline = load_timeline(storage, config)
                 sweep_vanished(storage, {instant.time for instant in timeline.pending})
@@ -146,24 +161,136 @@ def settled_timeline(
         sleep(_POLL_S)
 
 
+def finish_recovery(
+    storage: Storage,
+    config: TableConfig,
+    *,
+    settings: TransactionSettings,
+    clock: InstantClock,
+    metadata: MetadataWriter | None,
+) -> Timeline:
+    """Finishes killed restores and rollbacks, and leaves failed writes as they are; the table lock must be held.
+
+    Returns:
+        The timeline afterwards.
+
+    Raises:
+        ConflictError: another engine is restoring the table.
+    """
+    timeline = load_timeline(storage, config)
+    for living in _living_restores(storage, timeline, settings):
+        raise ConflictError(
+            f"Cannot go on with {storage.uri}: the restore {living.instant.time} of another engine is under way; wait "
+            f"until it is done (a dead one is finished after {settings.heartbeat_expiry_ms / 1000:.0f} s)"
+        )
+    return _finish_recovery(storage, config, timeline, settings, metadata, clock)
+
+
+def _finish_recovery(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    settings: TransactionSettings,
+    metadata: MetadataWriter | None,
+    clock: InstantClock,
+) -> Timeline:
+    """The timeline once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
+    changed = False
+    for restore in pending_restores(timeline):
+        changed = True
+        restore_plan = read_restore_plan(storage, timeline, restore)
+        if restore_plan is None:
+            # its writer died before there was a plan, so nothing was done by it
+            remove_pending(storage, timeline.layout, restore.time, Action.RESTORE)
+            remove_write_folder(storage, restore.time)
+            continue
+        _log.warning("finishing the restore %s to %s", restore.time, restore_plan.savepoint)
+        finish_restore(
+            storage,
+            config,
+            restore.time,
+            restore_plan,
+            clock=clock,
+            metadata=metadata,
+            by_markers=settings.rollback_by_markers,
+        )
+    if changed:
+        timeline = load_timeline(storage, config)
+    if _finish_rollbacks(storage, config, timeline, settings, metadata, clock):
+        changed = True
+        timeline = load_timeline(storage, config)
+    for savepoint in timeline.pending:
+        if savepoint.action is Action.SAVEPOINT and _is_old(storage, timeline, savepoint, settings):
+            storage.delete(inflight_path(timeline.layout, savepoint.time, Action.SAVEPOINT))
+            changed = True
+    return load_timeline(storage, config) if changed else timeline
+
+
+def _living_restores(storage: Storage, timeline: Timeline, settings: TransactionSettings) -> list[PendingWrite]:
+    """Restores that another engine may be at. Ours hold the table lock, so they are over when we have it."""
+    restores = pending_restores(timeline)
+    if not restores or all(gate_keeper(storage, restore.time) is not None for restore in restores):
+        return []
+    found: list[PendingWrite] = []
+    rollbacks = [_changed_ms(storage, timeline, rollback) for rollback in pending_rollbacks(timeline)]
+    for restore in restores:
+        if gate_keeper(storage, restore.time) is None:
+            newest = max([_changed_ms(storage, timeline, restore), *rollbacks])
+            found.append(PendingWrite(restore, None, newest))
+    return [restore for restore in found if not restore.dead(settings.heartbeat_expiry_ms)]
+
+
 def _finish_rollbacks(
-    storage: Storage, config: TableConfig, timeline: Timeline, metadata: MetadataWriter, clock: InstantClock
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    settings: TransactionSettings,
+    metadata: MetadataWriter | None,
+    clock: InstantClock,
 ) -> bool:
-    """Finishes killed rollbacks of failed writes. True when there were any."""
+    """Finishes or gives up killed rollbacks. True when there were any."""
     writes = {instant.time for instant in pending_writes(storage, timeline)}
-    known = {instant.time for instant in timeline.instants if instant.action is not Action.ROLLBACK}
-    finished = False
+    changed = False
     for rollback in pending_rollbacks(timeline):
         plan = read_plan(storage, timeline, rollback)
         if plan is None:
             # its writer died before there was a plan, so nothing was done by it
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
-            finished = True
-        elif plan.instant in writes or plan.instant not in known:
+            changed = True
+            continue
+        target = timeline.find(plan.instant, Action(plan.action))
+        if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
+            sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
+        elif (
+            target is not None
+            and target.time not in writes
+            and not _is_abandoned(storage, timeline, rollback, settings)
+        ):
+            continue  # another engine may be at it
+        elif target is not None and target.completed and timeline.write_completed[-1].time > target.time:
+            # planned, not begun, and overtaken by a commit since: instants are undone from the newest back
+            remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
+            remove_write_folder(storage, rollback.time)
+        else:
             _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)
             finish_rollback(storage, config, rollback.time, plan, clock=clock, metadata=metadata)
-            finished = True
-    return finished
+        changed = True
+    return changed
+
+
+def _is_abandoned(storage: Storage, timeline: Timeline, instant: Instant, settings: TransactionSettings) -> bool:
+    """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
+    return gate_keeper(storage, instant.time) is not None or _is_old(storage, timeline, instant, settings)
+
+
+def _is_old(storage: Storage, timeline: Timeline, instant: Instant, settings: TransactionSettings) -> bool:
+    return now_ms() - _changed_ms(storage, timeline, instant) > settings.heartbeat_expiry_ms
+
+
+def _changed_ms(storage: Storage, timeline: Timeline, instant: Instant) -> int:
+    """When a state file of the instant was last written, ms since the epoch."""
+    infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
+    return max((info.modified_ms for info in infos if info is not None), default=0)
 
 
 def _inflight_writer(storage: Storage, timeline: Timeline, instant: Instant) -> WriterIdentity | None:

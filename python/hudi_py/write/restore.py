@@ -169,24 +169,30 @@ def finish_restore(
     complete(storage, layout, restore, Action.RESTORE, completion, encode_restore_metadata(result))
     if metadata is not None:
         metadata.maintain(storage, clock)
-    sweep_rollbacks(storage, config, load_timeline(storage, config), undone, plan.savepoint)
+    sweep_rollbacks(storage, load_timeline(storage, config), undone, plan.savepoint)
     remove_write_folder(storage, restore)
     warn_dropped(config, dropped)
     return result
 
 
 def sweep_rollbacks(
-    storage: Storage, config: TableConfig, timeline: Timeline, undone: tuple[InstantTime, ...], savepoint: str
+    storage: Storage, timeline: Timeline, undone: tuple[InstantTime, ...], savepoint: str | None = None
 ) -> None:
-    """Removes the rollbacks after a savepoint once the restore to it is completed. Idempotent."""
+    """Removes what a completed restore has left of the instants it has undone. Idempotent.
+
+    Their pending rollbacks go, and with `savepoint` all completed ones after it, as with Apache Hudi.
+    """
     for rollback in timeline.instants:
-        if rollback.action is not Action.ROLLBACK or rollback.time <= savepoint:
-            continue
-        plan = read_plan(storage, timeline, rollback) if not rollback.completed else None
-        if not rollback.completed and plan is not None and plan.instant not in undone:
+        if rollback.action is not Action.ROLLBACK:
             continue
         if rollback.completed:
+            if savepoint is None or rollback.time <= savepoint:
+                continue
             storage.delete(timeline.layout.path(rollback.file_name))
+        else:
+            plan = read_plan(storage, timeline, rollback)
+            if plan is None or plan.instant not in undone:
+                continue
         remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
         remove_markers(storage, rollback.time)
     for instant in undone:

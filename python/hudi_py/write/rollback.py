@@ -35,13 +35,14 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view.lister import Lister
 from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.heartbeat import remove_heartbeat
+from hudi_py.write.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.write.instants import begin, complete, inflight_path, remove_pending, requested_path, revert
 from hudi_py.write.markers import remove_markers
 from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.paths import temporary_folder
 from hudi_py.write.protocols import MetadataWriter, TableChange
 from hudi_py.write.rollback_plan import group_logs, plan_rollback
-from hudi_py.write.staging import close_gate, remove_write_folder
+from hudi_py.write.staging import close_gate, open_gate, remove_write_folder
 
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
@@ -105,6 +106,9 @@ def request_rollback(
             return pending.time, plan
     plan = plan_rollback(storage, config, timeline, instant, by_markers=by_markers, restoring=restoring, lister=lister)
     rollback = clock.next_instant(timeline)
+    if not restoring and (instant.completed or instant.action in _PLANNED):
+        # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
+        open_gate(storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
     return rollback, plan
 
@@ -178,7 +182,9 @@ def finish_rollback(
     complete(storage, timeline.layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
     if metadata is not None:
         metadata.maintain(storage, clock)
-    remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
+    if config.version < 8:
+        remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
+    remove_write_folder(storage, rollback)
     forget_write(storage, failed)
     warn_dropped(config, dropped)
 

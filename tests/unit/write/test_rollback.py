@@ -8,9 +8,14 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
-from hudi_py.model.instant import Action
+from hudi_py.model.instant import Action, State
 from hudi_py.storage import LocalStorage, MemoryStorage
-from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
+from hudi_py.timeline.metadata import (
+    RollbackPlan,
+    decode_rollback_metadata,
+    decode_rollback_plan,
+    encode_rollback_plan,
+)
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write.conflicts import pending_writes
@@ -181,19 +186,22 @@ def test_a_rollback_whose_plan_was_never_written_is_dropped(storage):
     assert rollbacks(storage, config) == []
 
 
-def test_a_pending_rollback_of_a_table_service_is_left_alone(storage):
+def test_a_young_pending_rollback_of_a_table_service_is_left_alone(storage):
+    """Apache Hudi may be at it."""
     config = new_table(storage, 9, mor=True)
-    tx = begin(storage, config)
-    tx.abort()
-    (rollback,) = rollbacks(storage, config)
-    plan = storage.read(f".hoodie/timeline/{rollback.time}.rollback.requested")
-    other = MemoryStorage(storage.name + " with a service")
-    config = new_table(other, 9, mor=True)
-    other.put(f".hoodie/timeline/{rollback.time}.rollback.requested", plan)
-    other.put(f".hoodie/timeline/{tx.instant}.compaction.requested", b"")
-    with begin(other, config) as tx:
+    first_write(storage, config)
+    compaction, rollback = "20200101000000000", "20200101000000001"
+    storage.put(f".hoodie/timeline/{compaction}.compaction.requested", b"")
+    storage.put(f".hoodie/timeline/{compaction}.compaction.inflight", b"")
+    plan = encode_rollback_plan(RollbackPlan(compaction, "compaction"))
+    storage.put(f".hoodie/timeline/{rollback}.rollback.requested", plan)
+    with begin(storage, config) as tx:
         commit(tx, [])
-    assert [i.completed for i in rollbacks(other, config)] == [False]
+    assert [i.completed for i in rollbacks(storage, config)] == [False]
+    storage.set_modified(f".hoodie/timeline/{rollback}.rollback.requested", 0)
+    recover(storage, config)
+    assert [i.completed for i in rollbacks(storage, config)] == [True]
+    assert load_timeline(storage, config).find(compaction).state is State.REQUESTED
 
 
 def test_several_failed_writes_go_newest_first(storage):
