@@ -130,14 +130,14 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
     """What a log file changes in its slice, by merging it with and without the file.
 
     Args:
-        before: the slice without the log file.
+        before: the slice; the log file itself, where it is listed already, does not count.
         keys: distinct ones to look at; None: all that the log file has.
     """
     touched = reader.touched_by(log) if keys is None else keys
     if not len(touched):
         return no_changes()
-    was = reader.live(before, touched)
     others = tuple(file for file in before.log_files if file.name != log.name)
+    was = reader.live(replace(before, log_files=others), touched)
     now = reader.live(replace(before, log_files=(*others, log)), touched)
     return KeyChanges(touched.filter(pa.array(now & ~was)), touched.filter(pa.array(was & ~now)))
 

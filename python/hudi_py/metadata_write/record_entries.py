@@ -1,0 +1,186 @@
+"""Entries of a record index: where each key is, or that it is gone, collected from many files in bounded memory and
+reduced to one for each key."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.merge.reduce import combined
+from hudi_py.metadata.keys import file_groups
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.metadata_write.records import RECORD_INDEX_RECORD, MetadataRecords, encode_values, no_keys, no_values
+from hudi_py.write.rows import PartitionedRows
+
+GROUP_PREFIX: Final = "record-index"
+"""Of file ids of a global record index; behind it a data partition has its name in those of one by partition."""
+_ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
+_UUID: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(\d{1,9}))?", re.ASCII)
+_NO_INDEX: Final = -1
+_BY_UUID, _RAW = 0, 1
+_GONE: Final = -1
+_KEY, _PLACE = "key", "place"
+_SCHEMA: Final = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32())])
+_BUDGET: Final = 256 << 20
+_BUCKETS: Final = 64
+"""Parts, by the hash of the key, into which entries are put that do not fit into memory; one is in memory at a time."""
+_CHUNK_ROWS: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where records are, and since when: all keys of a file group have the same."""
+
+    partition: str
+    file_id: str
+    instant_ms: int
+    """The instant that put them there, in milliseconds since the epoch."""
+
+
+def partition_prefix(partition: str) -> str:
+    """What precedes the numbers in the ids of file groups that index one data partition
+    (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`, 1.2.0)."""
+    escaped = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
+    return f"{GROUP_PREFIX}-{escaped}"
+
+
+class RecordEntries:
+    """Entries of a record index: collected in any order, then one for each key. A context manager: leaving it removes
+    what went to the local disk.
+
+    Args:
+        by_partition: whether a key counts within its data partition only.
+        budget: bytes of keys held in memory.
+    """
+
+    def __init__(self, *, by_partition: bool, budget: int = _BUDGET) -> None:
+        self._by_partition = by_partition
+        self._budget = budget
+        self._places: list[Location] = []
+        self._held: dict[str, list[pa.RecordBatch]] = {}
+        self._size = 0
+        self._spilled: PartitionedRows | None = None
+
+    def __enter__(self) -> RecordEntries:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.clear()
+        if self._spilled is not None:
+            self._spilled.__exit__(kind, error, trace)
+
+    def place(self, location: Location) -> int:
+        """A number for a location, for `add`. Of two locations of one key the one with the greater number stands."""
+        self._places.append(location)
+        return len(self._places) - 1
+
+    def add(self, keys: pa.Array, place: int) -> None:
+        """Keys (string) which are at a place now, by its number."""
+        self._add(keys, place, self._places[place].partition)
+
+    def remove(self, keys: pa.Array, partition: str) -> None:
+        """Keys (string) which a data partition has no longer; where they are added as well, that stands."""
+        self._add(keys, _GONE, partition)
+
+    def records(self) -> Iterator[MetadataRecords]:
+        """All of it, in chunks of bounded size; keys are unique over all of them (within their data partition)."""
+        fields = _fields(self._places)
+        spilled = self._spilled
+        if spilled is None:
+            for prefix, batches in self._held.items():
+                yield from _records(prefix, _reduced(pa.Table.from_batches(batches, _SCHEMA)), fields)
+            return
+        for name in spilled.partitions:
+            yield from _records(name.partition(" ")[2], _reduced(spilled.table(name)), fields)
+
+    def _add(self, keys: pa.Array, place: int, partition: str) -> None:
+        if not len(keys):
+            return
+        prefix = partition_prefix(partition) if self._by_partition else ""
+        places = pa.repeat(pa.scalar(place, pa.int32()), len(keys))
+        batch = pa.RecordBatch.from_arrays([keys.cast(pa.string()), places], schema=_SCHEMA)
+        if self._spilled is not None:
+            self._spill(prefix, batch)
+            return
+        self._held.setdefault(prefix, []).append(batch)
+        self._size += batch.nbytes
+        if self._size > self._budget:
+            self._spilled = PartitionedRows(_SCHEMA, self._budget)
+            for prefix, batches in self._held.items():
+                for held in batches:
+                    self._spill(prefix, held)
+            self._held.clear()
+
+    def _spill(self, prefix: str, batch: pa.RecordBatch) -> None:
+        assert self._spilled is not None
+        names = pa.array([f"{bucket} {prefix}" for bucket in range(_BUCKETS)], pa.string())
+        self._spilled.add(batch, names.take(pa.array(file_groups(batch.column(0), _BUCKETS))))
+
+
+def _reduced(table: pa.Table) -> pa.Table:
+    """One row for each key, the one with the greatest place; keys ascend."""
+    order = pc.sort_indices(table, sort_keys=[(_KEY, "ascending"), (_PLACE, "ascending")])
+    table = table.take(order).combine_chunks()
+    if table.num_rows < 2:
+        return table
+    keys = combined(table[_KEY])
+    last = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    return table if last.all() else table.filter(pa.array(np.append(last, True)))
+
+
+def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[MetadataRecords]:
+    for start in range(0, table.num_rows, _CHUNK_ROWS):
+        part = table.slice(start, _CHUNK_ROWS)
+        keys, places = combined(part[_KEY]), combined(part[_PLACE])
+        there = pc.greater_equal(places, 0)
+        live = keys.filter(there)
+        values = no_values()
+        if len(live):
+            values = encode_values(RECORD_INDEX_RECORD, {"recordIndexMetadata": fields.take(places.filter(there))})
+        gone = keys.filter(pc.invert(there)) if len(live) < len(keys) else no_keys()
+        yield MetadataRecords(RECORD_INDEX, live, values, gone, prefix=prefix or None)
+
+
+def _fields(places: Sequence[Location]) -> pa.StructArray:
+    """`HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File ids which
+    are no UUIDs are stored as they are."""
+    rows = []
+    for place in places:
+        found = _UUID.fullmatch(place.file_id)
+        high, low, index, text, encoding = -1, -1, _NO_INDEX, place.file_id, _RAW
+        if found is not None:
+            bits = uuid.UUID(found[1]).int
+            high, low = _signed(bits >> 64), _signed(bits & 0xFFFFFFFFFFFFFFFF)
+            index, text, encoding = (_NO_INDEX if found[2] is None else int(found[2])), "", _BY_UUID
+        rows.append((place.partition, high, low, index, text, place.instant_ms, encoding, None))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_INFO)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _INFO, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(_INFO))
+
+
+_INFO: Final = pa.schema(
+    [
+        ("partitionName", pa.string()),
+        ("fileIdHighBits", pa.int64()),
+        ("fileIdLowBits", pa.int64()),
+        ("fileIndex", pa.int32()),
+        ("fileId", pa.string()),
+        ("instantTime", pa.int64()),
+        ("fileIdEncoding", pa.int32()),
+        ("position", pa.int64()),
+    ]
+)
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits
