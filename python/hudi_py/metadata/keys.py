@@ -88,8 +88,8 @@ def record_key_of_secondary(key: str) -> str:
 
 
 def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
-    """For each key the number of the file group, out of `count`, which holds it."""
-    hashes = java_string_hash(pa.array(list(keys), pa.string()))
+    """For each key the number of the file group, out of `count`, which holds it. `keys` may be an Arrow array."""
+    hashes = java_string_hash(keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string()))
     # Math.abs twice: that of the least int is itself, and its remainder is negative
     numbers: npt.NDArray[np.int64] = np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
     return numbers

@@ -30,7 +30,7 @@ COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"
 BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
-_GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
+GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
 
 
 class MetadataTable:
@@ -128,7 +128,7 @@ class MetadataTable:
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
         for piece in self._view.latest_slices(PartitionPath(partition)):
-            parsed = _GROUP_NUMBER.fullmatch(piece.file_id)
+            parsed = GROUP_NUMBER.fullmatch(piece.file_id)
             if parsed is None:
                 raise CorruptFileError(
                     f"Partition '{partition}' of the metadata table at {self.storage.uri} has a file group "

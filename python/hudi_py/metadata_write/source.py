@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from hudi_py.metadata_write.definitions import IndexDefinition
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
@@ -51,4 +52,22 @@ class IndexBuilder(Protocol):
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """What an action changes; keys unique over all chunks."""
+        ...
+
+
+@runtime_checkable
+class DefinedIndex(IndexBuilder, Protocol):
+    """A builder whose index the table notes a definition of: `column_stats` and `record_index`."""
+
+    def definition(self, source: TableSource) -> IndexDefinition:
+        """What the table is to note of the index as of now; asked for when the index is made and with every commit."""
+        ...
+
+
+@runtime_checkable
+class RangedIndex(IndexBuilder, Protocol):
+    """A builder that wants the ranges of columns of log records from those who write them: `column_stats`."""
+
+    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+        """Names of the columns, for a write with an Avro schema."""
         ...

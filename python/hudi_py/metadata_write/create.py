@@ -1,0 +1,183 @@
+"""The metadata table made, and partitions of it made and dropped.
+
+A partition counts once the table's properties name it, which is the last step: whatever a killed process leaves before
+that is cleared away by the next attempt. Sources: `HoodieBackedTableMetadataWriter.initializeFromFilesystem`,
+`HoodieTableConfig.setMetadataPartitionState`, `HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format
+reference 10.1, 10.3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from hudi_py.formats.hfile import HFileWriter
+from hudi_py.metadata.table import COLUMN_STATS, FOLDER, RECORD_INDEX
+from hudi_py.metadata_write.buffer import GroupBuffer
+from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition, version_of
+from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
+from hudi_py.metadata_write.own import BASE_FILE_BLOOM, OwnTable, file_group_id, group_prefix, open_own
+from hudi_py.metadata_write.records import METADATA_SCHEMA
+from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, TableSource
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import BaseFileName, FileId, join_path
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FolderStorage, Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.properties import create_table_config, update_table_config
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import PARTITION_METAFILE
+
+PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
+INFLIGHT_KEY: Final = "hoodie.table.metadata.partitions.inflight"
+BULK_INSERT: Final = "BULK_INSERT_PREPPED"
+INITIAL: Final = "00000000000000"
+"""What the times of initial commits begin with."""
+_BATCH_ROWS: Final = 1 << 16
+_PROPERTIES: Final[Mapping[str, str]] = {
+    "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.populate.meta.fields": "false",
+    "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+    "hoodie.table.base.file.format": "HFILE",
+    "hoodie.table.recordkey.fields": "key",
+    "hoodie.table.type": "MERGE_ON_READ",
+}
+
+
+def create_own(storage: Storage, config: TableConfig) -> OwnTable:
+    """An empty metadata table of the same version as its table; what there was is removed. The properties of the table
+    must not name a partition of it."""
+    storage.delete_tree(FOLDER)
+    own = FolderStorage(storage, FOLDER)
+    properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
+    properties["hoodie.table.version"] = str(config.version)
+    if config.version >= 8:
+        folders = [".hoodie/timeline/history"]
+        properties |= {
+            "hoodie.archivelog.folder": "history",
+            "hoodie.record.merge.mode": "CUSTOM",
+            "hoodie.table.initial.version": str(config.version),
+            "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.timeline.layout.version": "2",
+            "hoodie.timeline.path": "timeline",
+        }
+    else:
+        folders = [".hoodie/archived"]
+        properties |= {
+            "hoodie.archivelog.folder": "archived",
+            "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+            "hoodie.timeline.layout.version": "1",
+        }
+    for folder in (".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema", *folders):
+        # Java lists these folders and expects them to exist
+        seed = f"{folder}/.hudi_py-init.tmp"
+        own.put(seed, b"")
+        own.delete(seed)
+    create_table_config(own, properties)
+    return open_own(storage)
+
+
+def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock: InstantClock) -> TableConfig:
+    """Makes a partition of what the table holds now, and lets readers use it. The table lock must be held.
+
+    Returns:
+        The table's properties, which name the partition.
+    """
+    partition = builder.partition
+    own.storage.delete_tree(partition)
+    timeline = own.timeline(clock.zone)
+    instant = initial_time(own, timeline)
+    begin_delta(own, instant, BULK_INSERT)
+    counts = builder.file_groups(source)
+    groups = counts if isinstance(counts, Mapping) else {group_prefix(partition): counts}
+    _put_partition_metafile(own, partition, instant)
+    for prefix, count in groups.items():
+        for number in range(count):
+            open_file_group(own, partition, file_group_id(prefix, number), instant)
+
+    def counted(_: str, prefix: str | None) -> tuple[str, int]:
+        wanted = prefix or group_prefix(partition)
+        return wanted, groups[wanted]
+
+    stats: list[WriteStat] = []
+    with GroupBuffer(counted) as buffer:
+        for chunk in builder.initial(source):
+            buffer.add(chunk)
+        for at, ((_, prefix, number), rows) in enumerate(buffer.groups()):
+            stats.append(_write_base_file(own, instant, partition, file_group_id(prefix, number), rows, at))
+    complete_delta(own, timeline, instant, BULK_INSERT, stats, clock)
+    config = source.config
+    if isinstance(builder, DefinedIndex):
+        config = put_definition(source.storage, config, builder.definition(source))
+    names = sorted({*config.metadata_partitions, partition})
+    building = [name for name in config.metadata_partitions_inflight if name != partition]
+    return update_table_config(source.storage, {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building)})
+
+
+def initial_time(own: OwnTable, timeline: Timeline) -> InstantTime:
+    """The first time of initial commits which the metadata table has not (`generateUniqueInstantTime`, 1.2.0)."""
+    taken = {instant.time for instant in timeline.instants}
+    offset = 0 if own.config.version >= 8 else 10
+    while f"{offset:017}" in taken:
+        offset += 1
+    return InstantTime(f"{offset:017}")
+
+
+def drop_partitions(storage: Storage, config: TableConfig, names: Collection[str]) -> TableConfig:
+    """Drops partitions of the metadata table: first for readers, then their files, then their definitions.
+
+    The table lock must be held. Safe to repeat. Other partitions, `files` above all, must not depend on them.
+    """
+    kept = [name for name in config.metadata_partitions if name not in names]
+    building = [name for name in config.metadata_partitions_inflight if name not in names]
+    config = update_table_config(storage, {PARTITIONS_KEY: ",".join(kept), INFLIGHT_KEY: ",".join(building)})
+    for name in names:
+        storage.delete_tree(join_path(FOLDER, name))
+    drop_definitions(storage, config, names)
+    return config
+
+
+def column_stats_definition(config: TableConfig, columns: tuple[str, ...]) -> IndexDefinition:
+    """Definition of `column_stats` over some columns."""
+    return IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version=version_of({}, COLUMN_STATS, config))
+
+
+def record_index_definition(*, partitioned: bool) -> IndexDefinition:
+    """Definition of `record_index`."""
+    return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
+
+
+def _put_partition_metafile(own: OwnTable, partition: str, instant: InstantTime) -> None:
+    stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+    text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth=1\n"
+    own.storage.put(join_path(partition, PARTITION_METAFILE), text.encode())
+
+
+def _write_base_file(
+    own: OwnTable, instant: InstantTime, partition: str, file_id: str, rows: pa.Table, at: int
+) -> WriteStat:
+    name = BaseFileName(FileId(file_id), f"{at}-0-1", instant, "hfile")
+    path = join_path(partition, str(name))
+    started = time.monotonic()
+    sink: BinaryIO
+    with own.storage.open_output(path) as sink:
+        writer = HFileWriter(sink, schema_json=METADATA_SCHEMA, bloom=BASE_FILE_BLOOM, min_max=True)
+        for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
+            writer.add(batch.column(0), batch.column(1))
+        size = writer.close()
+    return WriteStat(
+        file_id=file_id,
+        path=path,
+        partition_path=partition,
+        num_writes=rows.num_rows,
+        num_inserts=rows.num_rows,
+        total_write_bytes=size,
+        file_size=size,
+        create_time_ms=int((time.monotonic() - started) * 1000),
+    )

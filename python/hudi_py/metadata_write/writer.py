@@ -1,0 +1,269 @@
+"""The metadata table kept up within every action of its table: what `write.protocols.MetadataWriter` asks for.
+
+An action is recorded by a delta commit of the same requested time, which completes before the action does. Readers take
+no notice of it until the action is completed, so dying in between leaves nothing half visible: the next write rolls the
+action back, and here its delta commit with it (format reference 10.3; `HoodieBackedTableMetadataWriter`, 1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from hudi_py.errors import ConfigError, HudiError
+from hudi_py.metadata.files import metadata_lister, read_files
+from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
+from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX, MetadataTable
+from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
+from hudi_py.metadata_write.definitions import put_definition
+from hudi_py.metadata_write.delta import write_delta
+from hudi_py.metadata_write.files import FilesIndex, listed
+from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
+from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, RangedIndex, TableSource
+from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
+from hudi_py.timeline.timeline import Timeline, timeline_of
+from hudi_py.view import load_view
+from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
+from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.sidecar import SidecarSettings
+
+_log = logging.getLogger(__name__)
+
+BUILDERS: Final[tuple[IndexBuilder, ...]] = (FilesIndex(),)
+"""One for each partition which is kept up, in the order in which partitions are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTableWriter:
+    """A `MetadataWriter` that keeps every partition it knows, whether the options name it or not."""
+
+    settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
+    builders: tuple[IndexBuilder, ...] = BUILDERS
+
+    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are never refused."""
+        if self._drops:
+            DropMetadata(self.settings.drop_indexes).check(storage, config, rolled_back)
+            return
+        foreign = self._foreign(config)
+        if foreign and not rolled_back and not self.settings.drop_indexes:
+            raise ConfigError(
+                f"Cannot write to the table {config.name!r}: its metadata table has the indexes {', '.join(foreign)}, "
+                "which are not kept up to date here and a write would outdate; drop them with Apache Hudi, or write "
+                "with hoodie.py.drop.indexes=true, which drops them"
+            )
+
+    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
+        """See `MetadataWriter.prepare`."""
+        config = load_table_config(storage)
+        if self._drops:
+            drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
+            return load_table_config(storage)
+        config = self._without_foreign(storage, config)
+        unwanted = self.settings.unwanted(config)
+        if unwanted:
+            config = drop_partitions(storage, config, unwanted)
+        own: OwnTable | None = None
+        wanted = set(self.settings.wanted(config))
+        if FILES in config.metadata_partitions:
+            own = self._settled(storage, config, timeline, clock)
+            if own is None:
+                wanted.update(config.metadata_partitions)
+                config = self._discard(storage)
+        if FILES not in wanted:
+            return config
+        return self._completed(storage, config, timeline, own, wanted, clock)
+
+    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+        """See `MetadataWriter.record`."""
+        config = load_table_config(storage)
+        if self._drops:
+            return DropMetadata(self.settings.drop_indexes).record(storage, timeline, change, clock)
+        dropped: tuple[str, ...] = ()
+        if change.action not in (Action.ROLLBACK, Action.RESTORE):
+            dropped = self._foreign(config)
+            config = self._without_foreign(storage, config)
+        if FILES not in config.metadata_partitions:
+            return dropped
+        own = open_own(storage)
+        if finish_undone(own, own.timeline(clock.zone), clock):
+            _log.info("ended what a killed process left in %s", own.storage.uri)
+        if change.action in (Action.ROLLBACK, Action.RESTORE):
+            if not self._undo(own, change, clock):
+                self._remake(storage, config, timeline, change, clock)
+                return dropped
+            if change.action is Action.ROLLBACK and own.config.version >= 8:
+                return dropped  # the files of what is rolled back are known by its own delta commit alone
+        own_timeline = own.timeline(clock.zone)
+        if delta_commit(own_timeline, change.instant) is not None:
+            # recorded by an attempt that did not complete the action, maybe with other files
+            undo(own, own_timeline, change.instant, None, clock)
+            own_timeline = own.timeline(clock.zone)
+        source = self._source(storage, config, timeline, change)
+        write_delta(
+            own,
+            own_timeline,
+            change.instant,
+            self._records(source, change),
+            clock,
+            new_groups=self.settings.partition_record_index_groups[0],
+        )
+        self._define(source)
+        return dropped
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        """See `MetadataWriter.sidecar`."""
+        there = () if self._drops else config.metadata_partitions
+        keys = RECORD_INDEX in there
+        columns: tuple[str, ...] = ()
+        if COLUMN_STATS in there:
+            for builder in self.builders:
+                if builder.partition == COLUMN_STATS and isinstance(builder, RangedIndex):
+                    columns = builder.columns(config, schema_json, self.settings)
+        return SidecarSettings(keys, columns) if keys or columns else None
+
+    def maintain(self, storage: Storage, clock: InstantClock) -> None:
+        """See `MetadataWriter.maintain`."""
+
+    # -- how ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _drops(self) -> bool:
+        return not self.settings.enabled and self.settings.auto_delete
+
+    def _foreign(self, config: TableConfig) -> tuple[str, ...]:
+        """Partitions the table has that are not kept up here."""
+        known = {builder.partition for builder in self.builders}
+        there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight))
+        return tuple(name for name in there if name not in known)
+
+    def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
+        foreign = self._foreign(config)
+        if not foreign or not self.settings.drop_indexes:
+            return config
+        return drop_partitions(storage, config, foreign)
+
+    def _settled(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock
+    ) -> OwnTable | None:
+        """The metadata table with nothing left half done; None where it is of no use any more."""
+        try:
+            own = open_own(storage)
+            finish_undone(own, own.timeline(clock.zone), clock)
+            MetadataTable(storage, config, timeline)  # finds out whether another writer has left it behind
+        except (HudiError, FileNotFoundError) as error:
+            warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
+            return None
+        return own
+
+    def _discard(self, storage: Storage) -> TableConfig:
+        drop_metadata_table(storage, drop_indexes=True)
+        return load_table_config(storage)
+
+    def _completed(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        timeline: Timeline,
+        own: OwnTable | None,
+        wanted: Collection[str],
+        clock: InstantClock,
+    ) -> TableConfig:
+        """Makes the partitions that are wanted and the table has not."""
+        for builder in self.builders:
+            if builder.partition not in wanted or builder.partition in config.metadata_partitions:
+                continue
+            if builder.partition in config.metadata_partitions_inflight:
+                continue  # another engine's indexer is at it
+            if builder.partition == RECORD_INDEX and self.settings.defer_record_index and not timeline.completed:
+                continue
+            if own is None:
+                self._check_initial(timeline)
+                own = create_own(storage, config)
+            source = self._source(storage, config, timeline, None)
+            config = initialise(own, source, builder, clock)
+        return config
+
+    def _check_initial(self, timeline: Timeline) -> None:
+        if not self.settings.auto_initialize and timeline.completed:
+            raise ConfigError(
+                "Cannot make a metadata table without the files of the table: hoodie.metadata.auto.initialize=false, "
+                "and the table has commits; leave the option out, or write with hoodie.metadata.enable=false"
+            )
+
+    def _source(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange | None
+    ) -> TableSource:
+        own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
+        found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
+        schema = json.dumps(found.avro) if found is not None else ""
+        lister = metadata_lister(storage, config, timeline)[0]
+        view = load_view(storage, config, timeline, lister)
+        return TableSource(storage, config, timeline, view, schema, self.settings)
+
+    def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """What the action changes in each partition that the table has, or that is being made."""
+        there = {*source.config.metadata_partitions, *source.config.metadata_partitions_inflight}
+        for builder in self.builders:
+            if builder.partition in there:
+                if builder.partition == FILES and change.action is Action.RESTORE:
+                    yield from self._differences(source)
+                elif builder.partition == FILES or change.action not in (Action.ROLLBACK, Action.RESTORE):
+                    yield from builder.changes(source, change)
+
+    def _differences(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """After a restore: the recorded listing against the storage's, for files come and gone since are not undone."""
+        metadata = MetadataTable(source.storage, source.config, source.timeline)
+        known = read_files(metadata)
+        partitions = [partition_of_key(key) for key in known.get(ALL_PARTITIONS, {})]
+        recorded = {partition: known.get(partition or ".", {}) for partition in partitions}
+        present = {partition: files for listing in listed(source) for partition, files in listing.items()}
+        yield from FilesIndex().differences(present, recorded)
+
+    def _define(self, source: TableSource) -> None:
+        """Definitions of indexes that the commit has changed: columns with statistics."""
+        config = source.config
+        for builder in self.builders:
+            if isinstance(builder, DefinedIndex) and builder.partition in config.metadata_partitions:
+                config = put_definition(source.storage, config, builder.definition(source))
+
+    def _undo(self, own: OwnTable, change: TableChange, clock: InstantClock) -> bool:
+        """Rolls back the delta commits of what was rolled back, newest first. False where a compaction is in the way;
+        nothing is changed then."""
+        own_timeline = own.timeline(clock.zone)
+        targets = [
+            each
+            for each in sorted(set(change.rolled_back), reverse=True)
+            if delta_commit(own_timeline, each) is not None
+        ]
+        if not all(can_undo(own_timeline, target) for target in targets):
+            return False
+        for target in targets:
+            undo(own, own_timeline, target, change.instant, clock)
+            own_timeline = own.timeline(clock.zone)
+        return True
+
+    def _remake(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange, clock: InstantClock
+    ) -> None:
+        """Makes all partitions anew from the table as it is without what was rolled back."""
+        there = config.metadata_partitions
+        gone = set(change.rolled_back)
+        left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
+        config = self._discard(storage)
+        own = create_own(storage, config)
+        for builder in self.builders:
+            if builder.partition in there:
+                config = initialise(own, self._source(storage, config, left, None), builder, clock)
