@@ -30,7 +30,7 @@ class SliceCounts:
 
     blocks: int = 0
     block_bytes: int = 0
-    """Bytes of their content."""
+    """Bytes of the content of data blocks."""
     records: int = 0
     """Data and delete records in the blocks."""
     keys: int = 0

@@ -120,7 +120,7 @@ def read_slice(
     check_blocks(blocks, settings)  # before the first row of the base file
     if counts is not None:
         counts.blocks += len(blocks)
-        counts.block_bytes += sum(block.content_length for block in blocks)
+        counts.block_bytes += sum(block.content_length for block in blocks if block.type.is_data)
     if any(block.is_partial for block in blocks):
         commit_times = None  # such rows have their other columns from older ones
     limits = memory or LogMemory()
