@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from hudi_py.config import compaction as compaction_config
@@ -52,6 +52,8 @@ class Compaction:
     """Writes the new base file of a slice; None: Parquet, of a table that holds rows."""
     extension: str = "parquet"
     """Of new base files; another one goes with a `rewrite`."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Extra metadata of the commit; goes with a `rewrite`."""
 
     @property
     def name(self) -> str:
@@ -170,7 +172,7 @@ class Compaction:
             metadata = CommitMetadata(
                 operation=_OPERATION,
                 stats=tuple(stats[piece] for piece in sorted(stats)),
-                extra=work.settings.extra if work.settings is not None else {},
+                extra=work.settings.extra if work.settings is not None else self.extra,
                 compacted=True,
             )
             close_attempt(storage, attempt, {stat.path for stat in metadata.stats})
