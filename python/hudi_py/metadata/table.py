@@ -52,7 +52,7 @@ class MetadataTable:
         self.timeline = load_timeline(self.storage, own)
         self._check_kept_up(timeline)
         self._view = load_view(self.storage, own, self.timeline)
-        self._committed = self._valid_instants(timeline)
+        self._committed = valid_instants(self.timeline, timeline)
         pending = {instant.time for instant in timeline.pending}
         newest = timeline.instants[-1].time if timeline.instants else ""
         self.is_newest = not any(
@@ -150,19 +150,6 @@ class MetadataTable:
             result[prefix] = [piece for _, piece in numbered]
         return result
 
-    def _valid_instants(self, timeline: Timeline) -> CommittedInstants:
-        """Instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
-
-        Completed ones of the table and of the metadata table, without those which are pending on the table's own
-        timeline: a block is written before the table's instant completes. Older ones than the metadata table's
-        timeline were archived there, hence completed; that has the commits which were rolled back since among them.
-        """
-        pending = {instant.time for instant in timeline.pending}
-        completed = {instant.time for instant in timeline.completed}
-        completed |= {instant.time for instant in self.timeline.completed if instant.time not in pending}
-        start = min([self.timeline.start or "", *pending]) if self.timeline.start else ""
-        return CommittedInstants(start, frozenset(completed))
-
     def _check_kept_up(self, timeline: Timeline) -> None:
         """Raises CorruptFileError when the table has been written to without its metadata table.
 
@@ -181,6 +168,24 @@ class MetadataTable:
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
                     f"{instant.time}: another writer did not keep it up"
                 )
+
+
+def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
+    """Instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
+
+    Completed ones of the table and of the metadata table, without those which are pending on the table's own
+    timeline: a block is written before the table's instant completes. Older ones than the metadata table's
+    timeline were archived there, hence completed; that has the commits which were rolled back since among them.
+
+    Args:
+        own: timeline of the metadata table.
+        timeline: of its table.
+    """
+    pending = {instant.time for instant in timeline.pending}
+    completed = {instant.time for instant in timeline.completed}
+    completed |= {instant.time for instant in own.completed if instant.time not in pending}
+    start = min([own.start or "", *pending]) if own.start else ""
+    return CommittedInstants(start, frozenset(completed))
 
 
 def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> MetadataTable | None:
