@@ -21,7 +21,7 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
 from hudi_py.metadata.locations import index_definitions
 from hudi_py.metadata.table import FOLDER, RECORD_INDEX
-from hudi_py.metadata_write.record_entries import GROUP_PREFIX, Location, RecordEntries
+from hudi_py.metadata_write.record_entries import GROUP_PREFIX, Location, RecordEntries, partition_prefix
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -62,12 +62,12 @@ class RecordIndex:
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
         """As many as hold the table's rows, and the growth expected, at the size wanted; for an index by data partition
-        of each (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
+        of each, by the prefix of their ids (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
         view = source.view
         if is_partitioned(source):
             bounds = source.settings.partition_record_index_groups
             return {
-                str(partition): _group_count(source, bounds, slices)
+                partition_prefix(partition): _group_count(source, bounds, slices)
                 for partition in view.partitions()
                 if (slices := view.latest_slices(partition))
             }

@@ -21,6 +21,7 @@ from hudi_py.write.index import IndexSettings
 from hudi_py.write.keygen import KeyGenerator
 from hudi_py.write.progress import Progress
 from hudi_py.write.rows import DEFAULT_BUDGET
+from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
 from hudi_py.write.summary.keys import KeyReader, committed_instants
 from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings
 from hudi_py.write.transaction import WriteTransaction
@@ -81,6 +82,8 @@ class Job:
             transaction.config, settings.schema.avro_json
         )
         """What the metadata table is to be told of each file; None: nothing."""
+        self.range_columns = self._range_columns()
+        """Columns of log records whose ranges are to be told in sidecars."""
         self.file_schema = with_meta(settings.schema.arrow)
         """Arrow schema of base files and log records: meta columns, then the table's."""
         self.file_avro_json = settings.schema.avro_with_meta_json
@@ -113,6 +116,11 @@ class Job:
     def notes_keys(self) -> bool:
         """Whether the keys that come into a file group, or leave it, are to be told in sidecars."""
         return self.sidecar is not None and self.sidecar.keys
+
+    def _range_columns(self) -> tuple[IndexedColumn, ...]:
+        wanted = self.sidecar.columns if self.sidecar is not None else ()
+        found = indexed_columns(self.settings.schema.avro_json, names=wanted) if wanted else ()
+        return tuple(column for column in found if column.name in wanted)
 
     def key_reader(self) -> KeyReader:
         """Reads keys of the table's files as this write sees them, its own files included."""

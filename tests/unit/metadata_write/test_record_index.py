@@ -242,6 +242,7 @@ def test_file_groups_are_counted_out_by_rows(tmp_path: Path) -> None:
     assert builder.file_groups(_source(path, small)) == 60
     assert builder.file_groups(_source(path, replace(small, record_index_groups=(10, 25)))) == 25
     assert builder.file_groups(_source(path, replace(small, record_index_groups=(70, 90)))) == 70
+    prefixes = ["record-index-p0", "record-index-p1", "record-index-p2"]
     by_partition = replace(_PARTITIONED, record_index_group_bytes=4800)
-    assert builder.file_groups(_source(path, by_partition)) == {"p0": 10, "p1": 10, "p2": 10}
-    assert builder.file_groups(_source(path, _PARTITIONED)) == {"p0": 1, "p1": 1, "p2": 1}
+    assert builder.file_groups(_source(path, by_partition)) == dict.fromkeys(prefixes, 10)
+    assert builder.file_groups(_source(path, _PARTITIONED)) == dict.fromkeys(prefixes, 1)

@@ -23,6 +23,7 @@ from hudi_py.view import load_view
 from hudi_py.write.job import Job
 from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.summary.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
+from hudi_py.write.summary.ranges import ColumnRanges
 from hudi_py.write.summary.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
@@ -126,6 +127,23 @@ def _derived(reader: KeyReader, before: _Groups, stat: Any) -> Any:
         )
     slice_ = before.slices[stat.file_id]
     return log_file_changes(reader, slice_, LogFile(slice_.partition, log, stat.file_size))
+
+
+def test_ranges_of_log_records_are_told(tmp_path: Path, kept: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ("_hoodie_record_key", "ts", "p", "no such column")
+    monkeypatch.setattr(DropMetadata, "sidecar", lambda *_: SidecarSettings(columns=wanted))
+    path = str(tmp_path / "t")
+    hudi_py.write(path, _rows([2, 4, 6], [1] * 3, [False] * 3), "insert", QUICK, record_key="k", table_type="mor")
+    assert not [info for info in kept.walk() if not info.is_dir]  # base files tell by themselves
+    hudi_py.write(path, _rows([2, 4, 6], [7, 5, 9], [False, False, True]), "upsert", QUICK)
+    (info,) = [info for info in kept.walk() if not info.is_dir]
+    content = SidecarContent(kept.read(info.path), "test")
+    assert not content.has_keys
+    assert content.ranges is not None
+    rows = {row["column"]: row for row in ColumnRanges(content.ranges).rows.to_pylist()}
+    assert list(rows) == ["_hoodie_record_key", "ts", "p"]
+    assert (rows["ts"]["low"]["whole"], rows["ts"]["high"]["whole"], rows["ts"]["values"]) == (5, 7, 2)
+    assert (rows["_hoodie_record_key"]["low"]["text"], rows["_hoodie_record_key"]["high"]["text"]) == ("2", "4")
 
 
 def test_without_settings_there_are_no_sidecars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

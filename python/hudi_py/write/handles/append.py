@@ -20,6 +20,7 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.write.index import RECORD_INDEXES
 from hudi_py.write.job import Job
 from hudi_py.write.summary.keys import written_log_changes
+from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
 from hudi_py.write.summary.sidecar import Sidecar
 
 _MERGED_LOGS = 8
@@ -58,11 +59,12 @@ def append_log(
     parsed = parse_log_file_name(name)
     size = 0
     num_deletes = int(deletes.sum())
+    ranges: list[ColumnRanges] = []
     try:
         with transaction.storage.open_output(permit.temp_path) as sink:
             if num_deletes < rows.num_rows:
                 kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-                for block in _data_blocks(job, slice_, kept):
+                for block in _data_blocks(job, slice_, kept, ranges):
                     sink.write(block)
                     size += len(block)
             if num_deletes:
@@ -79,6 +81,9 @@ def append_log(
         if job.notes_keys:
             log = LogFile(slice_.partition, parsed, size)
             _note_keys(job, sidecar, slice_, log, rows, deletes, unconditional_delete)
+        if job.range_columns:
+            told = ColumnRanges.merged(ranges) if ranges else column_ranges((), job.range_columns)
+            sidecar.set_ranges(told.rows)
         job.save(sidecar, name)
     job.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
@@ -121,14 +126,16 @@ def _header(job: Job) -> dict[HeaderKey, str]:
     return {HeaderKey.INSTANT_TIME: job.transaction.instant, HeaderKey.SCHEMA: job.file_avro_json}
 
 
-def _data_blocks(job: Job, slice_: FileSlice, rows: pa.Table) -> Iterator[bytes]:
-    """Avro blocks, none much larger than the limit."""
+def _data_blocks(job: Job, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]) -> Iterator[bytes]:
+    """Avro blocks, none much larger than the limit. The ranges of their columns, where wanted, go to `ranges`."""
     limit = job.settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
         for batch in rows.slice(start, at_once).combine_chunks().to_batches():
             # records of a log name the file group, not a file
             stored = job.stamped(batch, slice_.partition, slice_.file_id)
+            if job.range_columns:
+                ranges.append(column_ranges(stored, job.range_columns))
             content = encode_log_content(stored, job.file_avro)
             yield encode_block(BlockType.AVRO, _header(job), content)
 
