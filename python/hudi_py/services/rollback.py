@@ -1,0 +1,272 @@
+"""Rolling back an instant on demand (`BaseRollbackActionExecutor`, `HoodieWriteClient.rollback`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.savepoint import savepoints_of
+from hudi_py.timeline.metadata import (
+    FileGroup,
+    RollbackMetadata,
+    decode_clustering_groups,
+    decode_compaction_plan,
+    decode_rollback_metadata,
+    read_commit_metadata,
+)
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.conflicts import is_clustering
+from hudi_py.write.recovery import examine, finish_recovery, settled_timeline
+from hudi_py.write.rollback import find_rollback, rollback_instant
+
+_LAST_BOOTSTRAP = "00000000000002"
+"""Times up to this one are those of a bootstrap (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport(ServiceReport):
+    """What a rollback did; `instant` is the rollback's own."""
+
+    rolled_back: tuple[InstantTime, ...] = ()
+    """Requested times of the instants undone, in this order."""
+    num_files_deleted: int = 0
+    num_rollback_blocks: int = 0
+    """Log files written to undo blocks in others (table version 6)."""
+    plan_kept: bool = False
+    """The instant is a table service that can be run anew: its plan is still there."""
+
+
+def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False) -> RollbackReport:
+    """Undoes a write, or a compaction, log compaction or clustering, pending or completed.
+
+    Failed writes are rolled back first, as by every write; a write that lives is not touched. A pending table service
+    keeps its plan. A completed instant can be rolled back when no completed one is newer, no plan counts on its files,
+    it has no savepoint, and the file versions from before it are still there.
+
+    Args:
+        instant: requested time.
+        with_newer: roll newer completed instants back too, newest first; without it they refuse the rollback, as with
+            Apache Hudi.
+
+    Returns:
+        Of the last rollback made. `instant` is None where there was nothing to undo; the reason says why.
+
+    Raises:
+        ConfigError: the active timeline has no such instant, or it is one that cannot be rolled back.
+        ConflictError: it is under way, or has a savepoint, or newer instants or plans depend on it.
+        HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
+        LockError: the table lock was not had in time.
+    """
+    with settled(context, f"roll back {instant}") as timeline:
+        found = _find(context, timeline, instant)
+        if found is None:
+            return _earlier(context, timeline, instant)
+        if not found.completed:
+            return _pending(context, timeline, found)
+        newer = _newer(timeline, found)
+        if newer and not with_newer:
+            raise ConflictError(
+                f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: {len(newer)} newer "
+                f"instants are completed; roll these back first, in this order: "
+                + ", ".join(each.time for each in reversed(newer))
+            )
+        undone = [*reversed(newer), found]
+        for each in undone:
+            _check(context, timeline, each)
+        if context.metadata is not None:
+            context.metadata.check(context.storage, context.config(), tuple(each.time for each in undone))
+        done: list[RollbackMetadata] = []
+        for each in undone:
+            _check_replaced(context, timeline, each)
+            done.append(_roll_back(context, each))
+            timeline = context.timeline()
+    return _report(context, timeline, done)
+
+
+@contextmanager
+def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
+    """The timeline under the table lock, with failed writes rolled back, and the metadata table prepared.
+
+    Raises:
+        ConflictError: a write is under way.
+        LockError: the lock was not had in time.
+    """
+    storage, config = context.storage, context.config()
+    if not context.locks:
+        timeline = finish_recovery(
+            storage, config, settings=context.settings, clock=context.clock, metadata=context.metadata
+        )
+        yield timeline
+        return
+    with settled_timeline(
+        storage,
+        config,
+        settings=context.settings,
+        clock=context.clock,
+        metadata=context.metadata,
+        purpose=purpose,
+        storage_options=context.storage_options,
+    ) as timeline:
+        if context.metadata is not None:
+            context.metadata.prepare(storage, config, timeline, context.clock)
+        yield timeline
+
+
+def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
+    found = timeline.find(instant)
+    if found is None:
+        return None
+    if found.action.comparable not in WRITE_ACTIONS:
+        raise ConfigError(
+            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: only writes, compactions, "
+            "log compactions and clusterings can be rolled back"
+        )
+    if found.time <= _LAST_BOOTSTRAP:
+        raise ConfigError(
+            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, of "
+            "which the index would have to go too; make the table anew"
+        )
+    return found
+
+
+def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
+    """Of the rollback that has undone the instant already."""
+    earlier = find_rollback(context.storage, timeline, InstantTime(instant))
+    if earlier is None or not earlier.completed:
+        times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
+        raise ConfigError(
+            f"Cannot roll back {instant} of {context.storage.uri}: the active timeline has no such instant; the "
+            f"latest ones are {', '.join(times[-5:]) or 'none'}"
+        )
+    content = context.storage.read(timeline.layout.path(earlier.file_name))
+    return _report(context, timeline, [decode_rollback_metadata(content)])
+
+
+def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> RollbackReport:
+    """Rolls a pending table service back; settling has left no pending writes."""
+    if found.state is State.REQUESTED:
+        return RollbackReport(
+            "rollback",
+            None,
+            reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo, and its plan stays",
+            plan_kept=True,
+        )
+    service = examine(context.storage, timeline, found)
+    if not service.dead(context.settings.heartbeat_expiry_ms):
+        raise ConflictError(
+            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: "
+            f"{service.writer or 'another engine'} is at it; wait until it is done (a dead one counts as failed after "
+            f"{context.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+        )
+    done = _roll_back(context, found)
+    return _report(context, context.timeline(), [done], plan_kept=True)
+
+
+def _roll_back(context: ServiceContext, instant: Instant) -> RollbackMetadata:
+    storage, config = context.storage, context.config()
+    time = rollback_instant(
+        storage,
+        config,
+        instant,
+        clock=context.clock,
+        metadata=context.metadata,
+        by_markers=context.settings.rollback_by_markers,
+    )
+    timeline = load_timeline(storage, config)
+    (completed,) = [each for each in timeline.completed if each.time == time and each.action is Action.ROLLBACK]
+    return decode_rollback_metadata(storage.read(timeline.layout.path(completed.file_name)))
+
+
+def _report(
+    context: ServiceContext, timeline: Timeline, done: list[RollbackMetadata], *, plan_kept: bool = False
+) -> RollbackReport:
+    last = InstantTime(done[-1].start_time)
+    completed = timeline.find(last, Action.ROLLBACK)
+    parts = [part for rolled_back in done for part in rolled_back.partitions]
+    return RollbackReport(
+        "rollback",
+        last,
+        completed.completion_time if completed is not None and timeline.layout.version >= 2 else None,
+        rolled_back=tuple(InstantTime(rolled_back.instant) for rolled_back in done),
+        num_files_deleted=sum(len(part.deleted) for part in parts),
+        num_rollback_blocks=sum(len(part.rollback_logs) for part in parts),
+        plan_kept=plan_kept,
+    )
+
+
+def _newer(timeline: Timeline, instant: Instant) -> list[Instant]:
+    return [each for each in timeline.write_completed if each.time > instant.time]
+
+
+def _check(context: ServiceContext, timeline: Timeline, instant: Instant) -> None:
+    """Refuses what would take away files that a savepoint or a plan counts on."""
+    if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
+        raise ConflictError(
+            f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
+            "savepoint; delete the savepoint first"
+        )
+    metadata = read_commit_metadata(context.storage, timeline.layout, instant)
+    touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+    for service in timeline.pending:
+        if service.time < instant.time:
+            continue
+        planned = touched & _planned(context, timeline, service)
+        if planned:
+            partition, file_id = min(planned)
+            raise ConflictError(
+                f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the pending "
+                f"{service.action.value} {service.time} is to rewrite the file group {file_id} of partition "
+                f"{partition!r}, which it wrote; run that first, and roll it back before this one"
+            )
+
+
+def _planned(context: ServiceContext, timeline: Timeline, service: Instant) -> frozenset[FileGroup]:
+    """File groups that a pending table service is to rewrite."""
+    if service.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+        for path in timeline.layout.plan_paths(service.time, service.action):
+            try:
+                content = context.storage.read(path)
+            except FileNotFoundError:
+                continue
+            operations = decode_compaction_plan(content, f"the plan {context.storage.uri}/{path}").operations
+            return frozenset((each.partition_path, each.file_id) for each in operations)
+    elif is_clustering(context.storage, timeline, service):
+        (path,) = timeline.layout.plan_paths(service.time, service.action)
+        groups = decode_clustering_groups(context.storage.read(path), f"the plan {context.storage.uri}/{path}")
+        return frozenset(groups or ())
+    return frozenset()
+
+
+def _check_replaced(context: ServiceContext, timeline: Timeline, instant: Instant) -> None:
+    """Refuses where file versions that the instant took the place of have been cleaned: their rows would be lost."""
+    metadata = read_commit_metadata(context.storage, timeline.layout, instant)
+    versions: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for stat in metadata.stats:
+        base = parse_base_file_name(stat.path.rpartition("/")[2])
+        if base is not None and stat.prev_commit not in ("null", ""):
+            versions[stat.partition_path].setdefault(stat.file_id, set()).add(stat.prev_commit)
+    for partition, file_ids in metadata.replaced.items():
+        for file_id in file_ids:
+            versions[partition].setdefault(file_id, set())
+    for partition, groups in versions.items():
+        there: dict[str, set[str]] = defaultdict(set)
+        for info in context.storage.list(partition):
+            name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
+            if name is not None and not info.is_dir and name.instant != instant.time:
+                there[name.file_id].add(name.instant)
+        for file_id, before in groups.items():
+            found = there.get(file_id, set())
+            # Log files since version 8 are named by their own instants, so that some are left is all there is to see
+            if not found or (before and not before & found and not (context.config().is_mor and found)):
+                raise HistoryCleanedError(
+                    f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the version "
+                    f"of the file group {file_id} of partition {partition!r} from before it has been cleaned, so its "
+                    "rows would be lost; restore a savepoint, or write the rows anew"
+                )

@@ -1,0 +1,259 @@
+"""Savepoints: commits whose files stay, to which a table can be restored (`SavepointActionExecutor`, 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, HistoryCleanedError
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.records import Fields, decode_record
+from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+from hudi_py.write.instants import begin, complete, inflight_path
+from hudi_py.write.recovery import finish_recovery
+
+Files = Mapping[str, tuple[str, ...]]
+"""Partition path to names of base and log files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint of a table."""
+
+    instant: InstantTime
+    """Requested time of the commit that is kept."""
+    user: str
+    created_ms: int
+    """Milliseconds since the epoch."""
+    comment: str
+    files: Files
+    """Partition path to names of the base and log files that must stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointReport(ServiceReport):
+    """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
+
+    num_partitions: int = 0
+    num_files: int = 0
+    """Files that are kept, or no longer kept."""
+
+
+def list_savepoints(context: ServiceContext) -> list[Savepoint]:
+    """Savepoints of the table, oldest commit first.
+
+    Raises:
+        CorruptFileError: the content of one cannot be read.
+    """
+    timeline = context.timeline()
+    found: list[Savepoint] = []
+    for instant in savepoints_of(timeline):
+        metadata = read_savepoint(context.storage, timeline, instant)
+        found.append(Savepoint(instant.time, metadata.user, metadata.created_ms, metadata.comment, metadata.files))
+    return found
+
+
+def savepoints_of(timeline: Timeline) -> list[Instant]:
+    """Completed savepoints, oldest commit first."""
+    return [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+
+
+def read_savepoint(storage: Storage, timeline: Timeline, savepoint: Instant) -> SavepointMetadata:
+    """Content of a completed savepoint. Raises CorruptFileError."""
+    path = timeline.layout.path(savepoint.file_name)
+    return decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
+
+
+def create_savepoint(
+    context: ServiceContext, instant: str | None = None, *, user: str = "", comment: str = ""
+) -> SavepointReport:
+    """Keeps the files which a reader at a commit needs from being cleaned, and the commit from being archived.
+
+    A commit that has a savepoint already is left as it is; the report says so.
+
+    Args:
+        instant: requested time of a completed commit; None: the latest one.
+        user, comment: for people.
+
+    Raises:
+        ConfigError: there is no such completed commit on the active timeline, or none at all.
+        ConflictError: another engine is restoring the table.
+        HistoryCleanedError: files of the commit have been cleaned, or may have been.
+        LockError: the table lock was not had in time.
+    """
+    with context.locked("make a savepoint"):
+        timeline = _recovered(context)
+        commit = _commit(context, timeline, instant)
+        existing = timeline.find(commit.time, Action.SAVEPOINT)
+        if existing is not None and existing.completed:
+            return SavepointReport("savepoint", None, reason=f"the commit {commit.time} has a savepoint already")
+        _check_retained(context, timeline, commit.time)
+        view = context.view(timeline)
+        files = _files(context, view, commit.time)
+        _check_not_cleaned(context, timeline, view, commit, files)
+        metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
+        begin(context.storage, timeline.layout, commit.time, Action.SAVEPOINT)
+        completion = context.clock.next_completion(timeline, commit.time)
+        content = encode_savepoint(metadata)
+        complete(context.storage, timeline.layout, commit.time, Action.SAVEPOINT, completion, content)
+    return SavepointReport(
+        "savepoint",
+        commit.time,
+        completion if timeline.layout.version >= 2 else None,
+        num_partitions=len(files),
+        num_files=sum(map(len, files.values())),
+    )
+
+
+def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
+    """Lets go of a savepoint: what it kept may be cleaned and archived again.
+
+    Deleting one that is not there does nothing; the report says so, as Apache Hudi logs it.
+
+    Raises:
+        ConflictError: another engine is restoring the table.
+        LockError: the table lock was not had in time.
+    """
+    with context.locked("delete a savepoint"):
+        timeline = _recovered(context)
+        found = timeline.find(instant, Action.SAVEPOINT)
+        if found is None:
+            saved = _named(savepoint.time for savepoint in savepoints_of(timeline))
+            return SavepointReport(
+                "delete_savepoint", None, reason=f"there is no savepoint of {instant}; there are those of {saved}"
+            )
+        files: Files = {}
+        if found.completed:
+            files = read_savepoint(context.storage, timeline, found).files
+            # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing
+            context.storage.delete(timeline.layout.path(found.file_name))
+        context.storage.delete(inflight_path(timeline.layout, found.time, Action.SAVEPOINT))
+    return SavepointReport(
+        "delete_savepoint", found.time, num_partitions=len(files), num_files=sum(map(len, files.values()))
+    )
+
+
+def _recovered(context: ServiceContext) -> Timeline:
+    return finish_recovery(
+        context.storage,
+        context.config(),
+        settings=context.settings,
+        clock=context.clock,
+        metadata=context.metadata,
+    )
+
+
+def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:
+    commits = timeline.write_completed
+    if not commits:
+        raise ConfigError(
+            f"Cannot make a savepoint of {context.storage.uri}: it has no completed commit on its active timeline; "
+            "write to it first"
+        )
+    if instant is None:
+        return commits[-1]
+    for commit in commits:
+        if commit.time == instant:
+            return commit
+    raise ConfigError(
+        f"Cannot make a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
+        f"with this requested time; the latest ones are {_named(commit.time for commit in commits)}"
+    )
+
+
+def _check_retained(context: ServiceContext, timeline: Timeline, commit: InstantTime) -> None:
+    """Refuses a commit before the earliest one that the last clean retained, or a pending one is to retain."""
+    cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
+    record = _clean_record(context, timeline, cleans[-1]) if cleans else None
+    if record is None:
+        return
+    if cleans[-1].completed:
+        retained = record.text("earliestCommitToRetain")
+    else:
+        earliest = record.record("earliestInstantToRetain")
+        retained = earliest.text("timestamp") if earliest is not None else ""
+    if commit < retained:
+        raise HistoryCleanedError(
+            f"Cannot make a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
+            f"from {retained} on, so what the commit needs may be gone; take a commit since then"
+        )
+
+
+def _clean_record(context: ServiceContext, timeline: Timeline, clean: Instant) -> Fields | None:
+    """Metadata of a completed clean, plan of a pending one."""
+    layout = timeline.layout
+    path = layout.path(clean.file_name if clean.completed else layout.requested_name(clean.time, Action.CLEAN))
+    try:
+        content = context.storage.read(path)
+    except FileNotFoundError:  # archived since it was listed
+        return None
+    what = f"the clean {context.storage.uri}/{path}"
+    return Fields(decode_record(content, what), what) if content else None
+
+
+def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
+    """What a merging reader at the commit reads; where a compaction was pending, the slice it was to compact too."""
+
+    def names(partition: PartitionPath) -> tuple[str, ...]:
+        found: list[str] = []
+        for piece in view.latest_slices(partition, commit):
+            if piece.base_file is not None:
+                found.append(str(piece.base_file.name))
+            found += [str(log.name) for log in piece.log_files]
+        return tuple(found)
+
+    partitions = view.partitions()
+    with ThreadPoolExecutor(context.threads, "hudi-savepoint") as pool:
+        listed = dict(zip(partitions, pool.map(names, partitions), strict=True))
+    return {str(partition): found for partition, found in listed.items() if found}
+
+
+def _check_not_cleaned(
+    context: ServiceContext, timeline: Timeline, view: FileSystemView, commit: Instant, files: Files
+) -> None:
+    """Refuses a commit of which a later clean has deleted files: policies that count versions do not keep commits."""
+    there = {join_path(partition, name) for partition, names in files.items() for name in names}
+    metadata = read_commit_metadata(context.storage, timeline.layout, commit)
+    for stat in metadata.stats:
+        if stat.path and stat.path not in there and context.storage.stat(stat.path) is None:
+            raise _cleaned(context, commit.time, stat.path)
+    kept = {
+        (partition, base.file_id): base.instant
+        for partition, names in files.items()
+        for base in map(parse_base_file_name, names)
+        if base is not None
+    }
+    for clean in timeline.completed:
+        if clean.action is not Action.CLEAN or clean.time < commit.time:
+            continue
+        record = _clean_record(context, timeline, clean)
+        for partition, part in (record.record_map("partitionMetadata") if record is not None else {}).items():
+            for name in part.texts("successDeleteFiles"):
+                base = parse_base_file_name(name.rpartition("/")[2])
+                if base is None or base.instant > commit.time:
+                    continue
+                group = (partition, base.file_id)
+                replaced_at = view.replaced.get(group)
+                visible = replaced_at is None or replaced_at > commit.time
+                if visible and kept.get(group, "") < base.instant:
+                    raise _cleaned(context, commit.time, join_path(partition, str(base)))
+
+
+def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
+    return HistoryCleanedError(
+        f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned; take a "
+        "later commit"
+    )
+
+
+def _named(times: Iterable[str]) -> str:
+    return ", ".join(sorted(times, reverse=True)[:5]) or "none"
