@@ -24,6 +24,7 @@ from hudi_py.metadata_write.delta import write_delta
 from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
 from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, RangedIndex, TableSource
 from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
@@ -136,6 +137,12 @@ class MetadataTableWriter:
 
     def maintain(self, storage: Storage, clock: InstantClock) -> None:
         """See `MetadataWriter.maintain`."""
+        if self._drops:
+            return
+        try:
+            maintain(storage, self.settings, clock)
+        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
+            _log.warning("the services of the metadata table of %s are left to the next write: %s", storage.uri, error)
 
     # -- how ------------------------------------------------------------------------------------------------------
 
