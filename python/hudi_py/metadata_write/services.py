@@ -1,0 +1,226 @@
+"""The metadata table's own services: compaction, clean and archiving of it, within the commits of its table.
+
+They are the services of any table, run on the metadata table under the lock of its table, with options which follow
+from that table's (`HoodieBackedTableMetadataWriter.performTableServices`, `HoodieMetadataWriteUtils`, 1.2.0). Apache
+Hudi runs them at the beginning of a write, here they run after its completed file: at that moment nothing is pending
+that the metadata table already knows of, unless another writer died in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hudi_py.config import Options
+from hudi_py.config import archive as archive_config
+from hudi_py.config import clean as clean_config
+from hudi_py.config import compaction as compaction_config
+from hudi_py.config.option import Option
+from hudi_py.errors import ConflictError
+from hudi_py.merge import CommittedInstants
+from hudi_py.metadata.table import FILES, valid_instants
+from hudi_py.metadata_write.compact import compact_slice
+from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.commit import CompactedLogs
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.service import run
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.times import add_ms
+from hudi_py.write.progress import Progress
+from hudi_py.write.settings import TransactionSettings
+
+COMPACTION_SUFFIX: Final = "001"
+"""Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""
+CLEAN_SUFFIX: Final = "002"
+_LEAST_COMMITS_RETAINED: Final = 20
+_SHARE: Final = 1.2
+"""The metadata table keeps this much more than its table."""
+_VERSIONS_RETAINED: Final = 2
+_QUIET_INSTANTS: Final = 3
+"""No clean before so many instants have completed after a compaction: readers may be at the files it replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRewrite:
+    """Rewrites slices of the metadata table (`services.compaction.Rewrite`). Pickles."""
+
+    committed: CommittedInstants
+
+    def __call__(self, task: RewriteTask) -> Rewritten:
+        with task.storage.open_output(task.path) as sink:
+            counts = compact_slice(task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed)
+        logs = CompactedLogs(
+            files=len(task.slice.log_files),
+            size=counts.log_bytes,
+            blocks=counts.log_blocks,
+            records=counts.log_records,
+            updated=counts.log_keys,
+        )
+        return Rewritten(counts.written, counts.bytes, counts.inserted, counts.updated, counts.deleted, logs)
+
+
+def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
+    """Runs what is due on the metadata table; the lock of its table must be held.
+
+    A compaction that was planned and not carried out comes first; then a clean, a compaction where one is due, and
+    archiving.
+
+    Args:
+        storage: of the table.
+        clock: the one that the table's instants come from.
+
+    Returns:
+        What was done; services that had nothing to do are left out.
+
+    Raises:
+        HudiError: a service failed. What it left undone is finished or undone by the next call.
+    """
+    config = load_table_config(storage)
+    if FILES not in config.metadata_partitions:
+        return []
+    data = load_timeline(storage, config, clock.zone)
+    own = open_own(storage)
+    return [report for report in _Services(own, data, settings, clock).run() if report.instant is not None]
+
+
+class _Services:
+    def __init__(self, own: OwnTable, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock) -> None:
+        self._own = own
+        self._data = data
+        self._settings = settings
+        options = own_options(settings)
+        self._context = ServiceContext(
+            own.storage, options, TransactionSettings.of(options), clock, None, None, Progress.silent(), locks=False
+        )
+
+    def run(self) -> Iterator[ServiceReport]:
+        pending = Compaction().pending(self._context)
+        for instant in pending:
+            yield run(self._compaction(), self._context, instant)
+        timeline = self._context.timeline()
+        newest = _newest_delta(timeline)
+        if newest is None:
+            return
+        yield self._clean(timeline, newest)
+        yield from self._compact(newest)
+        yield archive(self._context, data_timeline=self._data)
+
+    @property
+    def _layout_1(self) -> bool:
+        return self._own.config.version < 8
+
+    def _compaction(self) -> Compaction:
+        timeline = self._context.timeline()
+        rewrite = MetadataRewrite(valid_instants(timeline, self._data))
+        return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
+
+    def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
+        """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
+        cleaning = Cleaning()
+        compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
+        if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
+            return ServiceReport(cleaning.name, None, reason="readers may be at what the last compaction replaced")
+        for instant in cleaning.pending(self._context):
+            run(cleaning, self._context, instant)
+        time = InstantTime(newest + CLEAN_SUFFIX) if self._layout_1 else None
+        if time is not None and _holds(self._context.timeline(), time):
+            return ServiceReport(cleaning.name, None, reason=f"the clean {time} has been carried out")
+        scheduled = cleaning.schedule(self._context, instant=time)
+        if scheduled.instant is None:
+            return ServiceReport(cleaning.name, None, reason=scheduled.reason)
+        return run(cleaning, self._context, scheduled.instant)
+
+    def _compact(self, newest: InstantTime) -> Iterator[ServiceReport]:
+        """`compactIfNecessary`, `validateCompactionScheduling`, and those of the writer of table version 6."""
+        timeline = self._context.timeline()
+        instant: InstantTime | None
+        if self._layout_1:
+            held = [pending for pending in self._data.pending if pending.time <= newest]
+            if held:
+                self._check_backlog(timeline, held[0].time)
+                return
+            instant = InstantTime(newest + COMPACTION_SUFFIX)
+        else:
+            # what is pending in the table may still be rolled back, so that a compaction must not take it
+            known = {each.time for each in timeline.completed}
+            held = [pending for pending in self._data.pending if pending.time in known]
+            instant = add_ms(held[0].time, -1) if held else None
+        if instant is not None and _holds(timeline, instant):
+            return
+        compaction = self._compaction()
+        scheduled = compaction.schedule(self._context, instant=instant)
+        if scheduled.instant is not None:
+            yield run(compaction, self._context, scheduled.instant)
+
+    def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
+        """`checkNumDeltaCommits`. Raises ConflictError."""
+        compactions = [i.time for i in timeline.completed if i.action is Action.COMMIT]
+        since = compactions[-1] if compactions else ""
+        waiting = sum(i.action is Action.DELTA_COMMIT and i.time > since for i in timeline.instants)
+        if waiting > self._settings.max_commits_when_pending:
+            raise ConflictError(
+                f"Cannot compact the metadata table at {self._own.storage.uri}: it has {waiting} delta commits since "
+                f"its last compaction, and {held} is pending in its table all the time; finish that instant or roll it "
+                "back (up to hoodie.metadata.max.deltacommits.when_pending are accepted)"
+            )
+
+
+def own_options(settings: MetadataWriteSettings) -> Options:
+    """What the services of the metadata table are told, after the options of its table
+    (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
+    options = settings.options
+    values: dict[Option[Any], str] = {
+        compaction_config.TRIGGER_STRATEGY: settings.compact_trigger,
+        compaction_config.MAX_DELTA_COMMITS: str(settings.compact_commits),
+        compaction_config.MAX_DELTA_SECONDS: str(settings.compact_seconds),
+        compaction_config.STRATEGY: "UnBoundedCompactionStrategy",
+        compaction_config.LOG_BLOCKS_THRESHOLD: str(settings.log_compaction_blocks),
+        archive_config.MIN_COMMITS: str(options.get(archive_config.MIN_COMMITS) + 1),
+        archive_config.MAX_COMMITS: str(options.get(archive_config.MAX_COMMITS) + 1),
+    }
+    if settings.derive_clean_policy:
+        of_table = CleanSettings.of(options.without(*_CHOSEN_PARTITIONS))
+        values[clean_config.POLICY] = of_table.policy
+        commits = max(_LEAST_COMMITS_RETAINED, int(of_table.commits_retained * _SHARE))
+        versions = math.ceil(of_table.file_versions_retained * _SHARE)
+        values[clean_config.COMMITS_RETAINED] = str(commits)
+        values[clean_config.FILE_VERSIONS_RETAINED] = str(versions)
+        values[clean_config.HOURS_RETAINED] = str(math.ceil(of_table.hours_retained * _SHARE))
+    else:
+        values[clean_config.POLICY] = clean_config.KEEP_LATEST_FILE_VERSIONS
+        values[clean_config.FILE_VERSIONS_RETAINED] = str(_VERSIONS_RETAINED)
+    return options.without(*_NOT_TAKEN_OVER).replace(values)
+
+
+_CHOSEN_PARTITIONS: Final = (clean_config.PARTITION_REGEX, clean_config.PARTITIONS_SELECTED)
+_NOT_TAKEN_OVER: Final = (
+    *_CHOSEN_PARTITIONS,
+    clean_config.MAX_COMMITS_TO_CLEAN,
+    clean_config.INCREMENTAL,
+    clean_config.TRIGGER_STRATEGY,
+    clean_config.EMPTY_CLEAN_INTERVAL_HOURS,
+    archive_config.BEYOND_SAVEPOINT,
+    archive_config.BLOCK_ON_CLEAN,
+)
+"""Options of a table that Apache Hudi does not hand on to the metadata table."""
+
+
+def _newest_delta(timeline: Timeline) -> InstantTime | None:
+    deltas = [i.time for i in timeline.completed if i.action is Action.DELTA_COMMIT]
+    return deltas[-1] if deltas else None
+
+
+def _holds(timeline: Timeline, time: InstantTime) -> bool:
+    return any(instant.time == time for instant in timeline.completed)
