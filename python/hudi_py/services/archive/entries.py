@@ -62,7 +62,9 @@ def archive_entry(instant: Instant, transition: str, content: bytes, context: st
     }
     field = _field_of(instant)
     if field is not None and content:
-        entry[field] = _fitted(_types()[1][field], _parsed(content, context), context)
+        entry[field] = _Fit(context, defaults=is_container(content)).value(
+            _types()[1][field], _parsed(content, context)
+        )
     return entry
 
 
@@ -97,46 +99,47 @@ def _parsed(content: bytes, context: str) -> dict[str, Any]:
     return values
 
 
-def _fitted(schema: Any, value: Any, context: str) -> Any:
-    """A value in the shape of a schema: fields it does not have are left out, those it lacks are null.
+class _Fit:
+    """Brings values into the shape of a schema: fields it does not have are left out.
 
-    Maps become lists of pairs, as Arrow takes them.
+    Fields that JSON lacks are null, but numbers of write stats; those which an Avro record of an older schema lacks
+    have the default. Maps become lists of pairs, as Arrow takes them.
     """
-    if isinstance(schema, list):
-        return None if value is None else _fitted(next(s for s in schema if s != "null"), value, context)
-    if isinstance(schema, str):
-        known = _types()[0].get(schema.rpartition(".")[2])
-        if known is not None:
-            return _fitted(known, value, context)
-        return _primitive(schema, value, context)
-    kind = schema["type"]
-    if kind == "record":
-        if not isinstance(value, dict):
-            raise _mismatch(schema["name"], value, context)
-        stat = schema["name"] == _STAT
-        return {
-            field["name"]: _number(field, value.get(field["name"]), context)
-            if stat and _is_number(field)
-            else _fitted(field["type"], value.get(field["name"], field.get("default")), context)
-            for field in schema["fields"]
-        }
-    if kind == "map":
-        if not isinstance(value, dict):
-            raise _mismatch("a map", value, context)
-        return [(key, _fitted(schema["values"], item, context)) for key, item in value.items()]
-    if kind == "array":
-        if not isinstance(value, list):
-            raise _mismatch("a list", value, context)
-        return [_fitted(schema["items"], item, context) for item in value]
-    return _primitive(kind, value, context)
 
+    def __init__(self, context: str, *, defaults: bool) -> None:
+        self._context = context
+        self._defaults = defaults
 
-def _is_number(field: Mapping[str, Any]) -> bool:
-    return "long" in field["type"] and field["name"] not in _OPTIONAL_NUMBERS
+    def value(self, schema: Any, value: Any) -> Any:
+        if isinstance(schema, list):
+            return None if value is None else self.value(next(branch for branch in schema if branch != "null"), value)
+        if isinstance(schema, str):
+            known = _types()[0].get(schema.rpartition(".")[2])
+            return self.value(known, value) if known is not None else _primitive(schema, value, self._context)
+        kind = schema["type"]
+        if kind == "record":
+            if not isinstance(value, dict):
+                raise _mismatch(schema["name"], value, self._context)
+            stat = schema["name"] == _STAT
+            return {field["name"]: self._field(field, value, stat) for field in schema["fields"]}
+        if kind == "map":
+            if not isinstance(value, dict):
+                raise _mismatch("a map", value, self._context)
+            return [(key, self.value(schema["values"], item)) for key, item in value.items()]
+        if kind == "array":
+            if not isinstance(value, list):
+                raise _mismatch("a list", value, self._context)
+            return [self.value(schema["items"], item) for item in value]
+        return _primitive(kind, value, self._context)
 
-
-def _number(field: Mapping[str, Any], value: Any, context: str) -> Any:
-    return _fitted(field["type"], 0 if value is None else value, context)
+    def _field(self, field: Mapping[str, Any], record: Mapping[str, Any], stat: bool) -> Any:
+        value = record.get(field["name"])
+        nullable = isinstance(field["type"], list) and "null" in field["type"]
+        if value is None and stat and "long" in field["type"] and field["name"] not in _OPTIONAL_NUMBERS:
+            value = 0
+        elif value is None and (not nullable or (self._defaults and field["name"] not in record)):
+            value = field.get("default")
+        return self.value(field["type"], value)
 
 
 def _primitive(kind: str, value: Any, context: str) -> Any:

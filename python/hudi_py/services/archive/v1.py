@@ -66,6 +66,10 @@ def add_to_archive(
     def entry(file: Instant) -> dict[str, Any]:
         path = timeline.layout.path(file.file_name)
         content = storage.read(path) if needs_content(file) else b""
+        if not content and file.action is Action.CLEAN and file.state is State.INFLIGHT:
+            # Since 1.1 the plan is in the requested file alone
+            requested = states[file.time, file.action][0]
+            content = storage.read(timeline.layout.path(requested.file_name)) if requested is not file else b""
         transition = format_instant(written.get(file.file_name, 0), zone)
         return archive_entry(file, transition, content, f"{storage.uri}/{path}")
 
