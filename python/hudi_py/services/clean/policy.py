@@ -157,4 +157,4 @@ def reason_nothing_retained(timeline: Timeline, settings: CleanSettings) -> str:
     pending = oldest_pending(timeline)
     if count > settings.commits_retained and pending is not None:
         return f"the {pending.action.value} {pending.time} is pending, and there is no commit before it"
-    return f"{count} commits, of which {settings.commits_retained} are kept ({clean_config.COMMITS_RETAINED.key})"
+    return f"there are {count} commits; {settings.commits_retained} are kept ({clean_config.COMMITS_RETAINED.key})"

@@ -111,7 +111,8 @@ class Cleaning:
             found = _clean(context, timeline, instant)
             if found.completed:
                 return CleanWork(instant, timeline.layout, 0, started_ms)
-            plan = _read_plan(context, timeline.layout, instant)
+            content = _plan_bytes(context, timeline.layout, instant)
+            plan = _decoded(context, instant, content)
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
@@ -126,9 +127,13 @@ class Cleaning:
             files = files_of(plan)
             spared = _spared(context, timeline, plan, instant, files)
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
-            instants.begin(storage, timeline.layout, instant, Action.CLEAN, encode_clean_plan(plan))
+            instants.begin(storage, timeline.layout, instant, Action.CLEAN, content)
         count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
         return CleanWork(instant, timeline.layout, count, started_ms, spared)
+
+    def join(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
+        """A clean can be begun any number of times: pieces are the same each time."""
+        return self.begin(context, instant)
 
     def execute(self, context: ServiceContext, work: CleanWork, pieces: Sequence[int]) -> list[CleanedPiece]:
         """Deletes the files of some pieces."""
@@ -215,14 +220,21 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
     )
 
 
+def _plan_bytes(context: ServiceContext, layout: Layout, time_: InstantTime) -> bytes:
+    """Content of the requested file; empty where it is missing."""
+    try:
+        return context.storage.read(instants.requested_path(layout, time_, Action.CLEAN))
+    except FileNotFoundError:
+        return b""
+
+
+def _decoded(context: ServiceContext, time_: InstantTime, content: bytes) -> CleanPlan | None:
+    return decode_clean_plan(content, f"the plan of the clean {time_} of {context.storage.uri}") if content else None
+
+
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
     """The plan of a pending clean; None where its file is empty or missing."""
-    path = instants.requested_path(layout, time_, Action.CLEAN)
-    try:
-        content = context.storage.read(path)
-    except FileNotFoundError:
-        return None
-    return decode_clean_plan(content, f"the plan {context.storage.uri}/{path}") if content else None
+    return _decoded(context, time_, _plan_bytes(context, layout, time_))
 
 
 def _spared(
