@@ -14,6 +14,8 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
 
+_INITIAL = "00000000000000"
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -52,7 +54,7 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     backlog = since_compaction(timeline)
     if backlog is None:
         return "there is no delta commit yet"
-    seconds = (epoch_ms(now, zone) // 1000) - (epoch_ms(backlog.since, zone) // 1000)
+    seconds = _seconds(now, zone) - _seconds(backlog.since, zone)
     few = backlog.count < trigger.commits
     soon = seconds < trigger.seconds
     since = "since the last compaction"
@@ -72,6 +74,11 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     if trigger.strategy == "NUM_OR_TIME":
         return "; ".join(reasons) if few and soon else ""
     return "; ".join(reasons)
+
+
+def _seconds(time: InstantTime, zone: tzinfo) -> int:
+    """Since the epoch; 0 for the initial times of a metadata table, which are no times."""
+    return 0 if time.startswith(_INITIAL) else epoch_ms(time, zone) // 1000
 
 
 def since_compaction(timeline: Timeline) -> Backlog | None:
