@@ -115,6 +115,16 @@ def indexed_columns(
     return tuple(found.values())
 
 
+def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
+    """Exactly the columns of some names that `indexed_columns` gave, with the types which a schema tells.
+
+    Raises:
+        SchemaMismatchError: the schema is no Avro record.
+    """
+    found = {column.name: column for column in indexed_columns(schema_json, names=names)}
+    return tuple(found[name] for name in names if name in found)
+
+
 def _supported(column: IndexedColumn, index_version: int) -> bool:
     if column.type is ValueType.DECIMAL and index_version < 2:
         before_point = column.precision - column.scale

@@ -1,0 +1,159 @@
+"""The `column_stats` partition: ranges of the columns of each data file.
+
+Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convertFilesToColumnStatsRecords`,
+`HoodieMetadataPayload.getColumnStatsIndexKey`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from hudi_py.metadata.keys import column_id, file_id, partition_id
+from hudi_py.metadata.table import COLUMN_STATS
+from hudi_py.metadata_write.definitions import IndexDefinition, read_definitions, version_of
+from hudi_py.metadata_write.files import listed
+from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.stats_values import removal_values, stats_values
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
+from hudi_py.write.summary.files import DataFile, ranges_of_files
+from hudi_py.write.summary.ranges import ColumnRanges
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 1024
+"""Files whose records are made at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Builder of `column_stats`."""
+
+    @property
+    def partition(self) -> str:
+        return COLUMN_STATS
+
+    def file_groups(self, source: TableSource) -> int:
+        """As many as the options ask for."""
+        return source.settings.column_stats_groups
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """Ranges of every file there is, older versions of file groups among them."""
+        columns = stats_columns(source)
+        files = (
+            DataFile(partition, name, size)
+            for listing in listed(source)
+            for partition, sizes in listing.items()
+            for name, size in sizes.items()
+        )
+        yield from _of_files(source, files, columns, "")
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Ranges of the files a commit wrote; removals of those that a clean deleted.
+
+        What a rollback takes away left the metadata table with the delta commit of the instant rolled back.
+        """
+        columns = stats_columns(source)
+        if change.commit is not None:
+            yield from _of_files(source, files_of_commit(change.commit), columns, change.sidecars)
+        if change.action is Action.CLEAN:
+            yield from _removals(source, change.deleted, columns)
+
+    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+        """Names of the columns whose ranges are kept, for a write with an Avro schema."""
+        version = 2 if config.version >= 9 else 1
+        return tuple(column.name for column in _columns(config, schema_json, settings, version))
+
+    def definition(self, source: TableSource) -> IndexDefinition:
+        """The columns whose ranges are kept, as of now."""
+        fields = tuple(column.name for column in stats_columns(source))
+        return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{stats_version(source)}")
+
+
+def stats_version(source: TableSource) -> int:
+    """In which form the table keeps statistics: 1, or 2 with types (`HoodieIndexVersion`)."""
+    version = version_of(read_definitions(source.storage, source.config), COLUMN_STATS, source.config)
+    return 1 if version == "V1" else 2
+
+
+def stats_columns(source: TableSource) -> tuple[IndexedColumn, ...]:
+    """The columns of a table whose ranges are kept."""
+    return _columns(source.config, source.schema_json, source.settings, stats_version(source))
+
+
+def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
+    """The base and log files a commit wrote, each once; change data is not among them."""
+    found: dict[str, DataFile] = {}
+    for stat in commit.stats:
+        if stat.path:
+            found[stat.path] = DataFile(stat.partition_path, stat.path.rpartition("/")[2], stat.file_size)
+    return list(found.values())
+
+
+def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
+    """The records of some files."""
+    told = [(file, found) for file, found in ranges if found is not None and len(found)]
+    if not told:
+        return MetadataRecords(COLUMN_STATS)
+    keys: list[str] = []
+    names: list[str] = []
+    for file, found in told:
+        ending = partition_id(file.partition) + file_id(file.name)
+        keys += [column_id(column) + ending for column in found.rows["column"].to_pylist()]
+        names += [file.name] * len(found)
+    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in told])
+    values = stats_values(COLUMN_STATS_RECORD, rows, pa.array(names, pa.string()), index_version=index_version)
+    return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
+
+
+def _columns(
+    config: TableConfig, schema_json: str, settings: MetadataWriteSettings, index_version: int
+) -> tuple[IndexedColumn, ...]:
+    return indexed_columns(
+        schema_json,
+        names=settings.columns,
+        limit=settings.max_columns,
+        meta_columns=config.populates_meta_fields,
+        index_version=index_version,
+    )
+
+
+def _of_files(
+    source: TableSource, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
+) -> Iterator[MetadataRecords]:
+    version = stats_version(source)
+    for some in _some(files):
+        yield stats_records(ranges_of_files(source.storage, some, columns, sidecars=sidecars), index_version=version)
+
+
+def _removals(
+    source: TableSource, deleted: Mapping[str, Sequence[str]], columns: Sequence[IndexedColumn]
+) -> Iterator[MetadataRecords]:
+    version = stats_version(source)
+    fields = [column.name for column in columns]
+    gone = [(partition, name) for partition, names in deleted.items() for name in names]
+    for some in _some(gone):
+        endings = [partition_id(partition) + file_id(name) for partition, name in some]
+        keys = [column_id(field) + ending for ending in endings for field in fields]
+        names = pa.array([name for _, name in some for _ in fields], pa.string())
+        values = removal_values(
+            COLUMN_STATS_RECORD, pa.array(fields * len(some), pa.string()), names, index_version=version
+        )
+        yield MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
+
+
+def _some(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items, so many at once."""
+    rest = iter(items)
+    while found := list(islice(rest, _AT_ONCE)):
+        yield found

@@ -1,0 +1,238 @@
+"""The `partition_stats` partition: ranges of columns over the files of each data partition.
+
+A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and the
+files of the newest slices beside them, whose ranges `column_stats` has. Where it has none, as of columns that are
+indexed since, the file is asked and `column_stats` is completed; a partition whose files do not all tell has bounds
+that hold every value. Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`,
+`convertFilesToPartitionStatsRecords`, `FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, open_metadata
+from hudi_py.metadata_write.column_stats import files_of_commit, stats_columns, stats_records, stats_version
+from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.columns import IndexedColumn
+from hudi_py.write.summary.files import DataFile, ranges_of_files
+from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
+
+_DELETE_PARTITION: Final = "DELETE_PARTITION"
+_PARTITIONS_AT_ONCE: Final = 64
+_MERGED_LOGS: Final = 8
+"""First table version whose log files are named by their own instant."""
+_SCHEMAS: Final = ".hoodie/.schema"
+"""Where versions of the schema are kept once columns have been renamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """Builder of `partition_stats`. The table has `column_stats`, too."""
+
+    @property
+    def partition(self) -> str:
+        return PARTITION_STATS
+
+    def file_groups(self, source: TableSource) -> int:
+        """As many as the options ask for."""
+        return source.settings.partition_stats_groups
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """Ranges of all partitions, over their newest slices."""
+        for some in _chunks(source.view.partitions()):
+            gathered = _Gathered(source, some)
+            files = [file for path in some for piece in source.view.latest_slices(path) for file in _files(piece)]
+            gathered.ask(files)
+            yield gathered.records()
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Ranges of the partitions a commit wrote to, and removals of those it deleted; records of `column_stats` of
+        files which that does not know.
+
+        What a rollback takes away left the metadata table with the delta commit of the instant rolled back; a clean
+        takes none of the newest slices away.
+        """
+        if change.commit is None:
+            return
+        if change.commit.operation == _DELETE_PARTITION:
+            paths = [path for path, ids in change.commit.replaced.items() if ids]
+            yield _removals(paths, stats_columns(source), stats_version(source))
+            return
+        written: dict[str, list[DataFile]] = {}
+        for file in files_of_commit(change.commit):
+            written.setdefault(file.partition, []).append(file)
+        for some in _chunks(sorted(written)):
+            gathered = _Gathered(source, some)
+            gathered.ask([file for path in some for file in written[path]], change.sidecars)
+            beside = [
+                file
+                for path in some
+                for piece in source.view.latest_slices(path)
+                for file in _kept(source, piece, written[path])
+            ]
+            yield gathered.look_up(beside)
+            yield gathered.records()
+
+
+class _Gathered:
+    """Ranges of the files of some partitions."""
+
+    def __init__(self, source: TableSource, partitions: Sequence[str]) -> None:
+        self._source = source
+        self._columns = stats_columns(source)
+        self._version = stats_version(source)
+        self._partitions = list(partitions)
+        self._numbers = {partition: at for at, partition in enumerate(partitions)}
+        self._tables: list[pa.Table] = []
+        self._groups: list[npt.NDArray[np.int32]] = []
+        self._told: set[str] = set()
+        """Partitions of which anything is known."""
+
+    def ask(
+        self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[str, set[str]] | None = None
+    ) -> list[tuple[DataFile, ColumnRanges]]:
+        """Takes the ranges of files from themselves; returns what is new to `column_stats`.
+
+        Args:
+            known: by name of a file the columns whose ranges have been taken already.
+        """
+        fresh: list[tuple[DataFile, ColumnRanges]] = []
+        for file, found in ranges_of_files(self._source.storage, files, self._columns, sidecars=sidecars):
+            there = known.get(file.name, set()) if known is not None else set()
+            if found is None:
+                # whatever the file holds is within; but nothing is said of a partition of such files alone
+                wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
+                self._add(file.partition, ColumnRanges.of(wide))
+                continue
+            self._told.add(file.partition)
+            found = _without(found, there)
+            names = {*there, *found.rows["column"].to_pylist()}
+            absent = [column for column in self._columns if column.name not in names]
+            if absent and self._renamed:
+                self._add(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
+            elif absent:
+                rows = int(pc.max(found.rows["values"]).as_py() or 0)
+                nulls = ColumnRanges.of([Range(column, None, None, rows, rows) for column in absent])
+                found = _both(found, nulls)
+            self._add(file.partition, found)
+            fresh.append((file, found))
+        return fresh
+
+    def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
+        """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
+        which complete it."""
+        metadata = open_metadata(self._source.storage, self._source.config, self._source.timeline)
+        known: dict[str, set[str]] = {}
+        if files and metadata is not None and metadata.has(COLUMN_STATS):
+            partitions = {file.partition for file in files}
+            prefixes = [column_id(column.name) + partition_id(path) for path in partitions for column in self._columns]
+            # names of files are unique in a table, whatever the partition
+            places = {file.name: self._numbers[file.partition] for file in files}
+            table = stored_ranges(metadata, prefixes, places)
+            names = table[FILE].to_pylist()
+            self._tables.append(table.drop_columns([FILE]))
+            self._groups.append(np.fromiter((places[name] for name in names), np.int32, len(names)))
+            self._told.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
+            for name, column in zip(names, table["column"].to_pylist(), strict=True):
+                known.setdefault(name, set()).add(column)
+        lacking = [file for file in files if len(known.get(file.name, ())) < len(self._columns)]
+        fresh = [(file, found) for file, found in self.ask(lacking, known=known) if len(found)]
+        return stats_records(fresh, index_version=self._version)
+
+    def records(self) -> MetadataRecords:
+        """The records of the partitions of which anything is known."""
+        if not self._tables:
+            return MetadataRecords(PARTITION_STATS)
+        merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
+        chosen = [(path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._told]
+        rows = pa.Table.from_batches([found.rows for _, found in chosen], RANGES)
+        paths = [path for path, found in chosen for _ in range(len(found))]
+        keys = [partition_stats_key(name, path) for name, path in zip(rows["column"].to_pylist(), paths, strict=True)]
+        if not keys:
+            return MetadataRecords(PARTITION_STATS)
+        values = stats_values(
+            PARTITION_STATS_RECORD, rows, pa.array(paths, pa.string()), index_version=self._version, tight=True
+        )
+        return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
+
+    def _add(self, partition: str, ranges: ColumnRanges) -> None:
+        if len(ranges):
+            self._tables.append(pa.Table.from_batches([ranges.rows.replace_schema_metadata(None)]))
+            self._groups.append(np.full(len(ranges), self._numbers[partition], np.int32))
+
+    @property
+    def _renamed(self) -> bool:
+        """Whether a column may have another name in older files."""
+        return bool(self._source.storage.list(_SCHEMAS))
+
+
+def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
+    if not names:
+        return ranges
+    kept = [name not in names for name in ranges.rows["column"].to_pylist()]
+    return ColumnRanges(ranges.rows.filter(pa.array(kept, pa.bool_())))
+
+
+def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
+    arrays = [pa.concat_arrays([one.rows.column(at), other.rows.column(at)]) for at in range(len(RANGES))]
+    return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
+
+
+def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
+    """The files of a slice which are of the newest state still, once those written are."""
+    names = {file.name for file in written}
+    begun = max(
+        (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == piece.file_id),
+        default=None,
+    )
+    files = _files(piece)
+    if begun is not None:
+        # a new base file takes the place of all but the logs that belong to it, as the view will assign them
+        files = [file for file in files if _belongs(source, file.name, begun)]
+    return [file for file in files if file.name not in names]
+
+
+def _belongs(source: TableSource, name: str, begun: str) -> bool:
+    log = parse_log_file_name(name)
+    if log is None:
+        return False
+    if source.config.version < _MERGED_LOGS:
+        return log.instant == begun
+    completed = source.timeline.completion_time(log.instant)
+    return completed is not None and completed >= begun
+
+
+def _files(piece: FileSlice) -> list[DataFile]:
+    logs = [DataFile.of(log) for log in piece.log_files]
+    return logs if piece.base_file is None else [DataFile.of(piece.base_file), *logs]
+
+
+def _removals(paths: Sequence[str], columns: Sequence[IndexedColumn], version: int) -> MetadataRecords:
+    if not paths:
+        return MetadataRecords(PARTITION_STATS)
+    names = [column.name for _ in paths for column in columns]
+    keys = [partition_stats_key(column.name, path) for path in paths for column in columns]
+    nowhere = pa.repeat(pa.scalar(""), len(names))
+    values = removal_values(
+        PARTITION_STATS_RECORD, pa.array(names, pa.string()), nowhere, index_version=version, tight=True
+    )
+    return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
+
+
+def _chunks(partitions: Sequence[str]) -> Iterator[list[PartitionPath]]:
+    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        yield [PartitionPath(partition) for partition in partitions[at : at + _PARTITIONS_AT_ONCE]]
