@@ -1,0 +1,250 @@
+"""Which instants may be archived: one limit at a time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime
+from hudi_py.services.archive.select import (
+    ArchiveSettings,
+    Facts,
+    LastClean,
+    earliest_commit_to_retain,
+    select_instants,
+)
+from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.timeline import Timeline, timeline_of
+
+SETTINGS = ArchiveSettings(min_commits=2, max_commits=4, cleaner_commits=1, compaction_commits=None)
+
+
+def at(number: int) -> str:
+    return f"20240101{number:02}0000000"
+
+
+def done(number: int) -> str:
+    return f"20240101{number:02}3000000"
+
+
+def timeline(version: int, *actions: str) -> Timeline:
+    """One instant an action, numbered from 1; `commit`, `commit.inflight`, `commit.requested`."""
+    layout = Layout(version, ".hoodie/timeline")
+    files = []
+    for number, action in enumerate(actions, 1):
+        name = f"{at(number)}.{action}"
+        if "." not in action and version >= 2:
+            name = f"{at(number)}_{done(number)}.{action}"
+        instant = layout.parse(name)
+        assert instant is not None, name
+        if instant.completed and version < 2:
+            instant = replace(instant, completion_time=CompletionTime(done(number)))
+        files.append(instant)
+    return timeline_of(layout, files)
+
+
+def chosen(found: Timeline, settings: ArchiveSettings = SETTINGS, facts: Facts | None = None) -> list[int]:
+    selection = select_instants(found, settings, facts or Facts())
+    assert bool(selection.instants) is not bool(selection.reason)
+    return [int(instant.time[8:10]) for instant in selection.instants]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_newest_stay(version: int) -> None:
+    assert chosen(timeline(version, *["commit"] * 4)) == []
+    assert chosen(timeline(version, *["commit"] * 5)) == [1, 2, 3]
+    assert chosen(timeline(version, *["commit"] * 9)) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_why_nothing_is_archived() -> None:
+    selection = select_instants(timeline(2, "commit"), SETTINGS, Facts())
+    assert selection.reason == "1 commits are active, and up to 4 stay"
+    held = timeline(2, "commit.inflight", *["commit"] * 8)
+    assert at(1) in select_instants(held, SETTINGS, Facts()).reason
+
+
+def test_the_cleaner_needs_more() -> None:
+    commits = timeline(2, *["commit"] * 12)
+    assert chosen(commits, replace(SETTINGS, cleaner_commits=6)) == [1, 2, 3, 4, 5]
+    # Then the greatest number grows, too: 7 + 4 - 2 commits may stay
+    assert chosen(timeline(2, *["commit"] * 9), replace(SETTINGS, cleaner_commits=6)) == []
+    assert chosen(commits, replace(SETTINGS, cleaner_commits=12)) == list(range(1, 11))  # it cleans nothing yet
+    hours = replace(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS", cleaner_hours=5)
+    assert chosen(commits, hours) == [1, 2, 3, 4, 5]
+    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+    assert chosen(commits, versions) == list(range(1, 11))
+
+
+def test_what_the_cleaner_keeps_ends_before_a_pending_commit() -> None:
+    commits = timeline(2, "commit", "commit", "commit.inflight", *["commit"] * 9)
+    earliest = earliest_commit_to_retain(commits, replace(SETTINGS, cleaner_commits=3))
+    assert earliest is not None
+    assert earliest.time == at(2)
+    init = timeline_of(Layout(2, ""), [i for i in (Layout(2, "").parse("00000000000000_00000000000001.commit"),) if i])
+    hours = replace(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS")
+    assert earliest_commit_to_retain(init, hours) is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "pending", ["commit.requested", "deltacommit.inflight", "compaction.requested", "replacecommit.inflight"]
+)
+def test_a_pending_write_and_the_commit_before_it_stay(version: int, pending: str) -> None:
+    facts = Facts(last_clean=LastClean(at(1), at(90)))
+    commits = ["commit"] * 4
+    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+    assert chosen(timeline(version, *commits, pending, *commits), versions, facts) == [1, 2, 3]
+    assert chosen(timeline(version, pending, *commits, *commits), versions, facts) == []
+
+
+def test_a_pending_clean_holds_nothing_and_a_pending_index_does() -> None:
+    commits = ["commit"] * 4
+    assert chosen(timeline(2, *commits, "clean.inflight", *commits)) == [1, 2, 3, 4, 6, 7]
+    assert chosen(timeline(2, *commits, "indexing.requested", *commits)) == [1, 2, 3, 4]
+    assert chosen(timeline(2, *commits, "restore.inflight", *commits)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_being_rolled_back_stays(version: int) -> None:
+    commits = timeline(version, *["commit"] * 9)
+    assert chosen(commits, facts=Facts(rolled_back=(at(4),))) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_savepoints(version: int) -> None:
+    layout = Layout(version, ".hoodie/timeline")
+    name = f"{at(3)}.savepoint" if version < 2 else f"{at(3)}_{done(9)}.savepoint"
+    saved = layout.parse(name)
+    assert saved is not None
+    commits = timeline_of(layout, [*timeline(version, *["commit"] * 9).files, saved])
+    assert chosen(commits) == [1, 2]
+    assert chosen(commits, replace(SETTINGS, beyond_savepoint=True)) == [1, 2, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
+    mor = Facts(merge_on_read=True)
+    counting = replace(SETTINGS, compaction_commits=3)
+    assert chosen(timeline(version, *["deltacommit"] * 9), counting, mor) == [1, 2, 3, 4, 5, 6]
+    assert chosen(timeline(version, *["deltacommit"] * 9), counting) == list(range(1, 8))
+    assert chosen(timeline(version, *["deltacommit"] * 9), replace(SETTINGS, compaction_commits=20), mor) == []
+    after = timeline(version, *["deltacommit"] * 5, "commit", *["deltacommit"] * 2)
+    assert chosen(after, counting, mor) == [1, 2, 3, 4, 5]
+    assert chosen(after, replace(SETTINGS, compaction_commits=1), mor) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_replaced_files_are_cleaned_first(version: int) -> None:
+    commits = timeline(version, "commit", "commit", "replacecommit", *["commit"] * 6)
+    assert chosen(commits) == [1, 2]
+    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(3)))) == [1, 2]
+    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4)))) == [1, 2, 3, 4, 5, 6, 7]
+    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4), complete=False))) == [1, 2]
+    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4), savepoints=(at(2),)))) == [1, 2]
+
+
+def test_a_clean_of_versions_has_not_seen_what_completed_after_it() -> None:
+    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+    commits = timeline(2, "commit", "commit", "replacecommit", *["commit"] * 6)
+    assert chosen(commits, versions, Facts(last_clean=LastClean(at(4)))) == [1, 2, 3, 4, 5, 6, 7]
+    during = at(3)[:10] + "1000000"  # begun after the replacecommit, before it completed
+    assert chosen(commits, versions, Facts(last_clean=LastClean(during))) == [1, 2]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_metadata_table_is_compacted_first(version: int) -> None:
+    commits = timeline(version, *["commit"] * 9)
+    held = select_instants(commits, SETTINGS, Facts(has_metadata_table=True))
+    assert held.instants == ()
+    assert held.reason == "the metadata table has not been compacted yet"
+    # Layout 1 compares requested times, layout 2 completion times: the first commit after stays
+    for compacted, expected in ((at(4), [1, 2, 3]), (done(4), [1, 2, 3, 4])):
+        facts = Facts(has_metadata_table=True, metadata_compaction=compacted)
+        assert chosen(commits, facts=facts) == expected
+
+
+def test_a_metadata_table_keeps_what_its_table_shows() -> None:
+    commits = timeline(2, *["deltacommit"] * 9)
+    data = timeline(2, "rollback", "clean", "clean", "commit", "commit")
+    assert chosen(commits, facts=Facts(data_timeline=data)) == [1, 2, 3]
+    data = timeline(2, "rollback", "clean.inflight", "clean", "commit", "commit")
+    assert chosen(commits, facts=Facts(data_timeline=data)) == [1]
+    assert chosen(timeline(1, *["deltacommit"] * 9), facts=Facts(data_timeline=data)) == [1]
+    assert chosen(commits, facts=Facts(data_timeline=timeline(2))) == list(range(1, 8))
+
+
+def test_blocked_by_the_last_clean() -> None:
+    commits = timeline(2, *["commit"] * 9)
+    facts = Facts(last_clean=LastClean(at(9), at(5)))
+    assert chosen(commits, facts=facts) == [1, 2, 3, 4, 5, 6, 7]
+    assert chosen(commits, replace(SETTINGS, block_on_clean=True), facts) == [1, 2, 3, 4]
+
+
+def test_cleans_and_rollbacks_of_layout_2_go_with_the_commits() -> None:
+    facts = Facts(last_clean=LastClean(at(4), at(3)))
+    found = timeline(
+        2, "clean", "commit", "rollback", "clean", "commit", "commit", "clean", "commit", "commit", "clean"
+    )
+    assert chosen(found, facts=facts) == [1, 2, 3, 4, 5, 6]
+    assert chosen(timeline(2, *["clean"] * 20, "commit"), facts=facts) == []
+
+
+def test_cleans_and_rollbacks_of_layout_1_go_by_their_number() -> None:
+    assert chosen(timeline(1, *["clean"] * 4, *["rollback"] * 5, "commit")) == [5, 6, 7]
+    assert chosen(timeline(1, *["clean"] * 9), facts=Facts(has_metadata_table=True, metadata_compaction=at(3))) == [
+        1,
+        2,
+    ]
+    assert chosen(timeline(1, *["clean"] * 9), facts=Facts(rolled_back=(at(2),))) == [1]
+
+
+def test_indexes_restores_and_savepoints_are_not_archived() -> None:
+    found = timeline(2, "indexing", "restore", *["commit"] * 9)
+    assert chosen(found) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_settings() -> None:
+    with pytest.raises(ConfigError, match=r"hoodie\.keep\.max\.commits = 20 .* must be greater"):
+        ArchiveSettings.of(Options.resolve({"hoodie.keep.max.commits": "20"}))
+    settings = ArchiveSettings.of(Options.resolve({"archive.min_commits": 40, "archive.max_commits": "50"}))
+    assert (settings.min_commits, settings.max_commits, settings.compaction_commits) == (40, 50, 5)
+    assert settings.cleaner_policy == "KEEP_LATEST_COMMITS"
+    by_hours = {"hoodie.clean.hours.retained": 3, "hoodie.compact.inline.trigger.strategy": "TIME_ELAPSED"}
+    settings = ArchiveSettings.of(Options.resolve(by_hours))
+    assert (settings.cleaner_policy, settings.cleaner_hours, settings.compaction_commits) == (
+        "KEEP_LATEST_BY_HOURS",
+        3,
+        None,
+    )
+    assert ArchiveSettings.of(Options.resolve({})) == ArchiveSettings()
+    versions = ArchiveSettings.of(Options.resolve({"hoodie.clean.fileversions.retained": 2}))
+    assert versions.cleaner_policy == "KEEP_LATEST_FILE_VERSIONS"
+
+
+ACTIONS = ["commit", "deltacommit", "replacecommit", "clean", "rollback", "commit.inflight", "clean.inflight"]
+
+
+@given(st.lists(st.sampled_from(ACTIONS), max_size=40), st.sampled_from([1, 2]), st.integers(0, 1000))
+def test_archived_writes_are_a_run_of_completed_ones(actions: list[str], version: int, seed: int) -> None:
+    found = timeline(version, *actions)
+    facts = Facts(
+        merge_on_read=bool(seed % 2),
+        last_clean=LastClean(at(1 + seed % 40), at(1 + seed % 30)) if seed % 3 else None,
+        rolled_back=(at(1 + random.Random(seed).randrange(40)),) if seed % 5 == 0 else (),
+    )
+    selection = select_instants(found, replace(SETTINGS, compaction_commits=3), facts)
+    assert all(instant.completed for instant in selection.instants)
+    writes = [i for i in selection.instants if i.action.comparable in WRITE_ACTIONS]
+    assert list(found.write_completed[: len(writes)]) == writes
+    assert len(found.write_completed) - len(writes) >= min(SETTINGS.min_commits, len(found.write_completed))
+    pending = [i.time for i in found.pending if i.action.comparable in WRITE_ACTIONS]
+    assert all(instant.time < pending[0] for instant in writes if pending)
+    if version == 2 and not writes:
+        assert selection.instants == ()
+    assert all(i.action in (Action.CLEAN, Action.ROLLBACK) for i in selection.instants if i not in writes)
