@@ -131,7 +131,7 @@ def removal_values(
 
 def _encoded(type_: int, columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     fields = list(_STRUCT)
-    struct = pa.StructArray.from_arrays([columns[field.name].cast(field.type) for field in fields], fields=fields)
+    struct = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
     return encode_values(type_, {FIELD: struct})
 
 
@@ -156,15 +156,16 @@ def _wrapped(
         inner = _UNION.field(_MEMBERS[wrapper]).type.field("value")
         values: pa.Array = pa.nulls(len(kinds), inner.type)
         for kind in types:
-            of_kind = kinds == kind
-            found = pc.struct_field(bounds, slot_of(kind))
+            of_kind = pa.array(kinds == kind)
+            slot = pc.struct_field(bounds, slot_of(kind))
+            found = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
             if kind is ValueType.DECIMAL:
                 found = _decimals(found, _plain(rows["detail"]), inner.type)
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             else:
                 found = found.cast(inner.type)
-            values = pc.if_else(pa.array(of_kind), found, values)
+            values = pc.if_else(of_kind, found, values)
         there = values.is_valid()
         present |= there.to_numpy(zero_copy_only=False)
         filled = pc.fill_null(values, _zero(inner.type))
