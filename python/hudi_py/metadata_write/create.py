@@ -15,9 +15,9 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
-from hudi_py.metadata.table import COLUMN_STATS, FOLDER, RECORD_INDEX
+from hudi_py.metadata.table import FOLDER, RECORD_INDEX
 from hudi_py.metadata_write.buffer import GroupBuffer
-from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition, version_of
+from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition
 from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
 from hudi_py.metadata_write.own import BASE_FILE_BLOOM, OwnTable, file_group_id, group_prefix, open_own
 from hudi_py.metadata_write.records import METADATA_SCHEMA
@@ -115,6 +115,9 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
     config = source.config
     if isinstance(builder, DefinedIndex):
         config = put_definition(source.storage, config, builder.definition(source))
+    elif partition == RECORD_INDEX:
+        partitioned = bool(source.settings.record_index)
+        config = put_definition(source.storage, config, record_index_definition(partitioned=partitioned))
     names = sorted({*config.metadata_partitions, partition})
     building = [name for name in config.metadata_partitions_inflight if name != partition]
     return update_table_config(source.storage, {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building)})
@@ -141,11 +144,6 @@ def drop_partitions(storage: Storage, config: TableConfig, names: Collection[str
         storage.delete_tree(join_path(FOLDER, name))
     drop_definitions(storage, config, names)
     return config
-
-
-def column_stats_definition(config: TableConfig, columns: tuple[str, ...]) -> IndexDefinition:
-    """Definition of `column_stats` over some columns."""
-    return IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version=version_of({}, COLUMN_STATS, config))
 
 
 def record_index_definition(*, partitioned: bool) -> IndexDefinition:

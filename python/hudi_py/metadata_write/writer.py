@@ -18,11 +18,15 @@ from hudi_py.errors import ConfigError, HudiError
 from hudi_py.metadata.files import metadata_lister, read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX, MetadataTable
+from hudi_py.metadata_write.bloom_filters import BloomFilters
+from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
 from hudi_py.metadata_write.definitions import put_definition
 from hudi_py.metadata_write.delta import write_delta
 from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
+from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.record_index import RecordIndex
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
@@ -42,7 +46,13 @@ from hudi_py.write.summary.sidecar import SidecarSettings
 
 _log = logging.getLogger(__name__)
 
-BUILDERS: Final[tuple[IndexBuilder, ...]] = (FilesIndex(),)
+BUILDERS: Final[tuple[IndexBuilder, ...]] = (
+    FilesIndex(),
+    ColumnStats(),
+    BloomFilters(),
+    RecordIndex(),
+    PartitionStats(),
+)
 """One for each partition which is kept up, in the order in which partitions are made."""
 
 
