@@ -22,6 +22,8 @@ from hudi_py.write.locks import FileLock
 from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.recovery import finish_recovery
+from hudi_py.write.restore import pending_restores
 from hudi_py.write.settings import TransactionSettings
 
 
@@ -92,14 +94,22 @@ class ServiceContext:
     def locked(self, purpose: str) -> Iterator[Timeline]:
         """The timeline under the table lock. `purpose` goes on from "Cannot ...".
 
+        A restore that a dead process left half done is finished first: until then no plan can be made on the table.
+
         Raises:
+            ConflictError: another engine is restoring the table.
             LockError: the lock was not had in time.
         """
         if not self.locks:
             yield self.timeline()
             return
         with FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options):
-            yield self.timeline()
+            timeline = self.timeline()
+            if pending_restores(timeline):
+                timeline = finish_recovery(
+                    self.storage, self.config(), settings=self.settings, clock=self.clock, metadata=self.metadata
+                )
+            yield timeline
 
 
 def complete_action(

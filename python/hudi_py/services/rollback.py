@@ -92,7 +92,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
 
 @contextmanager
 def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
-    """The timeline under the table lock, with failed writes rolled back, and the metadata table prepared.
+    """The timeline under the table lock, with failed writes rolled back.
 
     Raises:
         ConflictError: a write is under way.
@@ -114,8 +114,6 @@ def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
         purpose=purpose,
         storage_options=context.storage_options,
     ) as timeline:
-        if context.metadata is not None:
-            context.metadata.prepare(storage, config, timeline, context.clock)
         yield timeline
 
 

@@ -13,8 +13,8 @@ from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
+from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.records import Fields, decode_record
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
@@ -173,14 +173,13 @@ def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) ->
 def _check_retained(context: ServiceContext, timeline: Timeline, commit: InstantTime) -> None:
     """Refuses a commit before the earliest one that the last clean retained, or a pending one is to retain."""
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
-    record = _clean_record(context, timeline, cleans[-1]) if cleans else None
-    if record is None:
+    if not cleans:
         return
-    if cleans[-1].completed:
-        retained = record.text("earliestCommitToRetain")
+    found = _clean(context, timeline, cleans[-1])
+    if isinstance(found, CleanPlan):
+        retained = found.earliest.time if found.earliest is not None else ""
     else:
-        earliest = record.record("earliestInstantToRetain")
-        retained = earliest.text("timestamp") if earliest is not None else ""
+        retained = found.earliest_commit_to_retain if found is not None else ""
     if commit < retained:
         raise HistoryCleanedError(
             f"Cannot make a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
@@ -188,16 +187,18 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
         )
 
 
-def _clean_record(context: ServiceContext, timeline: Timeline, clean: Instant) -> Fields | None:
-    """Metadata of a completed clean, plan of a pending one."""
+def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
+    """Result of a completed clean, plan of a pending one; None where it has none, or was archived since."""
     layout = timeline.layout
     path = layout.path(clean.file_name if clean.completed else layout.requested_name(clean.time, Action.CLEAN))
     try:
         content = context.storage.read(path)
-    except FileNotFoundError:  # archived since it was listed
+    except FileNotFoundError:
+        return None
+    if not content:
         return None
     what = f"the clean {context.storage.uri}/{path}"
-    return Fields(decode_record(content, what), what) if content else None
+    return decode_clean_metadata(content, what) if clean.completed else decode_clean_plan(content, what)
 
 
 def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
@@ -232,26 +233,33 @@ def _check_not_cleaned(
         for base in map(parse_base_file_name, names)
         if base is not None
     }
-    for clean in timeline.completed:
-        if clean.action is not Action.CLEAN or clean.time < commit.time:
+    for clean in timeline.instants:
+        if clean.action is not Action.CLEAN or (clean.completed and clean.time < commit.time):
             continue
-        record = _clean_record(context, timeline, clean)
-        for partition, part in (record.record_map("partitionMetadata") if record is not None else {}).items():
-            for name in part.texts("successDeleteFiles"):
+        found = _clean(context, timeline, clean)
+        if isinstance(found, CleanPlan):
+            for partition, paths in found.files.items():
+                for path in paths:
+                    planned = join_path(partition, path.rpartition("/")[2])
+                    if planned in there:
+                        raise _cleaned(context, commit.time, planned)
+            continue
+        for part in found.partitions if found is not None else ():
+            for name in part.deleted:
                 base = parse_base_file_name(name.rpartition("/")[2])
                 if base is None or base.instant > commit.time:
                     continue
-                group = (partition, base.file_id)
+                group = (part.partition_path, base.file_id)
                 replaced_at = view.replaced.get(group)
                 visible = replaced_at is None or replaced_at > commit.time
                 if visible and kept.get(group, "") < base.instant:
-                    raise _cleaned(context, commit.time, join_path(partition, str(base)))
+                    raise _cleaned(context, commit.time, join_path(part.partition_path, str(base)))
 
 
 def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
     return HistoryCleanedError(
-        f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned; take a "
-        "later commit"
+        f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned, or is about "
+        "to be; take a later commit"
     )
 
 

@@ -1,0 +1,226 @@
+"""Rolling back on demand: completed writes and services, those that are pending, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import hudi_py
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
+from hudi_py.model.instant import Action, State
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.rollback import rollback
+from hudi_py.services.savepoint import create_savepoint
+from hudi_py.storage import LocalStorage
+from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
+from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
+from tests.unit.services.recovering import Recorder, compact, context, of_action, times
+
+IDS = [f"v{version}-{kind}" for version, kind in KINDS]
+VERSIONS = [6, 8, 9]
+
+
+@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.parametrize("operation", ["upsert", "delete", "insert_overwrite_table"])
+def test_the_last_write_is_undone(tmp_path, version, kind, operation):
+    make_table(tmp_path, version, kind)
+    before, files = read(tmp_path), data_files(tmp_path)
+    write(LocalStorage(str(tmp_path)), rows(range(2, 14), 3), operation, version, kind)
+    written = data_files(tmp_path) - files
+    working = context(tmp_path)
+    last = working.timeline().write_completed[-1]
+    report = rollback(working, last.time)
+    assert report.rolled_back == (last.time,)
+    assert read(tmp_path) == before
+    timeline = working.timeline()
+    assert timeline.find(last.time) is None
+    assert timeline.pending == ()
+    assert leftovers(tmp_path) == set()
+    (done,) = of_action(timeline, Action.ROLLBACK)
+    assert (report.instant, report.completion_time) == (done.time, done.completion_time if version >= 8 else None)
+    metadata = decode_rollback_metadata(working.storage.read(timeline.layout.path(done.file_name)))
+    assert (metadata.instant, metadata.action) == (last.time, last.action.value)
+    blocks = {path for path in data_files(tmp_path) if path.endswith("_1-0-1")}
+    assert len(blocks) == report.num_rollback_blocks
+    left = data_files(tmp_path) - files - blocks
+    assert len(written - left) == report.num_files_deleted
+    if version == 6 and kind == "mor":
+        assert all(".log." in path for path in left)
+        assert {path.rpartition(".log.")[0] for path in left} == {path.rpartition(".log.")[0] for path in blocks}
+    else:
+        assert left == blocks == set()
+
+    again = rollback(working, last.time)
+    assert again == report
+    write(LocalStorage(str(tmp_path)), rows(range(2, 14), 3), "upsert", version, kind)
+    assert [row["ts"] for row in read(tmp_path)] == [2, 2] + [3] * 12
+
+
+@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+def test_the_first_write_is_undone_last(tmp_path, version, kind):
+    make_table(tmp_path, version, kind)
+    working = context(tmp_path)
+    first, second = times(working.timeline())
+    with pytest.raises(ConflictError, match=f"roll these back first, in this order: {second}"):
+        rollback(working, first)
+    report = rollback(working, first, with_newer=True)
+    assert report.rolled_back == (second, first)
+    assert hudi_py.open_table(str(tmp_path)).scan().to_table().num_rows == 0
+    assert len(of_action(working.timeline(), Action.ROLLBACK)) == 2
+    write(LocalStorage(str(tmp_path)), rows(range(5), 3), "upsert", version, kind)
+    assert len(read(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_compaction_is_undone(tmp_path, version):
+    make_table(tmp_path, version, "mor")
+    before, files = read(tmp_path), data_files(tmp_path)
+    compact(tmp_path)
+    assert data_files(tmp_path) > files
+    working = context(tmp_path)
+    last = working.timeline().write_completed[-1]
+    assert last.action is Action.COMMIT
+    report = rollback(working, last.time)
+    assert (report.plan_kept, report.num_files_deleted) == (False, 2)
+    assert working.timeline().find(last.time) is None
+    assert (read(tmp_path), data_files(tmp_path)) == (before, files)
+    compact(tmp_path)
+    assert read(tmp_path) == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_writes_on_top_of_a_compaction_are_undone_with_it(tmp_path, version):
+    make_table(tmp_path, version, "mor")
+    before = read(tmp_path)
+    working = context(tmp_path)
+    scheduled = Compaction(always=True).schedule(working).instant
+    write(working.storage, rows(range(3), 3), "upsert", version, "mor")  # goes to the slice the compaction opened
+    work = Compaction().begin(working, scheduled)
+    Compaction().commit(working, work, Compaction().execute(working, work, range(work.num_pieces)))
+    write(working.storage, rows(range(3), 4), "upsert", version, "mor")
+    report = rollback(working, scheduled, with_newer=True)
+    assert len(report.rolled_back) == 3
+    assert report.rolled_back[-1] == scheduled
+    assert read(tmp_path) == before
+    write(working.storage, rows(range(10), 5), "upsert", version, "mor")
+    assert {row["ts"] for row in read(tmp_path)} == {5}
+
+
+@pytest.mark.parametrize("by_markers", ["true", "false"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pending_compaction_keeps_its_plan(tmp_path, version, by_markers):
+    make_table(tmp_path, version, "mor")
+    before, files = read(tmp_path), data_files(tmp_path)
+    dead = context(tmp_path)
+    scheduled = Compaction(always=True).schedule(dead).instant
+    report = rollback(dead, scheduled)
+    assert (report.instant, report.plan_kept) == (None, True)
+    assert "has not begun" in report.reason
+    write(dead.storage, rows(range(3), 3), "upsert", version, "mor")
+    after = read(tmp_path)
+    logs = data_files(tmp_path) - files
+    work = Compaction(local=False).begin(dead, scheduled)
+    Compaction(local=False).execute(dead, work, range(work.num_pieces))
+    compacted = data_files(tmp_path) - files - logs
+    assert len(compacted) == 2
+    with pytest.raises(ConflictError, match="is at it; wait until it is done"):
+        rollback(dead, scheduled)
+    options = {
+        "hoodie.rollback.using.markers": by_markers,
+        "hoodie.client.heartbeat.interval_in_ms": "1",
+        "hoodie.client.heartbeat.tolerable.misses": "1",
+    }
+    report = rollback(context(tmp_path, options=options), scheduled)
+    assert (report.plan_kept, report.rolled_back, report.num_files_deleted) == (True, (scheduled,), 2)
+    assert data_files(tmp_path) == files | logs
+    timeline = dead.timeline()
+    assert timeline.find(scheduled).state is State.REQUESTED
+    plan = f"{report.instant}.rollback.requested"
+    assert decode_rollback_plan(dead.storage.read(timeline.layout.path(plan))).action == "compaction"
+    assert read(tmp_path) == after
+    compact_pending = Compaction().begin(dead, scheduled)
+    outcomes = Compaction().execute(dead, compact_pending, range(compact_pending.num_pieces))
+    Compaction().commit(dead, compact_pending, outcomes)
+    assert read(tmp_path) == after != before
+
+
+def test_the_metadata_table_is_told(tmp_path):
+    make_table(tmp_path, 6, "mor")
+    recorder = Recorder()
+    recorder.changes.clear()
+    working = context(tmp_path, metadata=recorder)
+    report = rollback(working, times(working.timeline())[-1])
+    (change,) = recorder.changes
+    assert (change.instant, change.action, change.rolled_back) == (report.instant, Action.ROLLBACK, report.rolled_back)
+    assert dict(change.deleted) == {}
+    sizes = {f"{p}/{name}": size for p, files in change.added.items() for name, size in files.items()}
+    blocks = {path for path in data_files(tmp_path) if path.endswith("_1-0-1")}
+    assert sizes == {path: working.storage.stat(path).size for path in blocks}
+
+
+def test_what_is_no_instant_is_refused(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    with pytest.raises(ConfigError, match="the active timeline has no such instant; the latest ones are 20"):
+        rollback(working, "20200101000000000")
+    working.storage.put(".hoodie/timeline/20200101000000000_20200101000000001.clean", b"")
+    with pytest.raises(ConfigError, match="Cannot roll back the clean 20200101000000000 of .*: only writes"):
+        rollback(working, "20200101000000000")
+
+
+def test_a_savepoint_keeps_its_commit(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    last = times(working.timeline())[-1]
+    create_savepoint(working)
+    with pytest.raises(ConflictError, match="it has a savepoint; delete the savepoint first"):
+        rollback(working, last)
+    assert times(working.timeline())[-1] == last
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plan_keeps_the_files_it_names(tmp_path, version):
+    make_table(tmp_path, version, "mor")
+    working = context(tmp_path)
+    last = times(working.timeline())[-1]
+    scheduled = Compaction(always=True).schedule(working).instant
+    with pytest.raises(ConflictError, match=f"the pending compaction {scheduled} is to rewrite the file group"):
+        rollback(working, last)
+    assert working.timeline().find(last).completed
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite_table"])
+def test_rows_of_versions_that_were_cleaned_are_not_lost(tmp_path, operation):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    kept = data_files(tmp_path)
+    write(working.storage, rows(range(10), 3), operation, 9, "cow")
+    after = read(tmp_path)
+    for path in kept:  # as a clean that keeps one version does
+        working.storage.delete(path)
+    with pytest.raises(HistoryCleanedError, match="from before it has been cleaned, so its rows would be lost"):
+        rollback(working, times(working.timeline())[-1])
+    assert read(tmp_path) == after
+
+
+def test_failed_writes_go_first(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    before = read(tmp_path)
+    dead = "20200101000000000"
+    for name in (f"{dead}.commit.requested", f"{dead}.inflight"):
+        working.storage.put(f".hoodie/timeline/{name}", b"")
+    working.storage.put(f"a/f-0_0-1-0_{dead}.parquet", b"x")
+    options = {"hoodie.client.heartbeat.interval_in_ms": "1", "hoodie.client.heartbeat.tolerable.misses": "1"}
+    report = rollback(context(tmp_path, options=options), dead)
+    assert (report.rolled_back, report.num_files_deleted) == ((dead,), 1)
+    assert read(tmp_path) == before
+
+
+def test_reports_pickle_and_are_json(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    report = rollback(working, times(working.timeline())[-1])
+    assert pickle.loads(pickle.dumps(report)) == report
+    assert report.to_dict()["service"] == "rollback"
