@@ -25,6 +25,7 @@ from hudi_py.errors import ConfigError, HistoryCleanedError, TableNotFoundError
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
+from pyspark_hudi.service_writer import ServiceWriter, plan_service
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
@@ -82,7 +83,10 @@ class DefaultSource(DataSource):
         return HudiReader(pinned, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return HudiWriter(plan_write(self._path("write"), self._options("write"), schema, overwrite=overwrite))
+        options = self._options("write")
+        if options.given(spark_config.SERVICE):
+            return ServiceWriter(plan_service(self._path("write"), options))
+        return HudiWriter(plan_write(self._path("write"), options, schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("read")

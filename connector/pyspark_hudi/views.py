@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,8 @@ from hudi_py.config import spark as spark_config
 from hudi_py.read import check_columns, parse_filter
 from hudi_py.read.plain import why_not_plain
 from hudi_py.read.reports import file_report, instant_report, partition_report, split_report
-from hudi_py.storage import open_storage
+from hudi_py.services.calls import read_report
+from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import parse_instant, table_zone
@@ -47,6 +49,9 @@ PLAN_SCHEMA = pa.schema(
 `native_schema` (Spark's JSON) has the columns to read from those files, `native_condition` (Spark SQL) is true for the
 rows to keep, null where all are."""
 
+SERVICE_SCHEMA = pa.schema([("report", pa.string())])
+"""The view `service`: what `run_service` gives, as JSON."""
+
 
 def read_view(path: str, options: Options) -> pa.Table:
     """The rows of the view which the options ask for.
@@ -68,6 +73,8 @@ def read_view(path: str, options: Options) -> pa.Table:
 
 def _table_report(path: str, options: Options) -> pa.Table:
     storage = open_storage(path, options.storage or None)
+    if options.get(spark_config.VIEW) == "service":
+        return _service_report(storage, options)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     pin = options.get(spark_config.PIN)
@@ -79,6 +86,13 @@ def _table_report(path: str, options: Options) -> pa.Table:
     as_of = None if given is None else parse_instant(given, table_zone(config))
     report = file_report if options.get(spark_config.VIEW) == "files" else partition_report
     return report(storage, config, timeline, as_of)
+
+
+def _service_report(storage: Storage, options: Options) -> pa.Table:
+    """One row with the report as JSON; none where no report was left under the token."""
+    report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
+    rows = [] if report is None else [{"report": json.dumps(report)}]
+    return pa.Table.from_pylist(rows, SERVICE_SCHEMA)
 
 
 def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:

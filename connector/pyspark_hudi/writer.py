@@ -18,6 +18,7 @@ from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.upkeep import after_commit, metadata_writer
 from hudi_py.write.create import check_spec, create_table, table_spec
 from hudi_py.write.evolution import write_schema
 from hudi_py.write.identity import ProcessIdentity, process_identity
@@ -55,6 +56,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
         action=action_of(operation, config),
         operation=operation.java_name,
         settings=TransactionSettings.of(options),
+        metadata=metadata_writer(options),
         owner=_driver(),
         storage_options=options.storage or None,
     )
@@ -72,6 +74,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
+        after=after_commit(options),
         storage_options=tuple(options.storage.items()),
     )
 

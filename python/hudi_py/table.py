@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -14,14 +15,34 @@ from hudi_py.config import Options, Scope
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
+from hudi_py.services.archive import ArchiveReport, archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.restore import RestoreReport, restore
+from hudi_py.services.rollback import RollbackReport, rollback
+from hudi_py.services.savepoint import (
+    SavepointReport,
+    create_savepoint,
+    delete_savepoint,
+    list_savepoints,
+)
+from hudi_py.services.service import PlannedService
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.upkeep import ServicePlans, after_commit, metadata_writer, service_context
 from hudi_py.write.api import create_empty_table, write_options, write_rows
 from hudi_py.write.result import WriteResult
 
 _Names = str | list[str] | tuple[str, ...]
+_SAVEPOINTS = pa.schema(
+    [(name, pa.string()) for name in ("instant", "user", "comment")]
+    + [("created", pa.timestamp("ms", "UTC"))]
+    + [(name, pa.int64()) for name in ("num_partitions", "num_files")]
+)
 
 
 def open_table(
@@ -121,7 +142,21 @@ def write(
         table_version=table_version,
     )
     storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
-    return write_rows(storage, data, operation, resolved, storage_options=storage_options)
+    return _write_rows(storage, data, operation, resolved, storage_options)
+
+
+def _write_rows(
+    storage: Storage, data: Any, operation: str | None, options: Options, storage_options: Mapping[str, str] | None
+) -> WriteResult:
+    return write_rows(
+        storage,
+        data,
+        operation,
+        options,
+        metadata=metadata_writer(options),
+        after=after_commit(options),
+        storage_options=storage_options,
+    )
 
 
 class Table:
@@ -253,6 +288,95 @@ class Table:
         """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
 
+    # -- table services; `options` are those of writes, by the keys of Apache Hudi
+
+    @property
+    def compaction(self) -> ServicePlans:
+        """Plans of compactions: a plan made here has every file group with logs that the plan strategy chooses."""
+        return self._plans(Compaction(always=True))
+
+    @property
+    def cleaning(self) -> ServicePlans:
+        """Plans of cleans."""
+        return self._plans(Cleaning())
+
+    def compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+        """Merges logs into new base files: carries out pending compactions, then compacts what is left.
+
+        Returns:
+            The report of the last compaction, or why there was none.
+
+        Raises:
+            UnsupportedTableError: the table has a feature that a compaction would lose.
+            ConflictError: another process is at a pending plan.
+        """
+        return self._plans(Compaction(always=True), options).schedule_and_run()
+
+    def clean(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+        """Deletes file versions that the cleaning policy does not keep: finishes pending cleans, then cleans what is
+        left. Queries as of older commits and from them on are not possible afterwards.
+
+        Returns:
+            The report of the last clean, or why there was none.
+        """
+        return self._plans(Cleaning(), options).schedule_and_run()
+
+    def archive(self, *, options: Mapping[str, Any] | None = None) -> ArchiveReport:
+        """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`).
+        They stay in `instants(archived=True)`, and incremental queries reach them.
+        """
+        return archive(self._context(f"archive {self._config.name}", options))
+
+    def rollback(self, instant: str, *, options: Mapping[str, Any] | None = None) -> RollbackReport:
+        """Undoes a commit, or a pending one, as if it had never been; later ones have to be undone first.
+
+        Raises:
+            ConfigError: there is no such instant, or it is one that cannot be undone: the reason is told.
+        """
+        return rollback(self._context(f"rollback {self._config.name}", options), instant)
+
+    def savepoint(
+        self, instant: str | None = None, *, user: str = "", comment: str = "", options: Mapping[str, Any] | None = None
+    ) -> SavepointReport:
+        """Keeps a commit, by default the newest, from being cleaned and archived: `restore` goes back to it.
+
+        Raises:
+            ConfigError: there is no such commit.
+            HistoryCleanedError: files of it have been cleaned.
+        """
+        context = self._context(f"savepoint {self._config.name}", options)
+        return create_savepoint(context, instant, user=user, comment=comment)
+
+    def delete_savepoint(self, instant: str, *, options: Mapping[str, Any] | None = None) -> SavepointReport:
+        """Lets go of a savepoint: what it kept may be cleaned and archived."""
+        return delete_savepoint(self._context(f"savepoint {self._config.name}", options), instant)
+
+    def savepoints(self) -> pa.Table:
+        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
+        num_partitions, num_files (int64)."""
+        rows = [
+            {
+                "instant": each.instant,
+                "user": each.user,
+                "comment": each.comment,
+                "created": each.created_ms,
+                "num_partitions": len(each.files),
+                "num_files": sum(map(len, each.files.values())),
+            }
+            for each in list_savepoints(self._context("savepoints", None))
+        ]
+        return pa.Table.from_pylist(rows, _SAVEPOINTS)
+
+    def restore(self, instant: str, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
+        """Takes the table back to a savepoint: everything later is undone, for good.
+
+        Raises:
+            ConfigError: there is no savepoint of this instant.
+        """
+        return restore(self._context(f"restore {self._config.name}", options), instant)
+
+    # -- reports
+
     def history(self, archived: bool = False) -> pa.Table:
         """Completed writes, oldest first: instant, completion_time, action, operation (string), and what each wrote:
         num_inserts, num_updates, num_deletes, num_files, num_bytes (int64)."""
@@ -282,7 +406,14 @@ class Table:
 
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
         resolved = write_options({**self._options, **(options or {})})
-        return write_rows(self._storage, data, operation, resolved, storage_options=self._storage_options)
+        return _write_rows(self._storage, data, operation, resolved, self._storage_options)
+
+    def _plans(self, service: PlannedService, options: Mapping[str, Any] | None = None) -> ServicePlans:
+        return ServicePlans(service, partial(self._context, f"{service.name} {self._config.name}", options))
+
+    def _context(self, title: str, options: Mapping[str, Any] | None) -> ServiceContext:
+        given = {**self._options, **(options or {})}
+        return service_context(self._storage, given, title, storage_options=self._storage_options)
 
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)

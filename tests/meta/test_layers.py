@@ -22,6 +22,7 @@ LAYERS: Final = (
     ("write",),
     ("services",),
     ("metadata_write",),
+    ("upkeep",),
     ("table", "inspect", "interop", "catalog", "testing"),
     ("cli",),
 )
@@ -33,10 +34,12 @@ LAZY: Final = frozenset({"duckdb", "fastavro", "obstore", "pandas", "polars", "p
 # Parts of PyArrow that load pandas where it is installed.
 LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
 
-# What the connector may use below the public names: values and errors, options, and the two ends of the core (plan and
-# read a split, combine and write rows in a transaction). Not how bytes are laid out, nor how file systems are seen.
+# What the connector may use below the public names: values and errors, options, the two ends of the core (plan and
+# read a split, combine and write rows in a transaction), and table services. Not how bytes are laid out, nor how file
+# systems are seen.
 FOR_CONNECTOR: Final = frozenset(
-    {"errors", "config", "model", "storage", "schema", "timeline", "merge", "read", "write", "table"}
+    {"errors", "config", "model", "storage", "schema", "timeline", "merge", "read", "write", "services", "upkeep"}
+    | {"table"}
 )
 
 

@@ -141,8 +141,6 @@ OPTIONS = (
     *_all(
         "Services which hudi-py does not run after a write.",
         Scope.SERVICE,
-        "hoodie.table.services.enabled",
-        "hoodie.fail.writes.on.inline.table.service.exception",
         "hoodie.datasource.compaction.async.enable",
         "hoodie.auto.adjust.lock.configs",
     ),

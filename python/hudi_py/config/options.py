@@ -19,6 +19,7 @@ from hudi_py.config import (
     read,
     recovery,
     refused,
+    service,
     spark,
     streaming,
     table,
@@ -44,6 +45,7 @@ HONOURED: tuple[Option[Any], ...] = (
     *lock.OPTIONS,
     *compaction.OPTIONS,
     *recovery.OPTIONS,
+    *service.OPTIONS,
 )
 """Every option with an effect."""
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)

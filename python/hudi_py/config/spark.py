@@ -1,4 +1,4 @@
-"""Options of `spark.read.format("hudi-py")` alone."""
+"""Options of `format("hudi-py")` alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ VIEW = optional_choice(
     "view",
     "Instead of rows, what a table or a read of it consists of: its newest file slices (`files`), its active timeline "
     "(`timeline`), its partitions (`partitions`), the file slices which this very read would take, and which of them "
-    "Spark's own Parquet reader may take (`splits`), or one row which explains the read (`plan`).",
+    "Spark's own Parquet reader may take (`splits`), one row which explains the read (`plan`), or the report of a "
+    "table service (`service`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan"),
+    ("files", "timeline", "partitions", "splits", "plan", "service"),
     since=_SINCE,
 )
 PIN = optional_text(
@@ -33,4 +34,30 @@ NATIVE = choice(
     since=_SINCE,
 )
 
-OPTIONS = (VIEW, PIN, NATIVE)
+SERVICE = optional_text(
+    "hoodie.py.service",
+    "A table service to be run instead of a write of rows. `run_service` of `pyspark_hudi` sets it, and the three "
+    "which follow.",
+    Scope.WRITE,
+    since=_SINCE,
+)
+SERVICE_PHASE = choice(
+    "hoodie.py.service.phase",
+    "What of the service is to be done: all of it in one process (`call`), its plan (`schedule`), its begin (`begin`, "
+    "`begin_pending`), or its pieces by the tasks and then its completion (`execute`).",
+    Scope.WRITE,
+    "call",
+    ("call", "schedule", "begin", "begin_pending", "execute"),
+    since=_SINCE,
+)
+SERVICE_INSTANT = optional_text(
+    "hoodie.py.service.instant", "The instant which the service is about.", Scope.WRITE, since=_SINCE
+)
+SERVICE_TOKEN = optional_text(
+    "hoodie.py.service.token",
+    "Under which the report of the service is left; with the view `service` it is read.",
+    Scope.BOTH,
+    since=_SINCE,
+)
+
+OPTIONS = (VIEW, PIN, NATIVE, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_TOKEN)

@@ -103,6 +103,21 @@ def begin_attempt(
     return attempt
 
 
+def join_attempt(context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action) -> Attempt:
+    """The attempt at a plan that is under way, for another process to take part in.
+
+    Raises:
+        ConfigError: none is under way.
+    """
+    owner = _owner(context.storage, instant)
+    found = timeline.find(instant, action)
+    if owner is None or found is None or found.state is not State.INFLIGHT:
+        raise ConfigError(
+            f"Cannot take part in the {action.value} {instant} of {context.storage.uri}: it is not under way; begin it"
+        )
+    return Attempt(instant, action, context.config(), owner)
+
+
 class Attendance:
     """One process's part in an attempt: as a context manager it keeps the heartbeat going."""
 

@@ -62,6 +62,14 @@ class PlannedService(Protocol):
         """
         ...
 
+    def join(self, context: ServiceContext, instant: InstantTime) -> Work:
+        """Takes part in what another process began; changes nothing.
+
+        Raises:
+            ConfigError: there is no such plan under way.
+        """
+        ...
+
     def execute(self, context: ServiceContext, work: Any, pieces: Sequence[int]) -> list[Any]:
         """Carries out some pieces, in any process, more than once if need be. What it returns pickles small."""
         ...

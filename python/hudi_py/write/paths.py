@@ -9,6 +9,8 @@ LOCK_FILE = "lock"
 MARKERS = ".hoodie/.temp"
 HEARTBEATS = ".hoodie/.heartbeat"
 STAGING = ".hoodie/.hudi_py"
+REPORTS = f"{STAGING}/reports"
+"""Reports of services that another process asked for."""
 METADATA_TABLE = ".hoodie/metadata"
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 

@@ -9,7 +9,7 @@ from hudi_py.storage import Storage
 from hudi_py.write.heartbeat import remove_heartbeat
 from hudi_py.write.identity import WriterIdentity, parse_writer
 from hudi_py.write.markers import remove_markers
-from hudi_py.write.paths import STAGING, bar_path, gate_path, write_folder
+from hudi_py.write.paths import REPORTS, STAGING, bar_path, gate_path, write_folder
 
 
 def open_gate(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> bool:
@@ -56,7 +56,7 @@ def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
     """
     for info in storage.list(STAGING):
         instant = InstantTime(info.name)
-        if instant in pending:
+        if instant in pending or info.path == REPORTS:
             continue
         remove_heartbeat(storage, instant)
         remove_markers(storage, instant)

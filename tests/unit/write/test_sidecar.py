@@ -12,6 +12,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import CorruptFileError
 from hudi_py.merge import merge_settings
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.read.snapshot import open_snapshot
@@ -21,7 +22,6 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
-from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.summary.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
 from hudi_py.write.summary.ranges import ColumnRanges
 from hudi_py.write.summary.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
@@ -46,7 +46,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     """Where sidecars are kept which a write would remove when it is over."""
     storage = MemoryStorage()
     monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
-    monkeypatch.setattr(DropMetadata, "sidecar", lambda *_: SidecarSettings(keys=True))
+    monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 
 
@@ -131,7 +131,7 @@ def _derived(reader: KeyReader, before: _Groups, stat: Any) -> Any:
 
 def test_ranges_of_log_records_are_told(tmp_path: Path, kept: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ("_hoodie_record_key", "ts", "p", "no such column")
-    monkeypatch.setattr(DropMetadata, "sidecar", lambda *_: SidecarSettings(columns=wanted))
+    monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(columns=wanted))
     path = str(tmp_path / "t")
     hudi_py.write(path, _rows([2, 4, 6], [1] * 3, [False] * 3), "insert", QUICK, record_key="k", table_type="mor")
     assert not [info for info in kept.walk() if not info.is_dir]  # base files tell by themselves

@@ -12,7 +12,15 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.services.attempt import begin_attempt, check_open, close_attempt, end_attempt, give_up_attempt, gone
+from hudi_py.services.attempt import (
+    begin_attempt,
+    check_open,
+    close_attempt,
+    end_attempt,
+    give_up_attempt,
+    gone,
+    join_attempt,
+)
 from hudi_py.services.compaction.execute import CompactionWork, Outcome, carry_out
 from hudi_py.services.compaction.plan import (
     busy_groups,
@@ -123,14 +131,24 @@ class Compaction:
             UnsupportedTableError: the table has a feature that a compaction would lose.
         """
         with context.locked(f"begin the compaction {instant}") as timeline:
-            plan = existing_plan(context.storage, timeline, instant, _ACTION)
-            settings = None
-            if self.rewrite is None:
-                settings = RewriteSettings.of(
-                    context.storage, context.config(), timeline, context.options, as_of=instant
-                )
+            pieces, settings = self._plan(context, timeline, instant)
             attempt = begin_attempt(context, timeline, instant, _ACTION, local=self.local)
-        return CompactionWork(attempt, len(plan.operations), settings)
+        return CompactionWork(attempt, pieces, settings)
+
+    def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
+        timeline = context.timeline()
+        attempt = join_attempt(context, timeline, instant, _ACTION)
+        return CompactionWork(attempt, *self._plan(context, timeline, instant))
+
+    def _plan(
+        self, context: ServiceContext, timeline: Timeline, instant: InstantTime
+    ) -> tuple[int, RewriteSettings | None]:
+        plan = existing_plan(context.storage, timeline, instant, _ACTION)
+        if self.rewrite is not None:
+            return len(plan.operations), None
+        config = context.config()
+        settings = RewriteSettings.of(context.storage, config, timeline, context.options, as_of=instant)
+        return len(plan.operations), settings
 
     def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Outcome]:
         """Rewrites the slices of some operations of the plan.

@@ -1,0 +1,125 @@
+"""A table service as a write: `run_service` issues it, tasks execute pieces of a plan, the commit completes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from hudi_py.config import Options
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
+from hudi_py.services.calls import NAMES, PLAIN, PLANNED, begin, leave_report, schedule
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import PlannedService, Work
+from hudi_py.storage import open_storage
+from hudi_py.upkeep import metadata_writer
+
+PIECE = "piece"
+"""The column of the rows that say which pieces a task is to execute."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCall:
+    """What every process of a call needs to know. Pickles."""
+
+    path: str
+    options: Options
+    name: str
+    phase: str
+    instant: str | None
+    token: str
+    work: Work | None = None
+    """Phase `execute`: the plan under way."""
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def context(self) -> ServiceContext:
+        storage_options = dict(self.storage_options) or None
+        storage = open_storage(self.path, storage_options)
+        return ServiceContext.of(storage, self.options, metadata_writer(self.options), storage_options=storage_options)
+
+    @property
+    def planned(self) -> PlannedService:
+        """Raises ConfigError where the service has no plan."""
+        service = PLANNED.get(self.name)
+        if service is None:
+            raise ConfigError(
+                f"Cannot {self.phase} the service {self.name}: it has no plan; those with one are {', '.join(PLANNED)}"
+            )
+        return service
+
+
+def plan_service(path: str, options: Options) -> ServiceCall:
+    """The call that the options ask for. Changes nothing.
+
+    Raises:
+        ConfigError: there is no such service, or it has no such phase, or there is no such plan under way.
+    """
+    name = options.get(spark_config.SERVICE) or ""
+    if name not in NAMES:
+        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
+    call = ServiceCall(
+        path,
+        options,
+        name,
+        options.get(spark_config.SERVICE_PHASE),
+        options.get(spark_config.SERVICE_INSTANT),
+        options.get(spark_config.SERVICE_TOKEN) or "",
+        storage_options=tuple(options.storage.items()),
+    )
+    if call.phase == "call":
+        if name not in PLAIN:
+            raise ConfigError(f"Cannot call the service {name} as one; schedule, begin and execute it")
+        return call
+    service = call.planned
+    if call.phase != "execute":
+        return call
+    if call.instant is None:
+        raise ConfigError(f"Cannot execute the service {name} without an instant ({spark_config.SERVICE_INSTANT.key})")
+    work = service.join(call.context(), InstantTime(call.instant))
+    return ServiceCall(call.path, call.options, name, call.phase, call.instant, call.token, work, call.storage_options)
+
+
+class ServiceMessage(WriterCommitMessage):
+    """What an attempt of a task executed."""
+
+    def __init__(self, outcomes: Sequence[Any]) -> None:
+        self.outcomes = tuple(outcomes)
+
+
+class ServiceWriter(DataSourceArrowWriter):
+    """One call; pickled once to each task and once to the process that commits."""
+
+    def __init__(self, call: ServiceCall) -> None:
+        self.call = call
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ServiceMessage:
+        call = self.call
+        pieces = [piece for batch in iterator for piece in batch.column(PIECE).to_pylist()]
+        if call.work is None or not pieces:
+            return ServiceMessage(())
+        return ServiceMessage(call.planned.execute(call.context(), call.work, pieces))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        call, context = self.call, self.call.context()
+        if call.phase == "call":
+            report = PLAIN[call.name](context, call.instant).to_dict()
+        elif call.phase == "schedule":
+            report = schedule(context, call.planned, call.instant)
+        elif call.work is None:
+            report = begin(context, call.planned, call.instant, plan=call.phase == "begin")
+        else:
+            outcomes = [
+                each for message in messages if isinstance(message, ServiceMessage) for each in message.outcomes
+            ]
+            report = call.planned.commit(context, call.work, outcomes).to_dict()
+        if call.token:
+            leave_report(context.storage, call.token, report)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self.call.work is not None:
+            self.call.planned.give_up(self.call.context(), self.call.work)

@@ -1,0 +1,103 @@
+"""`run_service`: table services by Spark."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLANNED = ("compaction", "log_compaction", "clean")
+_PLAIN = ("archive", "savepoint", "delete_savepoint", "rollback", "restore")
+_PHASES = (None, "schedule", "execute")
+_MOST_TASKS = 10_000
+
+
+def run_service(
+    spark: SparkSession,
+    path: str,
+    name: str,
+    *,
+    phase: str | None = None,
+    instant: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Runs a table service; what it is made of is spread over Spark's tasks.
+
+    `compaction`, `log_compaction` and `clean` have plans: without a phase, the pending plan of the instant, or the
+    oldest one, or else a new one is carried out by as many tasks as it has pieces (file groups to compact, stretches of
+    files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback` and `restore` run in one process of Spark.
+    The table is only touched by Spark's processes: this one needs no access to it.
+
+    Args:
+        path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
+        name: of the service.
+        phase: `schedule`: make a plan, and no more; `execute`: carry out a pending plan, and make none; None: both.
+        instant: of the plan; of what is to be rolled back, restored to, or kept by a savepoint (by default the newest
+            commit).
+        options: options of writes, by the keys of Apache Hudi.
+
+    Returns:
+        The report: `service`, `instant` (None where there was nothing to do), `completion_time`, `reason` (why there
+        was nothing to do), and counts which depend on the service.
+
+    Raises:
+        ConfigError: there is no such service, or it has no such phase.
+        pyspark.errors.PySparkException: what the service raises.
+    """
+    if name not in (*_PLANNED, *_PLAIN):
+        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join((*_PLANNED, *_PLAIN))}")
+    if phase not in _PHASES or (phase is not None and name in _PLAIN):
+        raise ConfigError(
+            f"Cannot run the phase {phase!r} of the service {name}; "
+            + ("it has none" if name in _PLAIN else "phases are 'schedule' and 'execute', or none for both")
+        )
+    call = _Call(spark, path, name, {str(key): value for key, value in (options or {}).items()})
+    if name in _PLAIN:
+        return call.make("call", instant)
+    if phase == "schedule":
+        return call.make("schedule", instant)
+    begun = call.make("begin" if phase is None else "begin_pending", instant)
+    pieces = begun.pop("num_pieces")
+    if begun["instant"] is None:
+        return begun
+    return call.make("execute", begun["instant"], pieces)
+
+
+class _Call:
+    def __init__(self, spark: SparkSession, path: str, name: str, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._path = path
+        self._name = name
+        self._options = options
+
+    def make(self, phase: str, instant: str | None, pieces: int = 0) -> dict[str, Any]:
+        """One write, and its report."""
+        token = uuid.uuid4().hex
+        tasks = min(max(pieces, 1), _MOST_TASKS)
+        rows = self._spark.range(0, pieces, 1, tasks).withColumnRenamed("id", "piece")
+        given = {
+            **self._options,
+            spark_config.SERVICE.key: self._name,
+            spark_config.SERVICE_PHASE.key: phase,
+            spark_config.SERVICE_TOKEN.key: token,
+        }
+        if instant is not None:
+            given[spark_config.SERVICE_INSTANT.key] = instant
+        rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
+        reader = self._spark.read.format(FORMAT).options(**_of_storage(self._options))
+        reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
+        (row,) = reader.load(self._path).collect()
+        report: dict[str, Any] = json.loads(row["report"])
+        return report
+
+
+def _of_storage(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if key.lower().startswith("storage.")}

@@ -1,0 +1,109 @@
+"""Table services that follow a commit (`BaseHoodieWriteClient.mayBeCleanAndArchive`,
+`BaseHoodieTableServiceClient.runTableServicesInline`, 1.2.0): clean, archive, compaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hudi_py.config import Options
+from hudi_py.config import archive as archive_config
+from hudi_py.config import clean as clean_config
+from hudi_py.config import compaction as compaction_config
+from hudi_py.config import service as service_config
+from hudi_py.errors import ConflictError, HudiError, LockError
+from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import PlannedService, run
+from hudi_py.storage import Storage
+from hudi_py.write.progress import Progress
+from hudi_py.write.protocols import MetadataWriter
+
+_log = logging.getLogger(__name__)
+
+Step = Callable[[ServiceContext], bool]
+"""Does what is due; whether there was anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineServices:
+    """The services that the options of a write ask for after its commit. Implements `AfterCommit`."""
+
+    options: Options
+    metadata: MetadataWriter
+
+    def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Runs what is due, one service after the other. The write is committed, whatever happens here.
+
+        A service that finds another process at work is left to that or to the next commit.
+
+        Raises:
+            HudiError: a service failed, and `hoodie.fail.writes.on.inline.table.service.exception` is true.
+        """
+        if not self.options.get(service_config.ENABLED):
+            return ()
+        progress = Progress.on_terminal("table services")
+        context = ServiceContext.of(
+            storage, self.options, self.metadata, storage_options=storage_options, progress=progress
+        )
+        done: list[str] = []
+        try:
+            for name, step in self._steps(context):
+                try:
+                    if step(context):
+                        done.append(name)
+                except (ConflictError, LockError) as error:
+                    _log.warning("the %s after the commit is left to the next one: %s", name, error)
+                except (HudiError, OSError) as error:
+                    if self.options.get(service_config.FAIL_ON_ERROR):
+                        raise _failed(storage, name, error) from error
+                    _log.warning("the %s after the commit failed: %s", name, error)
+        finally:
+            progress.close()
+        return tuple(done)
+
+    def _steps(self, context: ServiceContext) -> Iterator[tuple[str, Step]]:
+        options = self.options
+        if options.get(clean_config.AUTOMATIC):
+            yield "clean", lambda context: Cleaning().clean(context).instant is not None
+        if options.get(archive_config.AUTOMATIC):
+            yield "archive", lambda context: archive(context).instant is not None
+        if not context.config().is_mor:
+            return
+        if options.get(compaction_config.INLINE):
+            yield "compaction", _runs(Compaction())
+        elif options.get(compaction_config.SCHEDULE_INLINE):
+            yield "compaction plan", _plans(Compaction())
+
+
+def _runs(service: PlannedService) -> Step:
+    def step(context: ServiceContext) -> bool:
+        worked = False
+        for instant in service.pending(context):
+            run(service, context, instant)
+            worked = True
+        scheduled = service.schedule(context)
+        if scheduled.instant is not None:
+            run(service, context, scheduled.instant)
+            worked = True
+        return worked
+
+    return step
+
+
+def _plans(service: PlannedService) -> Step:
+    def step(context: ServiceContext) -> bool:
+        return not service.pending(context) and service.schedule(context).instant is not None
+
+    return step
+
+
+def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
+    return HudiError(
+        f"The write to {storage.uri} is committed, but the {name} after it failed: {str(error).splitlines()[0]}; do "
+        f"not repeat the write: repair the cause and run the {name} again, or set "
+        f"{service_config.FAIL_ON_ERROR.key}=false to be warned only"
+    )
