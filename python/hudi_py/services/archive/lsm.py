@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.parquet import AVRO_SCHEMA, open_parquet
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.timeline.history import (
@@ -81,7 +81,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
     ]
     out = io.BytesIO()
     with _writer(out) as writer:
-        writer.write_table(pa.Table.from_arrays(columns, schema=_stored()))
+        writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
     data = out.getvalue()
     run = Run(run_name(entries[0].time, entries[-1].time), len(data))
     storage.put(join_path(folder, run.name), data)
@@ -174,7 +174,7 @@ def _contents(storage: Storage, folder: str, runs: Sequence[Run]) -> Iterator[pa
                 )
             for batch in file.iter_batches(_BATCH_ROWS, columns=SCHEMA.names):
                 columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
-                batches.append(pa.RecordBatch.from_arrays(columns, schema=_stored()))
+                batches.append(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
                 size += batch.nbytes
                 if size >= _ROW_GROUP_BYTES:
                     yield pa.Table.from_batches(batches)
@@ -183,15 +183,10 @@ def _contents(storage: Storage, folder: str, runs: Sequence[Run]) -> Iterator[pa
         yield pa.Table.from_batches(batches)
 
 
-def _stored() -> pa.Schema:
-    text = json.dumps(record_schema(_AVRO), separators=(",", ":"))
-    return SCHEMA.with_metadata({"parquet.avro.schema": text, "writer.model.name": "avro"})
-
-
 def _writer(out: object) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         out,
-        _stored(),
+        SCHEMA,
         version="1.0",
         compression="gzip",
         compression_level=4,
@@ -200,3 +195,6 @@ def _writer(out: object) -> pq.ParquetWriter:
         write_statistics=["instantTime", "completionTime", "action", "version"],
         store_schema=False,
     )
+    avro = json.dumps(record_schema(_AVRO), separators=(",", ":"))
+    writer.add_key_value_metadata({AVRO_SCHEMA: avro, "writer.model.name": "avro"})
+    return writer
