@@ -1,0 +1,178 @@
+"""Compaction by either side: each carries out the plans of the other, with the same rows, plans and statistics."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action
+from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run
+from hudi_py.storage import LocalStorage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.plans import CompactionPlan, decode_compaction_plan
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.metadata_drop import DropMetadata
+from tests.golden.compare import assert_rows_equal
+from tests.oracle.client import Oracle
+from tests.oracle.test_interoperability import rows, settings
+
+pytestmark = pytest.mark.filterwarnings("ignore:Dropped the metadata table")
+
+VERSIONS = [pytest.param(9, id="v9"), *(pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8))]
+DUE = "hoodie.compact.inline.max.delta.commits=1"
+
+
+def context(path: Path, options: Mapping[str, str] | None = None) -> ServiceContext:
+    return ServiceContext.of(
+        LocalStorage(str(path)),
+        Options.resolve({"hoodie.py.write.threads": "2", **(options or {})}),
+        DropMetadata(False),
+    )
+
+
+def compact(path: Path) -> CompactionReport:
+    """Plans a compaction if none is pending, and carries out the oldest."""
+    service, own = Compaction(always=True), context(path)
+    if not service.pending(own):
+        assert service.schedule(own).instant is not None
+    report = run(service, own)
+    assert isinstance(report, CompactionReport)
+    return report
+
+
+def ours(path: Path, **query: str) -> pa.Table:
+    return hudi_py.open_table(str(path)).scan(**query).to_table()
+
+
+def agree(oracle: Oracle, path: Path, before: pa.Table | None = None) -> pa.Table:
+    """Both sides read the same rows, and `before` if given, but for the names of their files; the table is sound."""
+    found = ours(path)
+    assert_rows_equal(found, oracle.read(str(path)))
+    if before is not None:
+        assert_rows_equal(found.drop_columns("_hoodie_file_name"), before.drop_columns("_hoodie_file_name"))
+    assert oracle.check(str(path))["problems"] == []
+    return found
+
+
+def timeline(path: Path) -> Timeline:
+    storage = LocalStorage(str(path))
+    return load_timeline(storage, load_table_config(storage))
+
+
+def plan_of(path: Path, instant: str) -> CompactionPlan:
+    layout = timeline(path).layout
+    found = layout.path(layout.requested_name(instant, Action.COMPACTION))
+    return decode_compaction_plan((path / found).read_bytes())
+
+
+def newest_compaction(path: Path) -> CommitMetadata:
+    found = [instant for instant in timeline(path).write_completed if instant.action is Action.COMMIT]
+    return read_commit_metadata(LocalStorage(str(path)), timeline(path).layout, found[-1])
+
+
+def make(oracle: Oracle, path: Path, version: int) -> None:
+    """A table by Apache Hudi: base files, two log files each, deletes among them."""
+    options = settings(version, "MERGE_ON_READ")
+    off = {"hoodie.compact.inline": "false"}
+    oracle.write(
+        str(path),
+        rows(range(0, 30), 100),
+        "insert",
+        key="id",
+        ordering="ts",
+        partition="city",
+        type="mor",
+        table_version=version,
+        name="t",
+        options={**options, **off},
+    )
+    oracle.write(str(path), rows(range(5, 12), 200), "upsert", options=off)
+    oracle.write(str(path), rows(range(8, 18), 50), "upsert", options=off)  # too old to win
+    oracle.write(str(path), rows(range(20, 23), 300), "delete", options=off)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_as_apache_hudi_compacts(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """The same table compacted by either: the same plan, rows and statistics."""
+    theirs, own = tmp_path / "theirs", tmp_path / "own"
+    make(oracle, theirs, version)
+    shutil.copytree(theirs, own)
+    before = ours(own)
+    oracle.call(str(theirs), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
+    report = compact(own)
+    assert report.instant is not None
+    found = agree(oracle, own, before)
+    assert_rows_equal(found.drop_columns("_hoodie_file_name"), ours(theirs).drop_columns("_hoodie_file_name"))
+    assert_rows_equal(ours(own, query_type="read_optimized"), oracle.read(str(own), query_type="read_optimized"))
+
+    their_plan = next(i.time for i in timeline(theirs).write_completed if i.action is Action.COMMIT)
+    expected, planned = plan_of(theirs, their_plan), plan_of(own, report.instant)
+    assert {each.file_id: each for each in planned.operations} == {each.file_id: each for each in expected.operations}
+    assert (planned.missing_partitions, planned.extra) == (expected.missing_partitions, expected.extra)
+
+    def comparable(metadata: CommitMetadata) -> dict[str, object]:
+        """Statistics without what two runs never have in common."""
+        return {
+            stat.file_id: replace(
+                stat,
+                path="",
+                total_write_bytes=0,
+                file_size=0,
+                upsert_time_ms=0,
+                compacted=replace(stat.compacted, read_ms=0) if stat.compacted is not None else None,
+            )
+            for stat in metadata.stats
+        }
+
+    they, we = newest_compaction(theirs), newest_compaction(own)
+    assert comparable(we) == comparable(they)
+    assert (we.operation, we.compacted, we.extra) == (they.operation, they.compacted, they.extra)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Writes of both sides come between plan and execution."""
+    path = tmp_path / "t"
+    make(oracle, path, version)
+    own = context(path)
+    scheduled = Compaction(always=True).schedule(own)
+    assert scheduled.instant is not None
+    options = settings(version, "MERGE_ON_READ")
+    hudi_py.write(str(path), rows(range(3, 9), 400), "upsert", options)
+    oracle.write(str(path), rows(range(7, 14), 500), "upsert", options={"hoodie.compact.inline": "false"})
+    before = agree(oracle, path)
+    oracle.call(str(path), f"run_compaction(op => 'run', table => '{{table}}', timestamp => {scheduled.instant})")
+    assert Compaction().pending(own) == []
+    agree(oracle, path, before)
+    assert len(newest_compaction(path).stats) == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Writes of both sides come between plan and execution, and after it."""
+    path = tmp_path / "t"
+    make(oracle, path, version)
+    oracle.call(str(path), f"run_compaction(op => 'schedule', table => '{{table}}', options => '{DUE}')")
+    options = settings(version, "MERGE_ON_READ")
+    oracle.write(str(path), rows(range(3, 9), 400), "upsert", options={"hoodie.compact.inline": "false"})
+    hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
+    before = agree(oracle, path)
+    report = compact(path)
+    assert report.num_file_groups == 3
+    agree(oracle, path, before)
+    oracle.write(str(path), rows(range(10, 25), 600), "upsert", options={"hoodie.compact.inline": "false"})
+    hudi_py.write(str(path), rows(range(0, 4), 700), "upsert", options)
+    before = agree(oracle, path)
+    compact(path)
+    agree(oracle, path, before)
