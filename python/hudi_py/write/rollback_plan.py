@@ -149,7 +149,10 @@ def _completed(
     for path, partition in sorted(paths.items()):
         yield _deletion(storage, partition, path)
     for (partition, file_id, base_instant), logs in sorted(appended.items()):
-        yield RollbackRequest(partition, file_id, base_instant, (), logs)
+        # Logs that went with the slice of a compaction need no block; one in a new log would bring the slice back
+        there = {path: size for path, size in logs.items() if storage.stat(path[len(storage.uri) + 1 :]) is not None}
+        if there:
+            yield RollbackRequest(partition, file_id, base_instant, (), there)
 
 
 def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:
