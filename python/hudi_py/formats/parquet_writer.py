@@ -8,9 +8,9 @@ footer the bloom filter and range of the record keys (`HoodieBloomFilterWriteSup
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,11 @@ class BaseFileSummary:
     min_key: str | None
     """Smallest record key in the order of Java's strings; None without rows or without bloom filter."""
     max_key: str | None
+    metadata: pq.FileMetaData | None = field(default=None, repr=False, compare=False)
+    """The footer as it was written, with the statistics of the columns."""
+    nan: frozenset[str] = frozenset()
+    """Names, with dots, of the floating-point columns with a NaN, which a footer keeps back; of all that are not inside
+    lists or maps."""
 
 
 class BaseFileWriter:
@@ -113,6 +118,9 @@ class BaseFileWriter:
         self._flushed_bytes = 0
         self._rows = 0
         self._summary: BaseFileSummary | None = None
+        self._footers: list[pq.FileMetaData] = []
+        self._floats = list(_float_columns(self._schema))
+        self._nan: set[str] = set()
         compression = _CODECS[codec.lower()]
         if compression == "gzip" and compression_level is None:
             compression_level = _GZIP_LEVEL
@@ -133,6 +141,7 @@ class BaseFileWriter:
                 store_schema=False,
                 store_decimal_as_integer=False,
                 write_page_index=True,
+                metadata_collector=self._footers,
             )
             self._open = undo.pop_all()
         self._writer.add_key_value_metadata({AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"})
@@ -152,6 +161,9 @@ class BaseFileWriter:
                 keys = batch.column(self._key_column)
                 self._bloom.add(keys)
                 self._widen_range(keys)
+            for name, path in self._floats:
+                if name not in self._nan and pc.any(pc.is_nan(_inner(batch, path))).as_py():
+                    self._nan.add(name)
             self._pending.append(batch)
             self._pending_bytes += batch.nbytes
             self._rows += len(batch)
@@ -186,7 +198,9 @@ class BaseFileWriter:
             self._writer.close()
             size = int(self._output.tell())
             self._open.close()
-            self._summary = BaseFileSummary(self._rows, size, self._min_key, self._max_key)
+            footer = self._footers[0] if self._footers else None
+            nan = frozenset(self._nan)
+            self._summary = BaseFileSummary(self._rows, size, self._min_key, self._max_key, footer, nan)
         return self._summary
 
     def __enter__(self) -> BaseFileWriter:
@@ -248,6 +262,23 @@ class BaseFileWriter:
             self._min_key = low
         if self._max_key is None or _java_order(high) > _java_order(self._max_key):
             self._max_key = high
+
+
+def _float_columns(
+    schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Names with dots, and paths, of the floating-point columns, those in structs among them."""
+    for each in schema:
+        path = (*above, each.name)
+        if pa.types.is_floating(each.type):
+            yield ".".join(path), path
+        elif pa.types.is_struct(each.type):
+            yield from _float_columns(each.type, path)
+
+
+def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    array = batch.column(path[0])
+    return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
 
 
 def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.write.summary.columns import IndexedColumn, ValueType, indexed_columns
-from hudi_py.write.summary.footers import footer_ranges
+from hudi_py.write.summary.footers import footer_ranges, written_ranges
 from hudi_py.write.summary.ranges import ColumnRanges, column_ranges, promoted, widest
 
 D = decimal.Decimal
@@ -285,3 +286,20 @@ def test_files_without_statistics_are_read() -> None:
     expected = {name: row for name, row in EXPECTED.items() if name != "absent"}
     # the type is that of INT96, in microseconds
     assert found == {**expected, "ms": (-1, -1, 3, 2)}
+
+
+def test_ranges_of_a_file_as_it_is_written() -> None:
+    storage = MemoryStorage()
+    data = ROWS.append_column("long", pa.array(["a" * 5000, None, "b"])).append_column(
+        "fs", pa.array([{"y": NAN}, {"y": 1.0}, None], pa.struct([("y", pa.float64())]))
+    )
+    asked = [*COLUMNS[:-1], IndexedColumn("long", ValueType.STRING), IndexedColumn("fs.y", ValueType.DOUBLE)]
+    with BaseFileWriter(storage, "t/a.parquet", data.schema, "{}", bloom=None, row_group_bytes=100) as writer:
+        writer.write(data)
+        summary = writer.close()
+    assert summary.metadata is not None
+    assert summary.nan == {"f", "fs.y"}
+    told = written_ranges(storage, "t/a.parquet", summary.metadata, asked, summary.nan)
+    assert shown(told) == shown(footer_ranges(storage, "t/a.parquet", asked))
+    assert shown(told)["fs.y"] == ("1.0", "nan", 3, 1)
+    assert shown(told)["long"] == ("a" * 5000, "b", 3, 1)

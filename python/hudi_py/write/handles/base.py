@@ -14,6 +14,7 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.write.job import Job
+from hudi_py.write.summary.footers import written_ranges
 from hudi_py.write.summary.sidecar import Sidecar
 
 STEP_ROWS = 16_384
@@ -87,8 +88,7 @@ class BaseFileHandle:
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
         self._summary = summary = self._writer.close()
-        if self.sidecar is not None:
-            self.job.save(self.sidecar, self.name)
+        self._save_sidecar(summary)
         self.job.transaction.publication.publish(self._permit)
         self.job.progress.wrote(summary.size)
         took = int((time.monotonic() - self._started) * 1000)
@@ -108,6 +108,15 @@ class BaseFileHandle:
             create_time_ms=0 if merges else took,
             upsert_time_ms=took if merges else 0,
         )
+
+    def _save_sidecar(self, summary: BaseFileSummary) -> None:
+        sidecar, columns = self.sidecar, self.job.range_columns
+        if columns and summary.metadata is not None:
+            sidecar = sidecar or Sidecar()
+            storage, path = self.job.transaction.storage, self._permit.temp_path
+            sidecar.set_ranges(written_ranges(storage, path, summary.metadata, columns, summary.nan).rows)
+        if sidecar is not None:
+            self.job.save(sidecar, self.name)
 
     def abandon(self) -> None:
         """Gives the file up: nothing of it stays."""

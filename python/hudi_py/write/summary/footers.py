@@ -56,23 +56,45 @@ def footer_ranges(
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
-        metadata = file.metadata
-        places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
-        found: list[Range] = []
-        unknown: list[Range] = []
-        for column in columns:
-            at = places.get(column.name)
-            stored = None if at is None else stored_column(metadata.schema.column(at), column.name)
-            if at is None or stored is None:
-                continue
-            known = None if nan is None else column.name in nan
-            whole, told = _told(metadata, at, stored, known)
-            found.append(whole)
-            if not told:
-                unknown.append(whole)
+        found, unknown = _of_metadata(file.metadata, columns, nan)
         if unknown:
             _read(file, unknown)
     return ColumnRanges.of(found)
+
+
+def written_ranges(
+    storage: Storage,
+    path: str,
+    metadata: pq.FileMetaData,
+    columns: Sequence[IndexedColumn],
+    nan: Collection[str],
+) -> ColumnRanges:
+    """As `footer_ranges`, of a file whose footer is at hand: it is opened only where that does not tell."""
+    found, unknown = _of_metadata(metadata, columns, nan)
+    if unknown:
+        with open_parquet(storage, path) as file:
+            _read(file, unknown)
+    return ColumnRanges.of(found)
+
+
+def _of_metadata(
+    metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
+) -> tuple[list[Range], list[Range]]:
+    """Ranges of the columns there are, and those of them which the footer does not tell."""
+    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    found: list[Range] = []
+    unknown: list[Range] = []
+    for column in columns:
+        at = places.get(column.name)
+        stored = None if at is None else stored_column(metadata.schema.column(at), column.name)
+        if at is None or stored is None:
+            continue
+        known = None if nan is None else column.name in nan
+        whole, told = _told(metadata, at, stored, known)
+        found.append(whole)
+        if not told:
+            unknown.append(whole)
+    return found, unknown
 
 
 def stored_column(schema: Any, name: str) -> IndexedColumn | None:
