@@ -12,6 +12,7 @@ import logging
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from datetime import timezone
 from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
@@ -64,12 +65,15 @@ class MetadataTableWriter:
     builders: tuple[IndexBuilder, ...] = BUILDERS
 
     def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
-        """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are never refused."""
+        """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only where
+        a compaction has taken its records into base files."""
         if self._drops:
             DropMetadata(self.settings.drop_indexes).check(storage, config, rolled_back)
             return
         foreign = self._foreign(config)
-        if foreign and not rolled_back and not self.settings.drop_indexes:
+        if not foreign or self.settings.drop_indexes:
+            return
+        if not rolled_back or not self._can_undo(storage, config, rolled_back):
             raise ConfigError(
                 f"Cannot write to the table {config.name!r}: its metadata table has the indexes {', '.join(foreign)}, "
                 "which are not kept up to date here and a write would outdate; drop them with Apache Hudi, or write "
@@ -114,7 +118,7 @@ class MetadataTableWriter:
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             if not self._undo(own, change, clock):
                 self._remake(storage, config, timeline, change, clock)
-                return dropped
+                return self._foreign(config)
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 return dropped  # the files of what is rolled back are known by its own delta commit alone
         own_timeline = own.timeline(clock.zone)
@@ -255,6 +259,12 @@ class MetadataTableWriter:
         for builder in self.builders:
             if isinstance(builder, DefinedIndex) and builder.partition in config.metadata_partitions:
                 config = put_definition(source.storage, config, builder.definition(source))
+
+    def _can_undo(self, storage: Storage, config: TableConfig, instants: tuple[InstantTime, ...]) -> bool:
+        if FILES not in config.metadata_partitions:
+            return True
+        own_timeline = open_own(storage).timeline(timezone.utc)
+        return all(can_undo(own_timeline, instant) for instant in instants)
 
     def _undo(self, own: OwnTable, change: TableChange, clock: InstantClock) -> bool:
         """Rolls back the delta commits of what was rolled back, newest first. False where a compaction is in the way;

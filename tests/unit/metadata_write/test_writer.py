@@ -1,0 +1,325 @@
+"""The metadata table, kept up within writes: its partitions, what they list, what becomes of foreign ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import uuid
+import warnings
+
+import pytest
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.write.metadata_drop import DropMetadata
+from hudi_py.write.protocols import TableChange
+from hudi_py.write.rollback import rollback_instant
+from tests.unit.metadata_write.upkeep import (
+    QUICK,
+    check_listing,
+    clock,
+    own_timeline,
+    read,
+    rows,
+    timeline,
+    write,
+    writer,
+)
+
+KINDS = [
+    (version, kind, partitioned) for version in (6, 8, 9) for kind in ("cow", "mor") for partitioned in (True, False)
+]
+INDEXES = {
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+}
+
+
+@pytest.fixture
+def storage():
+    return MemoryStorage(f"metadata-{uuid.uuid4()}")
+
+
+def partitions(storage) -> tuple[str, ...]:
+    return load_table_config(storage).metadata_partitions
+
+
+def definitions(storage) -> dict:
+    return json.loads(storage.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
+
+
+@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, partitioned):
+    write(storage, rows(range(6), 1), version=version, kind=kind, partitioned=partitioned)
+    expected = ["column_stats", "files"]
+    if partitioned and version >= 8:
+        expected.append("partition_stats")
+    assert list(partitions(storage)) == expected
+    initial = [instant.time for instant in own_timeline(storage).completed if instant.time.startswith("0")]
+    first = 0 if version >= 8 else 10
+    assert initial == [f"{first + number:017}" for number in range(len(expected))]
+    assert definitions(storage)["column_stats"]["version"] == ("V2" if version == 9 else "V1")
+    assert definitions(storage)["column_stats"]["sourceFields"] == [
+        "_hoodie_commit_time",
+        "_hoodie_partition_path",
+        "_hoodie_record_key",
+        "id",
+        "name",
+        "ts",
+        "p",
+    ]
+
+
+@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+def test_it_lists_what_the_storage_has(storage, version, kind, partitioned):
+    made = {"version": version, "kind": kind, "partitioned": partitioned}
+    state: dict[int, int] = {}
+    steps = [("upsert", range(6), 1), ("upsert", range(4, 9), 2), ("delete", range(2), 3), ("insert", range(20, 22), 4)]
+    steps += [("insert_overwrite_table", range(3), 5), ("upsert", range(1, 5), 6)]
+    for operation, ids, ts in steps:
+        write(storage, rows(ids, ts), operation, **made)
+        if operation == "insert_overwrite_table":
+            state = {}
+        for number in ids:
+            state.pop(number, None) if operation == "delete" else state.update({number: ts})
+        check_listing(storage)
+        assert read(storage) == state
+    data, own = timeline(storage), own_timeline(storage)
+    for instant in data.completed:
+        mirrored = own.find(instant.time, Action.DELTA_COMMIT)
+        assert mirrored is not None
+        assert mirrored.completed
+        if version >= 8:
+            assert mirrored.completion_time < instant.completion_time
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_its_properties_are_those_of_apache_hudi(storage, version):
+    write(storage, rows(range(2), 1), version=version)
+    own = load_table_config(FolderStorage(storage, ".hoodie/metadata"))
+    assert (own.version, own.name, own.base_file_format, own.table_type) == (
+        version,
+        "t_metadata",
+        "HFILE",
+        "MERGE_ON_READ",
+    )
+    assert own.record_key_fields == ("key",)
+    assert not own.populates_meta_fields
+    assert own.payload_class == "org.apache.hudi.metadata.HoodieMetadataPayload"
+    assert own.merge_strategy_id == "00000000-0000-0000-0000-000000000000"
+    if version >= 8:
+        assert (own.merge_mode, own.keygen_type) == ("CUSTOM", "HOODIE_TABLE_METADATA")
+    else:
+        assert own.keygen_class == "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_it_is_made_from_what_a_table_holds(storage, version):
+    write(storage, rows(range(6), 1), version=version, options={"hoodie.metadata.enable": "false"})
+    write(storage, rows(range(2), 2), version=version, options={"hoodie.metadata.enable": "false"})
+    assert partitions(storage) == ()
+    write(storage, rows(range(3), 3), version=version, options=INDEXES)
+    assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(partitions(storage))
+    check_listing(storage)
+    assert read(storage) == {0: 3, 1: 3, 2: 3, 3: 1, 4: 1, 5: 1}
+
+
+def test_indexes_are_added_to_a_table_and_stay_without_being_named(storage):
+    write(storage, rows(range(6), 1))
+    write(storage, rows(range(6), 2), options=INDEXES)
+    write(storage, rows(range(7), 3))
+    assert partitions(storage) == ("bloom_filters", "column_stats", "files", "partition_stats", "record_index")
+    assert definitions(storage)["record_index"]["indexOptions"] == {"isPartitioned": "false"}
+    times = {instant.time for instant in timeline(storage).completed}
+    assert times <= {instant.time for instant in own_timeline(storage).completed}
+    check_listing(storage)
+
+
+def test_an_index_whose_option_is_false_is_dropped(storage):
+    write(storage, rows(range(6), 1), options=INDEXES)
+    given = {"hoodie.metadata.index.column.stats.enable": "false", "hoodie.metadata.record.index.enable": "false"}
+    write(storage, rows(range(3), 2), options={**given, "hoodie.metadata.auto.delete.partitions": "false"})
+    assert "column_stats" in partitions(storage)
+    write(storage, rows(range(3), 3), options=given)
+    assert partitions(storage) == ("bloom_filters", "files")
+    assert set(definitions(storage)) == set()
+    assert storage.stat(".hoodie/metadata/column_stats") is None
+    check_listing(storage)
+
+
+def test_it_is_dropped_where_it_is_switched_off(storage):
+    write(storage, rows(range(6), 1))
+    write(storage, rows(range(3), 2), options={"hoodie.metadata.enable": "false"})
+    assert partitions(storage) == ()
+    assert storage.stat(".hoodie/metadata") is None
+    write(storage, rows(range(3), 3))
+    check_listing(storage)
+
+
+def test_it_is_not_made_without_the_files_of_a_table_that_has_some(storage):
+    write(storage, rows(range(6), 1), options={"hoodie.metadata.enable": "false"})
+    with pytest.raises(ConfigError, match="auto.initialize"):
+        write(storage, rows(range(6), 2), options={"hoodie.metadata.auto.initialize": "false"})
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_one_that_was_left_behind_is_made_anew(storage, version):
+    write(storage, rows(range(6), 1), version=version, options=INDEXES)
+    kept = load_table_config(storage).properties["hoodie.table.metadata.partitions"]
+    held = {info.path: storage.read(info.path) for info in storage.walk(".hoodie/metadata")}
+    write(
+        storage,
+        rows(range(2), 2),
+        version=version,
+        options={"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"},
+    )
+    for path, data in held.items():
+        storage.put(path, data)
+    update_table_config(storage, {"hoodie.table.metadata.partitions": kept})
+    with pytest.warns(UserWarning, match="made anew"):
+        write(storage, rows(range(1), 3), version=version)
+    assert ",".join(partitions(storage)) == kept
+    check_listing(storage)
+    assert read(storage) == {0: 3, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
+
+
+def foreign(storage) -> None:
+    """Makes the table one with a secondary and an expression index."""
+    names = ("secondary_index_name", "expr_index_day")
+    known = load_table_config(storage).metadata_partitions
+    update_table_config(storage, {"hoodie.table.metadata.partitions": ",".join((*known, *names))})
+    content = json.loads(storage.read(".hoodie/.index_defs/index.json"))
+    for name in names:
+        storage.put(f".hoodie/metadata/{name}/.hoodie_partition_metadata", b"x")
+        content["indexDefinitions"][name] = {"indexName": name}
+    storage.put(".hoodie/.index_defs/index.json", json.dumps(content).encode())
+
+
+def test_foreign_indexes_refuse_a_write(storage):
+    write(storage, rows(range(6), 1), options=INDEXES)
+    foreign(storage)
+    before = sorted((info.path, info.size) for info in storage.walk())
+    with pytest.raises(ConfigError, match="secondary_index_name, expr_index_day"):
+        write(storage, rows(range(2), 2))
+    assert sorted((info.path, info.size) for info in storage.walk()) == before
+
+
+def test_foreign_indexes_alone_are_dropped_where_that_is_allowed(storage):
+    write(storage, rows(range(6), 1), options=INDEXES)
+    foreign(storage)
+    write(storage, rows(range(2), 2), options={"hoodie.py.drop.indexes": "true"})
+    assert partitions(storage) == ("bloom_filters", "column_stats", "files", "partition_stats", "record_index")
+    assert set(definitions(storage)) == {"column_stats", "record_index"}
+    assert storage.stat(".hoodie/metadata/expr_index_day") is None
+    check_listing(storage)
+
+
+def test_the_writer_pickles():
+    made = writer(INDEXES)
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert isinstance(again, MetadataTableWriter)
+
+
+# -- rollbacks
+
+
+def unpublished(storage) -> InstantTime:
+    """The newest write without its completed file: what a writer leaves that dies before that."""
+    newest = timeline(storage).last_completed
+    storage.delete(timeline(storage).layout.path(newest.file_name))
+    return newest.time
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_write_that_was_recorded_and_not_completed_is_undone(storage, version, kind):
+    made = {"version": version, "kind": kind, "options": INDEXES}
+    write(storage, rows(range(6), 1), **made)
+    before = check_listing(storage)
+    write(storage, rows(range(4, 9), 2), **made)
+    failed = unpublished(storage)
+    assert read(storage) == dict.fromkeys(range(6), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pending = timeline(storage).find(failed)
+        assert pending is not None
+        rollback_instant(storage, load_table_config(storage), pending, clock=clock(storage), metadata=writer(INDEXES))
+    own = own_timeline(storage)
+    assert own.find(failed, Action.DELTA_COMMIT) is None
+    rollbacks = [instant for instant in own.completed if instant.action is Action.ROLLBACK]
+    mirrored = [instant.time for instant in timeline(storage).completed if instant.action is Action.ROLLBACK]
+    assert [instant.time for instant in rollbacks] == [time + ("006" if version == 6 else "") for time in mirrored]
+    after = check_listing(storage)
+    if version >= 8:
+        assert after == before
+        assert not [info for info in storage.walk(".hoodie/metadata") if f"_{failed}" in info.name]
+    else:
+        assert [i.time for i in own.completed if i.action is Action.DELTA_COMMIT][-1] == mirrored[0]
+    assert read(storage) == dict.fromkeys(range(6), 1)
+    write(storage, rows(range(4, 9), 3), **made)
+    check_listing(storage)
+    assert read(storage) == {**dict.fromkeys(range(4), 1), **dict.fromkeys(range(4, 9), 3)}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_recording_again_takes_the_place_of_the_first_time(storage, version):
+    """As when a compaction is run anew under its instant, with other files."""
+    write(storage, rows(range(6), 1), version=version)
+    write(storage, rows(range(3), 2), version=version)
+    layout = timeline(storage).layout
+    newest = timeline(storage).last_completed
+    commit = read_commit_metadata(storage, layout, newest)
+    content = storage.read(layout.path(newest.file_name))
+    storage.delete(layout.path(newest.file_name))
+    change = TableChange(newest.time, newest.action, commit)
+    for _ in range(2):
+        writer().record(storage, timeline(storage), change, clock(storage))
+    storage.put(layout.path(newest.file_name), content)
+    check_listing(storage)
+    assert read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_delta_commit_that_broke_off_is_undone_by_the_next_write(storage, version):
+    write(storage, rows(range(6), 1), version=version)
+    own = own_timeline(storage)
+    newest = [instant for instant in own.completed if instant.action is Action.DELTA_COMMIT][-1]
+    layout = own.layout
+    folder = FolderStorage(storage, ".hoodie/metadata")
+    folder.delete(layout.path(newest.file_name))
+    assert own_timeline(storage).find(newest.time, Action.DELTA_COMMIT).state is State.INFLIGHT
+    failed = unpublished(storage)
+    assert failed == newest.time
+    pending = timeline(storage).find(failed)
+    assert pending is not None
+    rollback_instant(storage, load_table_config(storage), pending, clock=clock(storage), metadata=writer())
+    assert own_timeline(storage).find(failed, Action.DELTA_COMMIT) is None
+    write(storage, rows(range(3), 2), version=version)
+    check_listing(storage)
+    assert read(storage) == dict.fromkeys(range(3), 2)
+
+
+def test_a_metadata_table_that_is_no_use_is_made_anew(storage):
+    write(storage, rows(range(6), 1))
+    storage.delete(".hoodie/metadata/.hoodie/hoodie.properties")
+    with pytest.warns(UserWarning, match="made anew"):
+        write(storage, rows(range(6), 2))
+    check_listing(storage)
+
+
+def test_others_drop_it_as_before(storage):
+    write(storage, rows(range(6), 1))
+    DropMetadata().record(storage, timeline(storage), TableChange(InstantTime("1"), Action.COMMIT), clock(storage))
+    assert partitions(storage) == ()
+
+
+def test_folders_of_a_metadata_table_are_those_that_java_lists(tmp_path):
+    write(LocalStorage(str(tmp_path)), rows(range(2), 1))
+    own = tmp_path / ".hoodie" / "metadata" / ".hoodie"
+    assert (own / "timeline" / "history").is_dir()
+    assert QUICK  # the options of these tables
