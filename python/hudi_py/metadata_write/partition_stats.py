@@ -119,13 +119,13 @@ class _Gathered:
                 self._add(file.partition, ColumnRanges.of(wide))
                 continue
             self._told.add(file.partition)
+            rows = int(pc.max(found.rows["values"]).as_py() or 0)
             found = _without(found, there)
             names = {*there, *found.rows["column"].to_pylist()}
             absent = [column for column in self._columns if column.name not in names]
             if absent and self._renamed:
                 self._add(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
             elif absent:
-                rows = int(pc.max(found.rows["values"]).as_py() or 0)
                 nulls = ColumnRanges.of([Range(column, None, None, rows, rows) for column in absent])
                 found = _both(found, nulls)
             self._add(file.partition, found)
