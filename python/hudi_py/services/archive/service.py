@@ -166,18 +166,14 @@ class _Archiver:
     def _finish_deletes(self) -> int:
         """Takes off the active timeline what a dead process archived and did not delete whole.
 
-        Where it had not deleted anything, the same instants are chosen again, and found archived. Where it had, they
-        have no pending files any more.
+        Where it had not deleted any instant's files, the same instants are chosen again, and found archived. Where it
+        had, one has no pending files any more.
         """
-        suspects = [
-            instant
-            for instant in self._timeline.completed
-            if instant.action is not Action.SAVEPOINT and len(self._states[_key(instant)]) == 1
-        ]
-        if not suspects:
+        completed = [instant for instant in self._timeline.completed if instant.action is not Action.SAVEPOINT]
+        if all(len(self._states[_key(instant)]) > 1 for instant in completed):
             return 0
-        known = self._archived(suspects)
-        instants = [instant for instant in suspects if _key(instant) in known]
+        known = self._archived(completed)
+        instants = [instant for instant in completed if _key(instant) in known]
         deleted = self._delete(instants)
         if deleted:
             gone = {instant.file_name for instant in instants}
