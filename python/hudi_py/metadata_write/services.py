@@ -40,6 +40,7 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import add_ms
 from hudi_py.write.progress import Progress
 from hudi_py.write.settings import TransactionSettings
+from hudi_py.write.staging import sweep_vanished
 
 COMPACTION_SUFFIX: Final = "001"
 """Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""
@@ -110,6 +111,7 @@ class _Services:
         for instant in pending:
             yield run(self._compaction(), self._context, instant)
         timeline = self._context.timeline()
+        sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         newest = _newest_delta(timeline)
         if newest is None:
             return
