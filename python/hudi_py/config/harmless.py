@@ -39,7 +39,7 @@ PREFIXES = (
     Prefix("hoodie.keygen.timebased.", "Parameters of the timestamp key generator, which is refused by its own name."),
     Prefix("hoodie.bucket.index.", "Parameters of the bucket index, which is refused by its own name."),
     Prefix("hoodie.index.bucket.", "Parameters of the bucket index, which is refused by its own name."),
-    Prefix("hoodie.record.index.", "Parameters of the record index, which is refused by its own name."),
+    Prefix("hoodie.record.index.", "How the Java implementation looks keys up in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.expression.index.", "Parameters of expression indexes, which are refused by their own name."),

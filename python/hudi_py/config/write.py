@@ -91,16 +91,15 @@ COMMIT_METADATA_PREFIX = text(
 )
 INDEX_TYPE = choice(
     "hoodie.index.type",
-    "How the file group of a key is found, within the row's partition.",
+    "How the file group of a key is found: SIMPLE and BLOOM look into the base files of the row's partition, "
+    "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) finds a "
+    "key in any partition by the record index over all of them; a row whose key is in another partition goes there.",
     Scope.WRITE,
     "SIMPLE",
-    ("SIMPLE", "BLOOM"),
+    ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX"),
     not_built={
         **dict.fromkeys(("GLOBAL_BLOOM", "GLOBAL_SIMPLE"), "indexes over all partitions are not built yet"),
         "BUCKET": "the bucket index is not built yet",
-        **dict.fromkeys(
-            ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"), "the record index is not built yet"
-        ),
         **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
     },
     since=_SINCE,

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.bloom import BloomFilter
-from hudi_py.metadata.keys import bloom_filter_key, partition_of_key, record_key_of_secondary, secondary_prefix
+from hudi_py.metadata.keys import (
+    UNPARTITIONED,
+    bloom_filter_key,
+    partition_of_key,
+    record_key_of_secondary,
+    secondary_prefix,
+)
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -37,6 +45,8 @@ _DELETED_SCHEMA: Final = pa.schema([("isDeleted", pa.bool_())])
 _RAW: Final = 1
 """`fileIdEncoding` of ids which are stored as they are; else they are a UUID and a number."""
 _NO_INDEX: Final = -1
+_ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
+"""Characters of a partition path which are escaped in the name of a file."""
 _DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
 
 
@@ -64,6 +74,59 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
         found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where keys are. Both string, one for each key, null where the table has no row of it."""
+
+    partitions: pa.StringArray
+    file_ids: pa.StringArray
+
+
+def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str | None = None) -> Places:
+    """Where the row of each key is, by the record index.
+
+    Args:
+        keys: without nulls; may repeat.
+        group_prefix: of the file groups to look into, for an index by data partition, see `partition_groups`; None: of
+            a global one, where a key has one place.
+    """
+    if group_prefix is not None and group_prefix not in metadata.file_groups(RECORD_INDEX):
+        nothing = pa.nulls(len(keys), pa.string())
+        return Places(nothing, nothing)
+    versions = metadata.records(
+        RECORD_INDEX,
+        [_RECORD],
+        _RECORD_SCHEMA,
+        _Part(_RECORD, _RECORD_SCHEMA),
+        keys=keys.unique().to_pylist(),
+        group_prefix=group_prefix,
+    )
+    rows = pa.array(versions.newest())
+    fields = versions.fields.take(rows)
+    names = ["fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding"]
+    # rows by the thousands have few file groups: their ids are made once each
+    parts = [pc.fill_null(fields[name].cast(pa.string()), "") for name in names]
+    groups = pc.binary_join_element_wise(*parts, "\0").combine_chunks().dictionary_encode()
+    codes = groups.indices.to_numpy(zero_copy_only=False)
+    _, first = np.unique(codes, return_index=True)
+    ids = pa.array([location_id(row) for row in fields.take(pa.array(first)).to_pylist()], pa.string())
+    found = versions.keys.take(rows)
+    at = pc.index_in(keys, value_set=found)
+    partitions = pc.if_else(pc.equal(fields["partitionName"], UNPARTITIONED), "", fields["partitionName"])
+    return Places(_flat(partitions).take(at), ids.take(groups.indices).take(at))
+
+
+def partition_groups(partition: str) -> str:
+    """What precedes the numbers in the ids of the file groups which index one data partition, where the record index is
+    one by data partition (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`,
+    1.2.0)."""
+    return "record-index-" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def location_id(row: Mapping[str, Any]) -> str:

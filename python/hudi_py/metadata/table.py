@@ -80,6 +80,7 @@ class MetadataTable:
         keys: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,
         hashed: Mapping[str, str] | None = None,
+        group_prefix: str | None = None,
     ) -> Versions:
         """Versions of a partition's records; all of them unless `keys` or `prefixes` are given.
 
@@ -87,6 +88,7 @@ class MetadataTable:
             keys, prefixes: only records with these keys, or whose key begins with one of these.
             hashed: for each key or prefix what is hashed to find its file group, where that is not the key itself;
                 prefixes which are not in it are looked up in every group.
+            group_prefix: only file groups whose ids begin with this, see `file_groups`.
             columns, empty, normalise: see `assemble`.
 
         Raises:
@@ -96,7 +98,9 @@ class MetadataTable:
         number = 0
         wanted = None if keys is None else sorted(set(keys))
         starts = None if prefixes is None else sorted(set(prefixes))
-        for slices in self.file_groups(partition).values():
+        for prefix, slices in self.file_groups(partition).items():
+            if group_prefix is not None and prefix != group_prefix:
+                continue
             for at, piece in enumerate(slices):
                 tasks.append((number + at, piece, ALL))
             if wanted is not None:

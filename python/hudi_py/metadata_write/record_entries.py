@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from hudi_py.merge.reduce import combined
 from hudi_py.metadata.keys import file_groups
+from hudi_py.metadata.locations import partition_groups
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.metadata_write.records import RECORD_INDEX_RECORD, MetadataRecords, encode_values, no_keys, no_values
 from hudi_py.write.rows import PartitionedRows
 
 GROUP_PREFIX: Final = "record-index"
 """Of file ids of a global record index; behind it a data partition has its name in those of one by partition."""
-_ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
 _UUID: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(\d{1,9}))?", re.ASCII)
 _NO_INDEX: Final = -1
 _BY_UUID, _RAW = 0, 1
@@ -43,13 +43,6 @@ class Location:
     file_id: str
     instant_ms: int
     """The instant that put them there, in milliseconds since the epoch."""
-
-
-def partition_prefix(partition: str) -> str:
-    """What precedes the numbers in the ids of file groups that index one data partition
-    (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`, 1.2.0)."""
-    escaped = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
-    return f"{GROUP_PREFIX}-{escaped}"
 
 
 class RecordEntries:
@@ -106,7 +99,7 @@ class RecordEntries:
     def _add(self, keys: pa.Array, place: int, partition: str) -> None:
         if not len(keys):
             return
-        prefix = partition_prefix(partition) if self._by_partition else ""
+        prefix = partition_groups(partition) if self._by_partition else ""
         places = pa.repeat(pa.scalar(place, pa.int32()), len(keys))
         batch = pa.RecordBatch.from_arrays([keys.cast(pa.string()), places], schema=_SCHEMA)
         if self._spilled is not None:

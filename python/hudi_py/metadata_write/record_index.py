@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
-from hudi_py.metadata.locations import index_definitions
+from hudi_py.metadata.locations import index_definitions, partition_groups
 from hudi_py.metadata.table import FOLDER, RECORD_INDEX
-from hudi_py.metadata_write.record_entries import GROUP_PREFIX, Location, RecordEntries, partition_prefix
+from hudi_py.metadata_write.create import record_index_definition
+from hudi_py.metadata_write.definitions import IndexDefinition
+from hudi_py.metadata_write.record_entries import GROUP_PREFIX, Location, RecordEntries
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -67,12 +69,16 @@ class RecordIndex:
         if is_partitioned(source):
             bounds = source.settings.partition_record_index_groups
             return {
-                partition_prefix(partition): _group_count(source, bounds, slices)
+                partition_groups(partition): _group_count(source, bounds, slices)
                 for partition in view.partitions()
                 if (slices := view.latest_slices(partition))
             }
         slices = [slice_ for partition in view.partitions() for slice_ in view.latest_slices(partition)]
         return _group_count(source, source.settings.record_index_groups, slices)
+
+    def definition(self, source: TableSource) -> IndexDefinition:
+        """Says whether it is an index by data partition."""
+        return record_index_definition(partitioned=is_partitioned(source))
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Every row's key. Reads the key column of all base files, and merges slices with log files."""

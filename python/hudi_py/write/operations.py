@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import ConflictError
 from hudi_py.merge import delete_marks, reduce_input
@@ -32,8 +33,17 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
 from hudi_py.write.bulk import live_rows, write_new_file_groups
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
-from hudi_py.write.index import check_index, tag_keys
+from hudi_py.write.index import (
+    RECORD_INDEXES,
+    RecordIndexTagger,
+    Tagging,
+    check_index,
+    open_tagger,
+    tag_by_places,
+    tag_keys,
+)
 from hudi_py.write.job import Job
+from hudi_py.write.routing import FILE_ID, losing_keys, placed
 from hudi_py.write.rows import PartitionedRows
 
 Rows = npt.NDArray[np.int64]
@@ -93,14 +103,25 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
     replaced = _all_file_groups(job) if overwrites else {}
     if (overwrites or operation is Operation.BULK_INSERT) and not job.settings.combine_before_insert:
         return OperationResult(write_new_file_groups(job, batches), replaced)
-    with PartitionedRows(_schema_of(job, operation), job.settings.memory_bytes) as held:
+    tagger = _tagger(job) if operation.looks_up_keys else None
+    everywhere = tagger if tagger is not None and tagger.is_global else None
+    with PartitionedRows(_schema_of(job, operation, everywhere), job.settings.memory_bytes) as held:
         job.progress.phase("reading")
         for batch in batches:
-            keyed = _keyed_for_delete(job, batch) if operation is Operation.DELETE else job.keyed(batch)
+            rows, paths = _keyed_for_delete(job, batch) if operation is Operation.DELETE else job.keyed(batch)
+            if everywhere is not None:
+                rows, paths = placed(everywhere, rows, paths)
             job.progress.read(batch.num_rows)
-            held.add(*keyed)
+            held.add(rows, paths)
         job.progress.phase("writing")
-        return OperationResult(_write_partitions(job, held, operation), replaced)
+        return OperationResult(_write_partitions(job, held, operation, tagger), replaced)
+
+
+def _tagger(job: Job) -> RecordIndexTagger | None:
+    transaction, kind = job.transaction, job.settings.index.type
+    if kind not in RECORD_INDEXES:
+        return None
+    return open_tagger(transaction.storage, transaction.config, transaction.timeline, kind)
 
 
 def _check_table_index(job: Job) -> None:
@@ -110,8 +131,9 @@ def _check_table_index(job: Job) -> None:
         check_index(job.transaction.storage, view.latest_slices(partition), partition, looks_up_keys=False)
 
 
-def _schema_of(job: Job, operation: Operation) -> pa.Schema:
-    return job.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
+def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None) -> pa.Schema:
+    schema = job.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
+    return schema if everywhere is None else schema.append(pa.field(FILE_ID, pa.string()))
 
 
 def _keyed_for_delete(job: Job, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
@@ -131,16 +153,22 @@ def _all_file_groups(job: Job) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _write_partitions(job: Job, held: PartitionedRows, operation: Operation) -> list[WriteStat]:
+def _write_partitions(
+    job: Job, held: PartitionedRows, operation: Operation, tagger: RecordIndexTagger | None
+) -> list[WriteStat]:
+    everywhere = FILE_ID in held.schema.names and operation is Operation.UPSERT and job.settings.combine_before_upsert
+    losing = losing_keys(held, job.settings.merge) if everywhere else {}
     memory_size = held.num_bytes / max(held.num_rows, 1)
     record_size = effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
     with _Workers(job.settings.threads) as workers:
         for partition in held.partitions:
-            part = _Partition(job, workers, partition, record_size)
+            part = _Partition(job, workers, partition, record_size, tagger)
             if operation is Operation.INSERT and not job.settings.combine_before_insert:
                 part.insert(partial(held.batches, partition), held.rows_of(partition))
                 continue
             rows = held.table(partition)
+            if partition in losing:
+                rows = rows.filter(pc.invert(pc.is_in(rows[RECORD_KEY], value_set=losing[partition]))).combine_chunks()
             if operation in (Operation.INSERT, Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE):
                 rows = _combined(rows, job)
                 into_small = operation is Operation.INSERT
@@ -217,7 +245,15 @@ class _Workers:
 class _Partition:
     """The part of an operation that concerns one partition."""
 
-    def __init__(self, job: Job, workers: _Workers, partition: PartitionPath, record_size: int) -> None:
+    def __init__(
+        self,
+        job: Job,
+        workers: _Workers,
+        partition: PartitionPath,
+        record_size: int,
+        tagger: RecordIndexTagger | None = None,
+    ) -> None:
+        self._tagger = tagger
         self._job = job
         self._workers = workers
         self._partition = partition
@@ -251,7 +287,9 @@ class _Partition:
         """Rows whose key is known replace it (or delete it, by a delete marker), the others are inserted."""
         job = self._job
         keys = combined(rows[RECORD_KEY])
-        found, new = self._tag(keys)
+        found, new = self._tag(keys, rows)
+        if FILE_ID in rows.schema.names:
+            rows = rows.drop_columns([FILE_ID])
         if len(new):
             deletes = delete_marks(rows, job.settings.merge)
             new = new[~deletes[new]]  # nothing is there for them to delete
@@ -276,10 +314,10 @@ class _Partition:
 
     def delete(self, rows: pa.Table) -> None:
         """Known keys are deleted whatever their ordering value; unknown ones are passed over."""
-        keys = combined(rows[RECORD_KEY])
         if self._job.settings.combine_before_delete:
-            keys = keys.unique()
-        found, _ = self._tag(keys)
+            rows = rows.group_by(rows.schema.names, use_threads=False).aggregate([]).combine_chunks()
+        keys = combined(rows[RECORD_KEY])
+        found, _ = self._tag(keys, rows)
         for slice_, numbers in found:
             gone = pa.table([keys.take(pa.array(numbers))], names=[RECORD_KEY])
             self._submit_update(slice_, gone, None, unconditional_delete=True)
@@ -295,18 +333,8 @@ class _Partition:
         small = small_files(slices, packing, is_mor=config.is_mor, excluded=excluded)
         return assign_inserts(num_rows, small, packing, self._record_size)
 
-    def _tag(self, keys: pa.StringArray) -> tuple[tuple[tuple[FileSlice, Rows], ...], Rows]:
-        job = self._job
-        storage = job.transaction.storage
-        check_index(storage, self._slices, self._partition)
-        tagging = tag_keys(
-            storage,
-            self._slices,
-            keys,
-            job.settings.index,
-            executor=self._workers.readers,
-            check_key=self._check_key if job.settings.keygen.single_key_form_varies else None,
-        )
+    def _tag(self, keys: pa.StringArray, rows: pa.Table) -> tuple[tuple[tuple[FileSlice, Rows], ...], Rows]:
+        tagging = self._tagging(keys, rows)
         busy = next((slice_.file_id for slice_, _ in tagging.found if slice_.file_id in self._clustering), None)
         if busy:
             raise ConflictError(
@@ -314,6 +342,23 @@ class _Partition:
                 "clustering is about to replace it; run or roll back the clustering, then write again"
             )
         return tagging.found, tagging.new
+
+    def _tagging(self, keys: pa.StringArray, rows: pa.Table) -> Tagging:
+        job = self._job
+        storage = job.transaction.storage
+        if FILE_ID in rows.schema.names:
+            return tag_by_places(self._slices, self._partition, combined(rows[FILE_ID]))
+        if self._tagger is not None:
+            return tag_by_places(self._slices, self._partition, self._tagger.places(keys, self._partition)[1])
+        check_index(storage, self._slices, self._partition)
+        return tag_keys(
+            storage,
+            self._slices,
+            keys,
+            job.settings.index,
+            executor=self._workers.readers,
+            check_key=self._check_key if job.settings.keygen.single_key_form_varies else None,
+        )
 
     def _check_key(self, base: BaseFile, key: str) -> None:
         self._job.settings.keygen.check_existing_key(key, base.path)

@@ -25,6 +25,7 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Packing
 from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
 from hudi_py.write.index import IndexSettings
+from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX
 from hudi_py.write.job import WriteSettings
 from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation
@@ -111,7 +112,7 @@ def write_settings(
         keygen,
         merge,
         packing=_packing(options),
-        index=IndexSettings(options.get(write_config.INDEX_TYPE), options.get(write_config.BLOOM_PRUNE_BY_RANGES)),
+        index=IndexSettings(_index_type(options), options.get(write_config.BLOOM_PRUNE_BY_RANGES)),
         bloom=bloom_config(options),
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
@@ -211,6 +212,11 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
             named = replace(keygen, names_single_key=True).record_keys(batch)[0].as_py()
             return bool(batch.column(batch.schema.get_field_index(RECORD_KEY))[0].as_py() == named)
     return None
+
+
+def _index_type(options: Options) -> str:
+    kind = options.get(write_config.INDEX_TYPE)
+    return GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
 
 
 def _packing(options: Options) -> Packing:

@@ -80,7 +80,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.index.type", "bucket"),
-        ("hoodie.index.type", "RECORD_INDEX"),
+        ("hoodie.index.type", "GLOBAL_SIMPLE"),
         ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),

@@ -14,13 +14,14 @@ import pytest
 
 import hudi_py
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata.locations import location_id
+from hudi_py.metadata.locations import location_id, partition_groups
 from hudi_py.metadata_write import record_entries
-from hudi_py.metadata_write.record_entries import Location, RecordEntries, partition_prefix
+from hudi_py.metadata_write.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.record_index import RecordIndex
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -28,7 +29,6 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
-from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.sidecar import SidecarSettings
 
@@ -97,7 +97,7 @@ class _Index:
     def places(self) -> dict[str, Place]:
         found = {key: (row["partitionName"], location_id(row)) for (_, key), row in self.entries.items()}
         for (prefix, _), row in self.entries.items():
-            assert prefix == (partition_prefix(row["partitionName"]) if self.by_partition else "")
+            assert prefix == (partition_groups(row["partitionName"]) if self.by_partition else "")
         return found
 
 
@@ -105,7 +105,7 @@ class _Index:
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     storage = MemoryStorage()
     monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, "s", name))
-    monkeypatch.setattr(DropMetadata, "sidecar", lambda *_: SidecarSettings(keys=True))
+    monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 
 
@@ -194,7 +194,7 @@ def _collect(by_partition: bool, budget: int) -> _Index:
         entries.remove(pa.array([f"k{number}" for number in range(50, 150)]), "a")
         entries.add(pa.array([f"k{number}" for number in range(100)]), old)
         entries.add(pa.array([f"k{number}" for number in range(90, 120)]), new)
-        index.entries = {("" if not by_partition else partition_prefix("a"), "k149"): {"stale": True}}
+        index.entries = {("" if not by_partition else partition_groups("a"), "k149"): {"stale": True}}
         index.apply(entries.records())
     return index
 
@@ -209,8 +209,8 @@ def test_one_entry_for_each_key_the_latest_of_those_that_are_there(
     first = ("a", "0a0b0c0d-0000-4000-8000-00000000000f-3")
     second = ("b-_/x", "bucket-of-another-form")
     if by_partition:
-        assert partition_prefix("b-_/x") == "record-index-b%2D%5F%2Fx"
-        assert {key for prefix, key in index.entries if prefix == partition_prefix("a")} == {
+        assert partition_groups("b-_/x") == "record-index-b%2D%5F%2Fx"
+        assert {key for prefix, key in index.entries if prefix == partition_groups("a")} == {
             f"k{n}" for n in range(100)
         }
         assert len(index.entries) == 130

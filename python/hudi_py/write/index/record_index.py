@@ -1,0 +1,112 @@
+"""Tagging incoming keys by the metadata table's record index: no base file is read.
+
+Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `SparkMetadataTableRecordLevelIndex`, `HoodieIndexUtils`, Apache
+Hudi 1.2.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.metadata import MetadataTable, open_metadata
+from hudi_py.metadata.locations import index_definitions, partition_groups, places_of
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX, Tagging
+
+_ENABLE = {
+    GLOBAL_RECORD_INDEX: "hoodie.metadata.global.record.level.index.enable",
+    PARTITION_RECORD_INDEX: "hoodie.metadata.record.level.index.enable",
+}
+
+
+class RecordIndexTagger:
+    """Looks keys up in the record index of a table, as of the timeline a write saw. Methods are thread-safe."""
+
+    def __init__(self, metadata: MetadataTable, *, by_partition: bool) -> None:
+        self._metadata = metadata
+        self._by_partition = by_partition
+        metadata.file_groups(RECORD_INDEX)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key may be found in another partition than its row's."""
+        return not self._by_partition
+
+    def places(self, keys: pa.StringArray, partition: PartitionPath | None = None) -> tuple[pa.Array, pa.Array]:
+        """Partition path and file id (both string) of each key, null where it is new.
+
+        Args:
+            partition: of all of the keys; needed for an index by partition.
+        """
+        prefix = None
+        if self._by_partition:
+            prefix = partition_groups(partition or "")
+        found = places_of(self._metadata, keys, prefix)
+        return found.partitions, found.file_ids
+
+
+def open_tagger(storage: Storage, config: TableConfig, timeline: Timeline, kind: str) -> RecordIndexTagger | None:
+    """What looks keys up for an index type; None where there is no record index and none is needed to find the rows:
+    within partitions they are found by base files then, as Apache Hudi does.
+
+    Args:
+        kind: `hoodie.index.type`.
+
+    Raises:
+        ConfigError: the table has no record index, or not one of this kind.
+        CorruptFileError, UnsupportedTableError: the metadata table cannot be read.
+    """
+    metadata = open_metadata(storage, config, timeline) if RECORD_INDEX in config.metadata_partitions else None
+    if metadata is None:
+        if kind == PARTITION_RECORD_INDEX:
+            return None
+        raise ConfigError(
+            f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "
+            f"{_ENABLE[kind]}=true, so that the write makes one, or take another index type"
+        )
+    by_partition = is_by_partition(storage, config, metadata)
+    if by_partition != (kind == PARTITION_RECORD_INDEX):
+        there = PARTITION_RECORD_INDEX if by_partition else GLOBAL_RECORD_INDEX
+        raise ConfigError(
+            f"Cannot look up keys with hoodie.index.type={kind}: the record index of the table '{config.name}' is one "
+            f"{'by partition' if by_partition else 'over all partitions'}; write with hoodie.index.type={there}"
+        )
+    return RecordIndexTagger(metadata, by_partition=by_partition)
+
+
+def is_by_partition(storage: Storage, config: TableConfig, metadata: MetadataTable) -> bool:
+    """Whether the record index is one by data partition, by its definition or else by its file groups."""
+    for definition in index_definitions(storage, config):
+        if definition.name == RECORD_INDEX:
+            return definition.options.get("isPartitioned", "").lower() == "true"
+    return set(metadata.file_groups(RECORD_INDEX)) != {"record-index"}
+
+
+def tag_by_places(slices: Sequence[FileSlice], partition: PartitionPath, file_ids: pa.StringArray) -> Tagging:
+    """Tagging of the rows of one partition by the file ids which were looked up for them.
+
+    Raises:
+        CorruptFileError: a file group is not there.
+    """
+    by_id = {slice_.file_id: slice_ for slice_ in slices}
+    encoded = file_ids.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    found = []
+    for code, file_id in enumerate(encoded.dictionary.to_pylist()):
+        slice_ = by_id.get(FileId(file_id))
+        if slice_ is None:
+            raise CorruptFileError(
+                f"Cannot write to partition '{partition}': the record index has keys in its file group {file_id}, "
+                "which the table has not; rebuild the record index"
+            )
+        found.append((slice_, np.flatnonzero(codes == code)))
+    return Tagging(tuple(found), np.flatnonzero(codes < 0))
