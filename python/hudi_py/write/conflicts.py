@@ -40,16 +40,25 @@ def pending_writes(storage: Storage, timeline: Timeline) -> list[Instant]:
 
 
 def check_conflicts(
-    storage: Storage, timeline: Timeline, pin: Pin, own: InstantTime, touched: Iterable[FileGroup]
+    storage: Storage,
+    timeline: Timeline,
+    pin: Pin,
+    own: InstantTime,
+    touched: Iterable[FileGroup],
+    logged: Iterable[FileGroup] = (),
 ) -> None:
     """Compares the timeline as it is now with what the write saw.
 
-    `touched`: file groups which the write changes or replaces.
+    Args:
+        touched: file groups which the write changes or replaces.
+        logged: those of them which only get log files that name their own instant (since table version 8). They are no
+            conflict with compactions: a log belongs to the slice which is the newest when it completes.
 
     Raises:
         ConflictError: names the instant in the way and, for a table service, a file group.
     """
     groups = frozenset(touched)
+    rewritten = groups - frozenset(logged)
     seen = {(instant.time, instant.action.comparable) for instant in timeline.at(pin).completed}
     for instant in timeline.completed:
         if instant.time == own or (instant.time, instant.action.comparable) in seen:
@@ -61,9 +70,12 @@ def check_conflicts(
         metadata = read_commit_metadata(storage, timeline.layout, instant)
         if metadata.operation not in _SERVICES and not metadata.compacted:
             raise _conflict(own, instant, f"({metadata.operation}) has been completed")
+        if metadata.operation == "COMPACT" and instant.time < own:
+            continue  # pending then, and known to the write
         changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-        _refuse_overlap(own, instant, groups & changed, "has rewritten")
+        compacted = metadata.operation in ("COMPACT", "LOG_COMPACT")
+        _refuse_overlap(own, instant, (rewritten if compacted else groups) & changed, "has rewritten")
     writes = {instant.time for instant in pending_writes(storage, timeline)}
     for instant in timeline.pending:
         if instant.time == own:
@@ -73,7 +85,8 @@ def check_conflicts(
         if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
             # what was scheduled before was known to the plan
             if instant.time > own:
-                _refuse_overlap(own, instant, groups & _compacted(storage, timeline, instant), "is going to rewrite")
+                compacting = _compacted(storage, timeline, instant)
+                _refuse_overlap(own, instant, rewritten & compacting, "is going to rewrite")
         elif is_clustering(storage, timeline, instant):
             clustered = frozenset(decode_clustering_groups(_plan(storage, timeline, instant)) or ())
             _refuse_overlap(own, instant, groups & clustered, "is going to rewrite")

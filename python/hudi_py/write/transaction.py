@@ -490,7 +490,7 @@ class WriteTransaction:
         self._heartbeat.beat()
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-        check_conflicts(self.storage, timeline, handle.pin, self.instant, touched)
+        check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
         handle.metadata.check(self.storage, load_table_config(self.storage))
         close_gate(self.storage, self.instant)
         self.publication.remove_unreported({stat.path for stat in metadata.stats})
@@ -503,6 +503,15 @@ class WriteTransaction:
         complete(self.storage, self._layout, self.instant, handle.action, completion, content)
         handle.metadata.maintain(self.storage, self._clock)
         return CommitResult(self.instant, completion if self._layout.version >= 2 else None, dropped)
+
+    def _logged(self, metadata: CommitMetadata) -> set[tuple[str, str]]:
+        """File groups which only get logs that name this instant."""
+        if self.config.version < 8:
+            return set()
+        logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
+        others = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
+        replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        return logs - others - replaced
 
     def _finish(self) -> None:
         self._done = True

@@ -1,0 +1,334 @@
+"""Compaction from plan to commit, on small tables in memory."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, RolledBackError
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import parse_log_file_name
+from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction.plan import existing_plan, partitions_to_look_at
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run
+from hudi_py.storage import MemoryStorage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.write import recovery
+from hudi_py.write.heartbeat import now_ms
+from hudi_py.write.identity import end_work
+from tests.faults.tables import rows, write
+
+VERSIONS = (6, 8, 9)
+ALWAYS = Compaction(always=True)
+
+
+@pytest.fixture
+def storage(request) -> MemoryStorage:
+    return MemoryStorage(re.sub(r"\W+", "-", request.node.nodeid))
+
+
+def make(storage: MemoryStorage, version: int, kind: str = "mor") -> None:
+    """ids 0 to 9 in two partitions; 0 to 3 updated, 2 and 3 deleted again."""
+    write(storage, rows(range(10), 1), "insert", version, kind)
+    write(storage, rows(range(4), 2), "upsert", version, kind)
+    write(storage, rows(range(2, 4), 3), "delete", version, kind)
+
+
+def context(storage: MemoryStorage, options: Mapping[str, object] | None = None) -> ServiceContext:
+    found = ServiceContext.of(
+        storage,
+        Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
+        None,
+    )
+    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+
+
+def read(storage: MemoryStorage, query_type: str = "snapshot") -> pa.Table:
+    return hudi_py.open_table(storage.uri, {"hoodie.metadata.enable": "false"}).scan(query_type=query_type).to_table()
+
+
+def same_rows(found: pa.Table, expected: pa.Table) -> bool:
+    """Whether the rows are equal but for the names of their files."""
+    first, second = (
+        table.drop_columns("_hoodie_file_name").sort_by("_hoodie_record_key") for table in (found, expected)
+    )
+    return bool(first.equals(second))
+
+
+def leftovers(storage: MemoryStorage) -> list[str]:
+    folders = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.hudi_py")
+    return [info.path for folder in folders for info in storage.walk(folder)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_logs_become_base_files(storage: MemoryStorage, version: int) -> None:
+    make(storage, version)
+    before = read(storage)
+    own = context(storage)
+    scheduled = ALWAYS.schedule(own)
+    assert ALWAYS.pending(own) == [scheduled.instant]
+    assert same_rows(read(storage), before)
+    report = run(ALWAYS, own)
+    assert isinstance(report, CompactionReport)
+    assert report == replace(
+        report,
+        service="compaction",
+        instant=scheduled.instant,
+        reason="",
+        num_file_groups=2,
+        num_log_files=4,
+        num_rows=8,
+        num_updated=2,
+        num_inserted=0,
+        num_deleted=2,
+    )
+    assert (report.completion_time is None) is (version == 6)
+    after = read(storage)
+    assert same_rows(after, before)
+    assert same_rows(read(storage, "read_optimized"), before)
+    where = set(zip(after["p"].to_pylist(), after["_hoodie_file_name"].to_pylist(), strict=True))
+    assert len(where) == 2
+    for partition, name in where:
+        assert name.endswith(f"_{scheduled.instant}.parquet")
+        assert storage.stat(f"{partition}/{name}") is not None
+    assert ALWAYS.pending(own) == []
+    assert leftovers(storage) == []
+    again = ALWAYS.schedule(own)
+    assert again.instant is None
+    assert "no file group has logs" in again.reason
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_writes_go_on_while_a_compaction_is_pending(storage: MemoryStorage, version: int) -> None:
+    make(storage, version)
+    own = context(storage)
+    first = ALWAYS.schedule(own).instant
+    assert first is not None
+    write(storage, rows(range(3, 7), 4), "upsert", version, "mor")
+    expected = read(storage)
+    logs = [name for info in storage.walk() if (name := parse_log_file_name(info.name)) is not None]
+    assert any(name.instant == first for name in logs) is (version == 6)
+    # groups of a pending plan are not planned again
+    assert ALWAYS.schedule(own).instant is None
+    report = run(ALWAYS, own)
+    assert report.instant == first
+    assert same_rows(read(storage), expected)
+    assert not same_rows(read(storage, "read_optimized"), expected)
+    assert run(ALWAYS, own, ALWAYS.schedule(own).instant).instant != first
+    assert same_rows(read(storage), expected)
+    assert same_rows(read(storage, "read_optimized"), expected)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_write_that_began_before_the_plan_is_carried_out_may_commit_after_it(
+    storage: MemoryStorage, version: int
+) -> None:
+    make(storage, version)
+    own = context(storage)
+    assert ALWAYS.schedule(own).instant is not None
+    ran: list[object] = []
+
+    class Meanwhile:
+        """A storage whose first log file of the write makes the compaction run."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(storage, name)
+
+        def rename(self, source: str, target: str) -> None:
+            if not ran and ".log." in target:
+                ran.append(run(ALWAYS, own))
+            storage.rename(source, target)
+
+    write(Meanwhile(), rows(range(3, 7), 4), "upsert", version, "mor")  # type: ignore[arg-type]
+    assert len(ran) == 1
+    found = dict(zip(*(read(storage)[name].to_pylist() for name in ("id", "ts")), strict=True))
+    assert found == {0: 2, 1: 2, 3: 4, 4: 4, 5: 4, 6: 4, 7: 1, 8: 1, 9: 1}
+
+
+def test_when_nothing_is_due_the_reason_is_told(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    own = context(storage)
+    scheduled = Compaction().schedule(own)
+    assert scheduled.instant is None
+    assert "3 delta commits since the last compaction, it is due after 5" in scheduled.reason
+    due = Compaction().schedule(context(storage, {"hoodie.compact.inline.max.delta.commits": 3}))
+    assert due.instant is not None
+    assert run(Compaction(), own).instant == due.instant
+    assert run(Compaction(), own).reason == "no plan is pending"
+
+
+def test_a_copy_on_write_table_has_nothing_to_compact(storage: MemoryStorage) -> None:
+    make(storage, 9, "cow")
+    assert "COPY_ON_WRITE" in ALWAYS.schedule(context(storage)).reason
+
+
+def test_pieces_are_executed_apart_and_again(storage: MemoryStorage) -> None:
+    """What crosses processes pickles; files of attempts that are not reported vanish."""
+    make(storage, 9)
+    before = read(storage)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    assert instant is not None
+    work = pickle.loads(pickle.dumps(ALWAYS.begin(own, instant)))
+    assert work.num_pieces == 2
+    first = ALWAYS.execute(own, work, [0])
+    again = pickle.loads(pickle.dumps(ALWAYS.execute(own, work, [0, 1])))
+    assert len([i for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")]) == 3
+    with pytest.raises(ConfigError, match="1 of its 2 pieces were not executed, the first is 1"):
+        ALWAYS.commit(own, work, first)
+    report = ALWAYS.commit(own, work, again)
+    assert {i.path for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")} == {o.stat.path for o in again}
+    assert ALWAYS.commit(own, work, again) == report
+    assert same_rows(read(storage), before)
+    assert leftovers(storage) == []
+    with pytest.raises(RolledBackError, match="given up"):
+        ALWAYS.execute(own, work, [0])
+
+
+def test_what_was_given_up_can_be_run_again(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    before = {info.path for info in storage.walk()}
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    assert instant is not None
+    work = ALWAYS.begin(own, instant)
+    outcomes = ALWAYS.execute(own, work, [0, 1])
+    ALWAYS.give_up(own, work)
+    assert {info.path for info in storage.walk()} - before == {f".hoodie/timeline/{instant}.compaction.requested"}
+    with pytest.raises(RolledBackError):
+        ALWAYS.commit(own, work, outcomes)
+    assert run(ALWAYS, own).instant == instant
+    ALWAYS.give_up(own, work)  # of another attempt, which has completed
+    assert read(storage, "read_optimized").num_rows == 8
+
+
+def test_two_processes_are_not_at_one_plan(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    assert instant is not None
+    work = ALWAYS.begin(own, instant)
+    with pytest.raises(ConflictError, match=rf"{instant}.*is at it"):
+        ALWAYS.begin(own, instant)
+    with pytest.raises(ConflictError):
+        run(ALWAYS, own)
+    assert len(ALWAYS.execute(own, work, [0])) == 1
+    # as if its process had died: the next one begins anew
+    end_work(work.attempt.owner.id)
+    again = ALWAYS.begin(own, instant)
+    assert not [info for info in storage.walk() if info.name.endswith(f"_{instant}.parquet")]
+    with pytest.raises(RolledBackError, match="another attempt has begun"):
+        ALWAYS.commit(own, work, ALWAYS.execute(own, again, [0, 1]))
+
+
+def test_without_its_process_the_heartbeat_tells(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(storage, 9)
+    own = context(storage)
+    apart = Compaction(always=True, local=False)
+    instant = apart.schedule(own).instant
+    assert instant is not None
+    apart.begin(own, instant)
+    with pytest.raises(ConflictError, match="last sign of life 0 s ago"):
+        apart.begin(own, instant)
+    later = now_ms() + own.settings.heartbeat_expiry_ms + 1
+    monkeypatch.setattr(recovery, "now_ms", lambda: later)
+    assert run(ALWAYS, own).instant == instant
+
+
+def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    assert instant is not None
+    plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
+    storage.delete(f"{plan.operations[0].partition_path}/{plan.operations[0].log_files[0]}")
+    with pytest.raises(HistoryCleanedError, match="roll the plan back"):
+        run(ALWAYS, own)
+    assert ALWAYS.pending(own) == [instant]
+    assert leftovers(storage) == []
+    with pytest.raises(ConfigError, match=f"no such pending plan; pending: {instant}"):
+        run(ALWAYS, own, InstantTime("20200101000000000"))
+
+
+def test_the_commit_is_that_of_a_compaction(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    run(ALWAYS, own)
+    timeline = own.timeline()
+    found = timeline.find(instant or "", Action.COMMIT)
+    assert found is not None
+    metadata = read_commit_metadata(storage, timeline.layout, found)
+    assert (metadata.operation, metadata.compacted) == ("COMPACT", True)
+    assert '"name":"t_record"' in metadata.extra["schema"]
+    for stat in metadata.stats:
+        assert stat.prev_base_file is not None
+        assert stat.prev_base_file.endswith(f"_{stat.prev_commit}.parquet")
+        assert stat.compacted is not None
+        assert (stat.compacted.files, stat.compacted.blocks) == (2, 2)
+
+
+def test_planning_looks_where_something_was_written_since(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    own = context(storage)
+
+    def looks() -> list[str]:
+        timeline = own.timeline()
+        return partitions_to_look_at(storage, timeline, own.view(timeline), "99991231000000000")
+
+    assert looks() == ["a", "b"]
+    run(ALWAYS, own, ALWAYS.schedule(own).instant)
+    assert looks() == []
+    write(storage, rows(range(0, 1), 5), "upsert", 9, "mor")
+    assert looks() == ["a"]
+    write(storage, rows(range(1, 2), 5), "upsert", 9, "mor")
+    small = context(storage, {"hoodie.compaction.logfile.size.threshold": 10**9})
+    assert ALWAYS.schedule(small).instant is None
+    assert looks() == ["a", "b"]
+
+
+def test_what_was_left_out_is_looked_at_next(storage: MemoryStorage) -> None:
+    make(storage, 9)
+    write(storage, rows(range(0, 9, 2), 5), "upsert", 9, "mor")  # the logs of a are larger now
+    by_number = {
+        "hoodie.compaction.logfile.num.threshold": 3,
+        "hoodie.compaction.strategy": "LogFileNumBasedCompactionStrategy",
+    }
+    own = context(storage, by_number)
+    instant = ALWAYS.schedule(own).instant
+    assert instant is not None
+    plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
+    assert ([o.partition_path for o in plan.operations], plan.missing_partitions) == (["a"], ("b",))
+    run(ALWAYS, own)
+    timeline = load_timeline(storage, load_table_config(storage))
+    assert partitions_to_look_at(storage, timeline, own.view(timeline), "99991231000000000") == ["b"]
+
+
+def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty inflight file, fresh, is all that Apache Hudi leaves."""
+    make(storage, 9)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+    storage.put(f".hoodie/timeline/{instant}.compaction.inflight", b"")
+    orphan = f"a/00000000-0000-0000-0000-000000000000-0_0-0-0_{instant}.parquet"
+    storage.put(orphan, b"half a file")
+    storage.put(f".hoodie/.temp/{instant}/{orphan}.marker.MERGE", b"")
+    with pytest.raises(ConflictError, match="another engine is at it"):
+        run(ALWAYS, own)
+    later = now_ms() + own.settings.heartbeat_expiry_ms + 1
+    monkeypatch.setattr(recovery, "now_ms", lambda: later)
+    assert run(ALWAYS, own).instant == instant
+    assert storage.stat(orphan) is None
