@@ -176,6 +176,7 @@ def finish_rollback(
         dropped = metadata.record(storage, load_timeline(storage, config), _change(rollback, done), clock)
     if kept is not None:
         revert(storage, timeline.layout, failed, kept)
+        forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
     else:
         remove_instant(storage, config, failed, Action(plan.action))
     completion = clock.next_completion(load_timeline(storage, config), rollback)
@@ -301,7 +302,8 @@ def _carry_out(
     appended: dict[str, int] = {}
     if request.log_blocks:
         info = _append_rollback_block(storage, rollback, failed, request)
-        appended[f"{storage.uri}/{info.path}"] = info.size
+        if info is not None:
+            appended[f"{storage.uri}/{info.path}"] = info.size
     return RollbackPartition(
         partition_path=request.partition_path,
         deleted=tuple(deleted),
@@ -312,8 +314,13 @@ def _carry_out(
 
 def _append_rollback_block(
     storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
-) -> FileInfo:
+) -> FileInfo | None:
+    """The log file with the rollback block; None where the logs with blocks to undo are gone, as a restore that is
+    carried on has deleted them with their slice. A block in a new log would bring the slice back."""
     logs = group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
+    failed_names = {_name(path) for path in request.log_blocks}
+    if not any(info.name in failed_names for _, info in logs):
+        return None
     for _, info in reversed(logs):
         blocks = read_blocks(storage, info.path, info.size)
         if any(block.is_rollback and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == failed for block in blocks):
