@@ -13,6 +13,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.services.attempt import (
+    Attempt,
     begin_attempt,
     check_open,
     close_attempt,
@@ -41,6 +42,7 @@ from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metada
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 from hudi_py.write.conflicts import pending_writes
+from hudi_py.write.identity import end_work
 from hudi_py.write.instants import request
 from hudi_py.write.protocols import TableChange
 
@@ -130,9 +132,15 @@ class Compaction:
             ConflictError: another process is at it.
             UnsupportedTableError: the table has a feature that a compaction would lose.
         """
-        with context.locked(f"begin the compaction {instant}") as timeline:
-            pieces, settings = self._plan(context, timeline, instant)
-            attempt = begin_attempt(context, timeline, instant, _ACTION, local=self.local)
+        attempt: Attempt | None = None
+        try:
+            with context.locked(f"begin the compaction {instant}") as timeline:
+                pieces, settings = self._plan(context, timeline, instant)
+                attempt = begin_attempt(context, timeline, instant, _ACTION, local=self.local)
+        except BaseException:
+            if attempt is not None:  # the lock could not be given back, so nobody will be at work
+                end_work(attempt.owner.id)
+            raise
         return CompactionWork(attempt, pieces, settings)
 
     def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
