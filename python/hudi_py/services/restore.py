@@ -56,6 +56,12 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         _check(context, timeline, savepoint, plan)
         if context.metadata is not None:
             context.metadata.check(storage, config, tuple(InstantTime(info.time) for info in plan.instants))
+        left = [InstantTime(info.time) for info in plan.instants]
+
+        def tell(undone: InstantTime) -> None:
+            left.remove(undone)
+            context.progress.phase(f"{len(left)} of {len(plan.instants)} instants are left to undo")
+
         time = request_restore(storage, config, timeline, plan, clock=context.clock)
         result = finish_restore(
             storage,
@@ -65,6 +71,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
             clock=context.clock,
             metadata=context.metadata,
             by_markers=context.settings.rollback_by_markers,
+            each=tell,
         )
         after = context.timeline()
         completed = after.find(time, Action.RESTORE)

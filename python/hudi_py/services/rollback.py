@@ -169,6 +169,7 @@ def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> Rol
 
 def _roll_back(context: ServiceContext, instant: Instant) -> RollbackMetadata:
     storage, config = context.storage, context.config()
+    context.progress.phase(f"undoing the {instant.action.value} {instant.time}")
     time = rollback_instant(
         storage,
         config,

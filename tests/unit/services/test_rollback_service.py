@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import pytest
@@ -224,3 +225,52 @@ def test_reports_pickle_and_are_json(tmp_path):
     report = rollback(working, times(working.timeline())[-1])
     assert pickle.loads(pickle.dumps(report)) == report
     assert report.to_dict()["service"] == "rollback"
+
+
+@pytest.mark.filterwarnings("ignore:Dropped the metadata table")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v6_cow_cdc_before",
+        "v6_cow_ops",
+        "v6_mor_compaction",
+        "v6_mor_logcompaction",
+        "v6_mor_many_logs",
+        "v6_mor_ops",
+        "v8_cow_cleaning",
+        "v8_mor_many_logs",
+        "v8_mor_overwrite_table",
+        "v9_cow_cdc_before_after",
+        "v9_cow_clustering",
+        "v9_cow_overwrite",
+        "v9_mor_bucket_logs_only",
+    ],
+)
+def test_what_apache_hudi_wrote_is_undone_to_what_it_was(golden_copy, name):
+    """The rows after a rollback are those that time travel found before it; nothing of the instant is left."""
+    root = golden_copy(name)
+    working = context(root)
+    wanted = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"]
+
+    def found(as_of: str | None) -> list[dict[str, object]]:
+        table = hudi_py.open_table(str(root), {"hoodie.metadata.enable": "false"})
+        rows = table.scan(columns=wanted, as_of=as_of).to_table()
+        return rows.sort_by([(column, "ascending") for column in wanted]).to_pylist()
+
+    commits = times(working.timeline())
+    steps: list[tuple[str, list[dict[str, object]]]] = []
+    for before, last in reversed([*itertools.pairwise(commits)][-3:]):
+        try:
+            steps.append((last, found(before)))
+        except HistoryCleanedError:
+            break
+    assert steps
+    for last, rows_before in steps:
+        try:
+            report = rollback(working, last)
+        except HistoryCleanedError:
+            assert any(i.action is Action.CLEAN for i in working.timeline().instants)
+            break
+        assert report.rolled_back == (last,)
+        assert found(None) == rows_before, last
+        assert {path for path in data_files(root) if f"_{last}" in path} == set()

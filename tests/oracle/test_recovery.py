@@ -1,0 +1,231 @@
+"""Savepoints, rollbacks and restores across engines: each restores the other's savepoints and finishes its plans."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import Action, Instant
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.restore import restore
+from hudi_py.services.rollback import rollback
+from hudi_py.services.savepoint import create_savepoint, list_savepoints
+from hudi_py.storage import LocalStorage, Storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.metadata import decode_rollback_plan
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.recovery_records import decode_restore_plan
+from hudi_py.write.recovery import recover_failed_writes
+from tests.faults.killing import Killed, KillingStorage
+from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows, write
+from tests.oracle.client import Oracle
+
+LISTED = {"hoodie.metadata.enable": "false"}
+PLAIN = {"hoodie.compact.inline": "false", "hoodie.metadata.index.column.stats.enable": "false"}
+COMPACTING = {**PLAIN, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+KINDS = [
+    pytest.param(9, "mor", True, id="v9-mor"),
+    pytest.param(6, "mor", True, id="v6-mor", marks=pytest.mark.slow),
+    pytest.param(9, "cow", True, id="v9-cow", marks=pytest.mark.slow),
+    pytest.param(8, "mor", True, id="v8-mor", marks=pytest.mark.slow),
+    pytest.param(8, "cow", True, id="v8-cow", marks=pytest.mark.slow),
+    pytest.param(6, "cow", True, id="v6-cow", marks=pytest.mark.slow),
+    pytest.param(9, "mor", False, id="v9-mor-listed", marks=pytest.mark.slow),
+    pytest.param(6, "mor", False, id="v6-mor-listed", marks=pytest.mark.slow),
+]
+WRITER = MetadataTableWriter(MetadataWriteSettings.of(Options.resolve({}, defaults={})))
+
+
+def context(root: Path, storage: Storage | None = None) -> ServiceContext:
+    storage = storage if storage is not None else LocalStorage(str(root))
+    clock = InstantClock(load_table_config(storage), skew_ms=20)
+    return ServiceContext.of(storage, Options.resolve({}, defaults={}), WRITER, clock=clock)
+
+
+def recover(root: Path) -> None:
+    """What our next write does first."""
+    storage = LocalStorage(str(root))
+    config = load_table_config(storage)
+    recover_failed_writes(storage, config, settings=SETTINGS, clock=InstantClock(config, skew_ms=20), metadata=WRITER)
+
+
+def ours(root: Path) -> Rows:
+    """As we read it by the metadata table; `read` lists."""
+    found: Rows = hudi_py.open_table(str(root)).scan(columns=SCHEMA.names).to_table().sort_by("id").to_pylist()
+    return found
+
+
+def theirs(oracle: Oracle, root: Path, options: Mapping[str, str] | None = None) -> Rows:
+    table = oracle.read(str(root), columns=SCHEMA.names, options=options)
+    found: Rows = table.select(SCHEMA.names).sort_by("id").to_pylist()
+    return found
+
+
+def agree(oracle: Oracle, root: Path, expected: Rows) -> None:
+    assert ours(root) == expected
+    assert read(root) == expected
+    assert theirs(oracle, root) == expected
+    assert theirs(oracle, root, LISTED) == expected
+    assert oracle.check(str(root))["problems"] == []
+
+
+def copy(table: Path, name: str) -> Path:
+    """A copy beside the table, times kept."""
+    return Path(shutil.copytree(table, table.with_name(name)))
+
+
+def of_action(root: Path, action: Action) -> list[Instant]:
+    return [instant for instant in context(root).timeline().instants if instant.action is action]
+
+
+def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> tuple[list[Rows], dict[str, str]]:
+    """Writes of Apache Hudi, the last one with a compaction. The rows after each, and the options for more."""
+    options = {**PLAIN, **(LISTED if listed else {})}
+    oracle.write(
+        root,
+        rows(range(10), 1),
+        "insert",
+        key="id",
+        ordering="ts",
+        partition="p",
+        type=kind,
+        table_version=version,
+        name="t",
+        options=options,
+    )
+    states = [read(root)]
+    more = {"upsert": rows(range(4), 2), "upsert again": rows(range(2, 14), 3), "with compaction": rows(range(3), 4)}
+    for name, batch in more.items():
+        compacting = COMPACTING if name == "with compaction" and kind == "mor" else {}
+        oracle.write(root, batch, "upsert", options={**options, **compacting})
+        states.append(read(root))
+    return states, options
+
+
+@pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
+def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
+    table = tmp_path / "t"
+    (_, before, _, after), options = make(oracle, table, version, kind, not metadata)
+    assert bool(load_table_config(LocalStorage(str(table))).metadata_partitions) == metadata
+    saved = context(table).timeline().write_completed[1].time
+    by_them = copy(table, "saved-by-them")
+    oracle.call(
+        by_them,
+        f"create_savepoint(table => '{{table}}', commit_time => '{saved}', user => 'u', comments => 'c')",
+    )
+    create_savepoint(context(table), saved, user="u", comment="c")
+    (mine,), (other,) = list_savepoints(context(table)), list_savepoints(context(by_them))
+    assert {partition: set(names) for partition, names in mine.files.items()} == {
+        partition: set(names) for partition, names in other.files.items()
+    }
+    assert (mine.instant, mine.user, mine.comment) == (other.instant, other.user, other.comment)
+
+    restored = copy(table, "restored-by-them")
+    back = f"rollback_to_savepoint(table => '{{table}}', instant_time => '{saved}')"
+    oracle.call(restored, back)
+    assert theirs(oracle, restored) == ours(restored) == before
+    (their_restore,) = of_action(restored, Action.RESTORE)
+
+    report = restore(context(by_them), saved)
+    agree(oracle, by_them, before)
+    storage = LocalStorage(str(restored))
+    folder = context(restored).timeline().layout.folder
+    plan = storage.read(f"{folder}/{their_restore.time}.restore.requested")
+    assert list(report.rolled_back) == [info.time for info in decode_restore_plan(plan).instants]
+    more = rows(range(1, 3), 7)
+    oracle.write(by_them, more, "upsert", options=options)
+    assert theirs(oracle, by_them) == ours(by_them) != before
+
+    # their plan, carried out by our next write
+    planned = copy(table, "planned-by-them")
+    path = f"{folder}/{their_restore.time}.restore.requested"
+    LocalStorage(str(planned)).put(path, plan)
+    os.utime(planned / path, (0, 0))
+    assert read(planned) == after
+    recover(planned)
+    assert [restore.completed for restore in of_action(planned, Action.RESTORE)] == [True]
+    agree(oracle, planned, before)
+
+    # our plan, half carried out, then by them
+    counting = KillingStorage(str(copy(table, "counted")))
+    restore(context(table, counting), saved)
+    for share in (0.1, 0.5):
+        half = copy(table, f"planned-by-us-{share}")
+        with pytest.raises(Killed):
+            restore(context(half, KillingStorage(str(half), int(len(counting.calls) * share))), saved)
+        (half / ".hoodie/lock").unlink()
+        oracle.call(half, back)
+        assert [restore.completed for restore in of_action(half, Action.RESTORE)] == [True]
+        assert theirs(oracle, half) == ours(half) == before
+
+
+@pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
+def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
+    table = tmp_path / "t"
+    (_, _, before, after), options = make(oracle, table, version, kind, not metadata)
+    timeline = context(table).timeline()
+    newest = timeline.write_completed[-1]
+    assert newest.action is Action.COMMIT  # on MERGE_ON_READ a compaction
+    compacted = copy(table, "rolled-back")
+    report = rollback(context(compacted), newest.time)
+    assert report.rolled_back == (newest.time,)
+    if kind == "mor":
+        agree(oracle, compacted, after)
+        rollback(context(compacted), context(compacted).timeline().write_completed[-1].time)
+    agree(oracle, compacted, before)
+    oracle.write(compacted, rows(range(3), 4), "upsert", options=options)
+    agree(oracle, compacted, after)
+
+    # a killed write of ours, its rollback killed when there is nothing but a plan, carried out by them
+    dead = copy(table, "dead")
+    update = rows(range(2, 14), 5)
+    whole = KillingStorage(str(copy(table, "whole")))
+    write(whole, update, "upsert", version, kind)
+    renames = [number for number, call in enumerate(whole.calls) if call.startswith("rename")]
+    with pytest.raises(Killed):
+        write(KillingStorage(str(dead), renames[-1] + 1), update, "upsert", version, kind)
+    (dead / ".hoodie/lock").unlink(missing_ok=True)
+    left = data_files(dead) - data_files(table)
+    assert left
+    config = load_table_config(LocalStorage(str(dead)))
+
+    def roll_back(storage: Storage) -> None:
+        clock = InstantClock(config, skew_ms=20)
+        recover_failed_writes(storage, config, settings=SETTINGS, clock=clock, metadata=WRITER)
+
+    counting = KillingStorage(str(copy(dead, "counted")))
+    roll_back(counting)
+    planned = next(number for number, call in enumerate(counting.calls) if "rollback.requested" in call)
+    for_them = copy(dead, "for-them")
+    with pytest.raises(Killed):
+        roll_back(KillingStorage(str(for_them), planned + 1))
+    (for_them / ".hoodie/lock").unlink(missing_ok=True)
+    (pending,) = [i for i in of_action(for_them, Action.ROLLBACK) if not i.completed]
+    oracle.write(for_them, rows(range(20, 23), 6), "upsert", options=options)
+    assert context(for_them).timeline().find(pending.time, Action.ROLLBACK).completed  # type: ignore[union-attr]
+    agree(oracle, for_them, after + rows(range(20, 23), 6).to_pylist())
+
+    # their plan of the same, carried out by us
+    done_by_them = copy(dead, "done-by-them")
+    oracle.write(done_by_them, rows(range(20, 23), 6), "upsert", options=options)
+    (rolled_back,) = of_action(done_by_them, Action.ROLLBACK)
+    layout = context(done_by_them).timeline().layout
+    path = f"{layout.folder}/{rolled_back.time}.rollback.requested"
+    plan = LocalStorage(str(done_by_them)).read(path)
+    assert decode_rollback_plan(plan).requests
+    LocalStorage(str(dead)).put(path, plan)
+    recover(dead)
+    assert [instant.completed for instant in of_action(dead, Action.ROLLBACK)] == [True]
+    if version >= 8 or kind == "cow":
+        assert data_files(dead) == data_files(table)
+    agree(oracle, dead, after)
+    write(LocalStorage(str(dead)), update, "upsert", version, kind)
+    assert theirs(oracle, dead) == ours(dead) == read(tmp_path / "whole")
