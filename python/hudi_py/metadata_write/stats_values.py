@@ -202,20 +202,28 @@ def _num_bytes(number: int) -> int:
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
-def stored_ranges(metadata: MetadataTable, prefixes: Iterable[str], files: Collection[str]) -> pa.Table:
+def stored_ranges(
+    metadata: MetadataTable,
+    prefixes: Iterable[str] | None,
+    files: Collection[str] | None,
+    *,
+    partition: str = COLUMN_STATS,
+) -> pa.Table:
     """What `column_stats` tells of some files: rows with the columns of `RANGES` behind `file`, their name.
 
     A column of a file may have several rows, whose union stands. Types of statistics of version 1 are those of their
     wrappers, as nothing else tells them.
 
     Args:
-        prefixes: of the keys to read: columns of partitions.
-        files: names; rows of other files are left out.
+        prefixes: of the keys to read: columns of partitions; None: all.
+        files: names; rows of other files are left out. None: rows of all.
+        partition: `column_stats`, or `partition_stats`, whose rows have a partition's path for a name.
     """
-    versions = metadata.records(COLUMN_STATS, [FIELD], _STORED, _normalise, prefixes=prefixes)
+    versions = metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes)
     table = versions.fields.take(pa.array(_standing(versions)))
-    wanted = pc.is_in(table[FILE], pa.array(list(files), pa.string()))
-    return table.filter(wanted).drop_columns(["deleted", "tight"])
+    if files is not None:
+        table = table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
+    return table.drop_columns(["deleted", "tight"])
 
 
 def _standing(versions: Versions) -> npt.NDArray[np.int64]:
