@@ -285,3 +285,44 @@ def test_one_that_apache_hudi_began_is_finished(golden_copy):
 def _rows(root):
     listed = {"hoodie.metadata.enable": "false"}
     return hudi_py.open_table(str(root), listed).scan(columns=["uuid", "ts"]).to_table().sort_by("uuid").to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore:Dropped the metadata table")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v6_cow_ops",
+        "v6_mor_clustering_pending",
+        "v6_mor_compaction",
+        "v6_mor_compaction_pending",
+        "v6_mor_logcompaction",
+        "v6_mor_many_logs",
+        "v8_mor_compaction_pending",
+        "v8_mor_many_logs",
+        "v8_mor_overwrite_table",
+        "v9_cow_clustering",
+        "v9_cow_overwrite",
+    ],
+)
+def test_what_apache_hudi_wrote_is_taken_back(golden_copy, name):
+    """The rows after a restore are those that time travel found at the savepoint."""
+    root = golden_copy(name)
+    options = {"hoodie.client.heartbeat.interval_in_ms": "1", "hoodie.client.heartbeat.tolerable.misses": "1"}
+    working = context(root, options=options)
+    wanted = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"]
+
+    def found(as_of: str | None = None) -> list[dict[str, object]]:
+        table = hudi_py.open_table(str(root), {"hoodie.metadata.enable": "false"})
+        rows = table.scan(columns=wanted, as_of=as_of).to_table()
+        return rows.sort_by([(column, "ascending") for column in wanted]).to_pylist()
+
+    commits = times(working.timeline())
+    savepoint = commits[len(commits) // 3]
+    expected = found(savepoint)
+    create_savepoint(working, savepoint)
+    pending = {i.time for i in working.timeline().pending if i.time > savepoint}
+    report = restore(working, savepoint)
+    assert set(report.rolled_back) == {time for time in commits if time > savepoint} | pending
+    assert found() == expected
+    assert times(working.timeline())[-1] == savepoint
+    assert [i for i in working.timeline().pending if i.time > savepoint] == []
