@@ -80,14 +80,25 @@ def compact_slice(
     """
     writer = HFileWriter(sink, schema_json=METADATA_SCHEMA, bloom=bloom, min_max=bloom is not None)
     blocks = scan_log(storage, piece.log_files, committed=committed)
-    combine = combine_of(piece.partition)
     held = sum(block.content_length for block in blocks if block.type.is_data)
     totals = SliceCounts(log_blocks=len(blocks), log_bytes=held)
-    for window in _windows([_Source(runs, base) for base, runs in _sources(storage, piece, blocks)]):
-        keys, values, counts = _merge(piece.partition, window, combine)
+    for keys, values, counts in merge_slice(storage, piece, blocks):
         writer.add(keys, with_file_name(values, file_name))
         totals = _sum(totals, counts)
     return _sum(totals, SliceCounts(bytes=writer.close()))
+
+
+def merge_slice(
+    storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock]
+) -> Iterator[tuple[pa.Array, pa.Array, SliceCounts]]:
+    """The standing records of a slice in order of their keys, some at a time: keys, values of the current schema, and
+    what was counted of them.
+
+    `blocks`: those of the slice's log files which count, in merge order.
+    """
+    combine = combine_of(piece.partition)
+    for window in _windows([_Source(runs) for runs in _sources(storage, piece, blocks)]):
+        yield _merge(piece.partition, window, combine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +124,8 @@ class Run:
 class _Source:
     """One file or log block, read as far as needed."""
 
-    def __init__(self, runs: Iterator[Run], base: bool) -> None:
+    def __init__(self, runs: Iterator[Run]) -> None:
         self._runs = runs
-        self._base = base
         self._held: Run | None = None
         self._next()
 
@@ -151,23 +161,23 @@ def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
         yield [run for source in sources if (run := source.take(bound)) is not None]
 
 
-def _sources(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[tuple[bool, Iterator[Run]]]:
+def _sources(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[Run]]:
     """The slice's base file and log blocks, oldest first."""
     base = piece.base_file
     if base is not None:
         file = open_hfile(storage, base.path, base.size)
-        yield True, _hfile_runs(file.batches(), file.schema, f"{storage.uri}/{base.path}", base=True)
+        yield _hfile_runs(file.batches(), file.schema, f"{storage.uri}/{base.path}", base=True)
     for block in blocks:
         context = f"{storage.uri}/{block.path}"
         schema = block.header.get(HeaderKey.SCHEMA)
         if block.type is BlockType.HFILE:
             file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
-            yield False, _hfile_runs(file.batches(), schema, context)
+            yield _hfile_runs(file.batches(), schema, context)
         elif block.type is BlockType.DELETE:
             keys = decode_deletes(read_content(storage, block), context=context).keys.cast(pa.binary()).unique()
-            yield False, iter([Run(keys.take(pc.array_sort_indices(keys)), None)])
+            yield iter([Run(keys.take(pc.array_sort_indices(keys)), None)])
         elif block.type is BlockType.AVRO:
-            yield False, iter([_avro_run(read_content(storage, block), schema, context)])
+            yield iter([_avro_run(read_content(storage, block), schema, context)])
         else:
             raise UnsupportedTableError(
                 f"Cannot compact {context}: it holds a block of type {block.type.name}; a metadata table has HFILE, "

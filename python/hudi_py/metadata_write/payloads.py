@@ -160,6 +160,21 @@ def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str
     return chosen[1]
 
 
+def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower: bool) -> bool:
+    """Whether one range's bound leaves no room for another's beyond it; False where they are of different types."""
+    if not inner:
+        return True
+    if not outer:
+        return False
+    (kind, bound), (other_kind, other) = (
+        next((name, held["value"]) for name, held in union.items() if held is not None) for union in (outer, inner)
+    )
+    if kind != other_kind:
+        return False
+    least, greatest = (bound, other) if lower else (other, bound)
+    return bool(_comparable(least) <= _comparable(greatest))
+
+
 def _comparable(value: Any) -> Any:
     """A key by which values compare as they do in Java."""
     if isinstance(value, str):

@@ -37,11 +37,13 @@ def with_file_name(values: pa.Array, file_name: str) -> pa.Array:
         return values
     name = file_name.encode()
     head = _BEFORE_NAME + b"\x02" + _length(len(name)) + name
-    return pc.binary_join_element_wise(pa.scalar(head), _behind_meta(values), pa.scalar(b""))
+    return pc.binary_join_element_wise(pa.scalar(head), behind_meta(values), pa.scalar(b""))
 
 
-def _behind_meta(values: pa.Array) -> pa.Array:
-    """What comes behind the meta columns of each value."""
+def behind_meta(values: pa.Array) -> pa.Array:
+    """What comes behind the meta columns of each value (binary). Raises CorruptFileError as `with_file_name`."""
+    if not len(values):
+        return values
     values = values.cast(pa.binary())
     bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
