@@ -246,12 +246,14 @@ def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str,
 
 
 def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
-    """Partition path and file name to bytes of the log files that rollbacks have written."""
+    """Partition path and file name to bytes of the log files that rollbacks have written, and of those whose blocks
+    they are about: these stay, and the metadata table may not know of them."""
     found: dict[str, dict[str, int]] = {}
     for done in rollbacks:
         for part in done.partitions:
-            if part.rollback_logs:
-                sizes = {_name(path): size for path, size in part.rollback_logs.items()}
+            logs = {**part.failed_logs, **part.rollback_logs}
+            if logs:
+                sizes = {_name(path): size for path, size in logs.items()}
                 found.setdefault(part.partition_path, {}).update(sizes)
     return found
 

@@ -1,0 +1,189 @@
+"""The metadata table's writer killed at every call that changes the storage: run again, it is as if it had not been."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import Action, Instant
+from hudi_py.storage import MemoryStorage, Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.write.protocols import TableChange
+from hudi_py.write.recovery import recover_failed_writes
+from hudi_py.write.rollback import rollback_instant
+from hudi_py.write.settings import TransactionSettings
+from tests.faults.killing import Killed, KillingStorage
+from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
+
+Files = dict[str, bytes]
+OFF = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
+ALL = {"hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+FEW = {**ALL, "hoodie.metadata.record.index.min.filegroup.count": "2"}
+VERSIONS = pytest.mark.parametrize("version", [6, 9])
+BEFORE, AFTER = {0: 1, 1: 1, 2: 1, 3: 1}, {0: 1, 1: 1, 2: 2, 3: 2, 4: 2}
+
+
+class KillingMemory(KillingStorage):
+    """A table in memory on which the process dies at one call."""
+
+    def __init__(self, storage: Storage, kill_at: int | None = None) -> None:
+        super().__init__("/nowhere", kill_at)
+        self._storage = storage  # type: ignore[assignment]
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+
+def copy_of(files: Files) -> MemoryStorage:
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    for path, data in files.items():
+        storage.put(path, data)
+    return storage
+
+
+def files_of(storage: Storage, folder: str = "") -> Files:
+    return {info.path: storage.read(info.path) for info in storage.walk(folder)}
+
+
+def killed_everywhere(files: Files, call: Callable[[Storage], object]) -> Iterator[Storage]:
+    """The table after a kill at each of the calls, in turn."""
+    whole = KillingMemory(copy_of(files))
+    call(whole)
+    assert len(whole.calls) > 5
+    for number in range(len(whole.calls)):
+        storage = copy_of(files)
+        with pytest.raises(Killed):
+            call(KillingMemory(storage, number))
+        yield storage
+
+
+def settled(storage: Storage) -> None:
+    """Nothing is left half done."""
+    assert not own_timeline(storage).pending
+    check_listing(storage)
+
+
+def unrecorded(version: int) -> tuple[Files, TableChange, str, bytes]:
+    """A table with a write that is pending and not recorded; its change, and its completed file."""
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), version=version, options=FEW)
+    own = files_of(storage, ".hoodie/metadata")
+    write(storage, rows(range(2, 5), 2), version=version, options=FEW)
+    newest, layout = newest_write(storage), timeline(storage).layout
+    commit = read_commit_metadata(storage, layout, newest)
+    path = layout.path(newest.file_name)
+    content = storage.read(path)
+    storage.delete(path)
+    storage.delete_tree(".hoodie/metadata")
+    for name, data in own.items():
+        storage.put(name, data)
+    return files_of(storage), TableChange(newest.time, newest.action, commit), path, content
+
+
+def newest_write(storage: Storage) -> Instant:
+    found = timeline(storage).last_completed
+    assert found is not None
+    return found
+
+
+def record(storage: Storage, change: TableChange) -> None:
+    metadata: MetadataTableWriter = writer(FEW)
+    metadata.record(storage, timeline(storage), change, clock(storage))
+
+
+def roll_back(storage: Storage) -> None:
+    """What the next write does with the pending one, or with the rollback that was killed."""
+    pending = [instant for instant in timeline(storage).pending if instant.action is not Action.ROLLBACK]
+    for instant in pending:
+        rollback_instant(storage, load_table_config(storage), instant, clock=clock(storage), metadata=writer(FEW))
+    # where the instant is gone, and the rollback is not complete
+    recover_failed_writes(
+        storage,
+        load_table_config(storage),
+        settings=TransactionSettings(clock_skew_ms=1),
+        clock=clock(storage),
+        metadata=writer(FEW),
+    )
+
+
+@VERSIONS
+def test_making_it(version):
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), version=version, options=OFF)
+
+    def prepare(target: Storage) -> None:
+        config = load_table_config(target)
+        writer(FEW).prepare(target, config, timeline(target), clock(target))
+
+    expected = {"files", "column_stats", "bloom_filters", "record_index"} | (
+        {"partition_stats"} if version == 9 else set()
+    )
+    for dead in killed_everywhere(files_of(storage), prepare):
+        assert read(dead) == BEFORE
+        prepare(dead)
+        assert set(load_table_config(dead).metadata_partitions) == expected
+        settled(dead)
+        definitions = json.loads(dead.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
+        assert set(definitions) == {"column_stats", "record_index"}
+        assert read(dead) == BEFORE
+
+
+@VERSIONS
+def test_recording_a_commit_again(version):
+    files, change, path, content = unrecorded(version)
+    for dead in killed_everywhere(files, lambda storage: record(storage, change)):
+        assert read(dead) == BEFORE
+        record(dead, change)
+        assert read(dead) == BEFORE
+        dead.put(path, content)
+        settled(dead)
+        assert read(dead) == AFTER
+
+
+@VERSIONS
+def test_a_commit_whose_recording_was_killed_is_rolled_back(version):
+    files, change, _, _ = unrecorded(version)
+    for dead in killed_everywhere(files, lambda storage: record(storage, change)):
+        roll_back(dead)
+        settled(dead)
+        assert read(dead) == BEFORE
+        assert own_timeline(dead).find(change.instant, Action.DELTA_COMMIT) is None
+
+
+@VERSIONS
+def test_the_rollback_is_killed(version):
+    files, change, _, _ = unrecorded(version)
+    recorded = copy_of(files)
+    record(recorded, change)
+    for dead in killed_everywhere(files_of(recorded), roll_back):
+        assert read(dead) == BEFORE
+        roll_back(dead)
+        settled(dead)
+        assert read(dead) == BEFORE
+
+
+@VERSIONS
+def test_dropping_an_index(version):
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), version=version, options=FEW)
+    off = {"hoodie.metadata.index.column.stats.enable": "false"}
+
+    def prepare(target: Storage) -> None:
+        config = load_table_config(target)
+        writer(off).prepare(target, config, timeline(target), clock(target))
+
+    for dead in killed_everywhere(files_of(storage), prepare):
+        assert read(dead) == BEFORE
+        prepare(dead)
+        assert set(load_table_config(dead).metadata_partitions) == {"files", "bloom_filters", "record_index"}
+        settled(dead)
+    write(dead, rows(range(2, 5), 2), version=version)
+    settled(dead)
+    assert set(load_table_config(dead).metadata_partitions) >= {"files", "column_stats", "record_index"}
+    assert read(dead) == AFTER
