@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_content
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
@@ -103,9 +103,12 @@ def log_ranges(storage: Storage, file: LogFile, columns: Sequence[IndexedColumn]
     Raises:
         CorruptFileError: a block cannot be decoded.
     """
+    blocks = scan_log(storage, [file], committed=None)
+    if not blocks:  # those of a log compaction stand for blocks of other files
+        blocks = [b for b in read_blocks(storage, file.path, file.size) if HeaderKey.COMPACTED_BLOCK_TIMES in b.header]
     parts = [
         part
-        for block in scan_log(storage, [file], committed=None)
+        for block in blocks
         if block.type is not BlockType.DELETE
         for part in _block_ranges(storage, block, columns)
     ]
