@@ -33,7 +33,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.upkeep import ServicePlans, after_commit, metadata_writer, service_context
+from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, service_context
 from hudi_py.write.api import create_empty_table, write_options, write_rows
 from hudi_py.write.result import WriteResult
 
@@ -299,6 +299,11 @@ class Table:
     def cleaning(self) -> ServicePlans:
         """Plans of cleans."""
         return self._plans(Cleaning())
+
+    @property
+    def metadata(self) -> MetadataPartitions:
+        """The partitions of the metadata table."""
+        return MetadataPartitions(partial(self._context, f"metadata table of {self._config.name}", None))
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
         """Merges logs into new base files: carries out pending compactions, then compacts what is left.

@@ -3,13 +3,14 @@ what a service called by hand works with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.verify import VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
@@ -111,6 +112,26 @@ class ServicePlans:
             if scheduled.instant is not None:
                 return run(self._service, context, scheduled.instant)
             return report or ServiceReport(self._service.name, None, reason=scheduled.reason)
+        finally:
+            context.progress.close()
+
+
+class MetadataPartitions:
+    """The partitions of a table's metadata table."""
+
+    def __init__(self, context: Callable[[], ServiceContext]) -> None:
+        self._context = context
+
+    def verify(self, names: Collection[str] | None = None) -> VerifyReport:
+        """Compares partitions, by default all, with the table's files. Changes nothing.
+
+        Raises:
+            ConfigError: a name is that of no partition the table has, or of one that is not kept up here.
+            CorruptFileError: the metadata table cannot be read at all.
+        """
+        context = self._context()
+        try:
+            return verify(context, names=names)
         finally:
             context.progress.close()
 

@@ -153,8 +153,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     agree(oracle, path, state)
 
     ours = rows(range(35, 45), 300)
-    with pytest.warns(UserWarning, match="metadata table"):
-        hudi_py.write(str(path), ours, "upsert", options)
+    hudi_py.write(str(path), ours, "upsert", options)
     state |= newest(ours)
     agree(oracle, path, state)
 
@@ -167,8 +166,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
         assert "commit" in hudi_py.open_table(str(path)).instants()["action"].to_pylist()
 
     ours = rows(range(2, 8), 500)
-    with pytest.warns(UserWarning, match="metadata table"):
-        result = hudi_py.write(str(path), ours, "upsert", options)
+    result = hudi_py.write(str(path), ours, "upsert", options)
     assert (result.num_inserted, result.num_updated) == (0, 6)
     state |= newest(ours)
     agree(oracle, path, state)

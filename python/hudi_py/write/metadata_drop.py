@@ -98,8 +98,8 @@ def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
     """Tells the user what `drop_metadata_table` dropped; to be called once that is of use, after the commit."""
     if dropped:
         warnings.warn(
-            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(dropped)}): this release does not "
-            "maintain it; reads list the storage instead, and Apache Hudi's next write rebuilds it",
+            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(dropped)}): reads list the storage "
+            "instead, and the next write with hoodie.metadata.enable=true makes it anew",
             UserWarning,
             stacklevel=2,
         )
