@@ -127,14 +127,19 @@ def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
     return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
 
 
-def _limits(timeline: Timeline) -> tuple[str, frozenset[str]]:
+def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
     newest = max((instant.time for instant in timeline.completed), default="")
-    return newest, frozenset(i.time for i in timeline.pending if i.action is not Action.INDEXING)
+    return newest, {i.time: i.action for i in timeline.pending if i.action is not Action.INDEXING}
 
 
-def _counts(name: str, newest: str, pending: Collection[str]) -> bool:
-    parsed = parse_base_file_name(name) or parse_log_file_name(name)
-    return parsed is not None and parsed.instant <= newest and parsed.instant not in pending
+def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
+    base = parse_base_file_name(name)
+    parsed = base or parse_log_file_name(name)
+    if parsed is None or parsed.instant > newest:
+        return False
+    # in table version 6 logs written while a compaction is pending have its time
+    action = pending.get(parsed.instant)
+    return action is None or (base is None and action is Action.COMPACTION)
 
 
 def _files_records(added: Mapping[str, Mapping[str, int]], deleted: Mapping[str, Collection[str]]) -> MetadataRecords:

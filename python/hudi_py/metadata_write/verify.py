@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.avro import decode_values
+from hudi_py.formats.log import read_blocks
 from hudi_py.merge import scan_log
+from hudi_py.metadata.keys import UNPARTITIONED, bloom_filter_key
 from hudi_py.metadata.table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -42,6 +44,8 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import IndexBuilder, TableSource
 from hudi_py.metadata_write.values import AVRO_SCHEMA, behind_meta
 from hudi_py.metadata_write.writer import BUILDERS
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -185,7 +189,7 @@ class _Verifier:
         self._groups = metadata.file_groups(builder.partition)
         self._source = _with_columns_of(source) if self._partition in (COLUMN_STATS, PARTITION_STATS) else source
         self._found = _Found()
-        self._names: frozenset[str] | None = None
+        self._listing: _Listing | None = None
         self._storage = metadata.storage
         self._committed = valid_instants(metadata.timeline, source.timeline)
 
@@ -217,7 +221,8 @@ class _Verifier:
         found_keys, found_values = self._standing(key)
         self._found.records += len(found_keys)
         place = pc.index_in(found_keys, value_set=keys)
-        missing = keys.filter(pc.invert(pc.is_in(keys, value_set=found_keys)))
+        absent = pc.invert(pc.is_in(keys, value_set=found_keys))
+        missing = keys.filter(absent).filter(pa.array(self._needed(keys.filter(absent), values.filter(absent))))
         self._found.missing += len(missing)
         for each in missing[:_EXAMPLES].to_pylist():
             self._found.tell(f"missing: {_text(each)}")
@@ -266,15 +271,30 @@ class _Verifier:
         flags: npt.NDArray[np.bool_] = ~np.asarray(pc.fill_null(kept, False).to_numpy(zero_copy_only=False))
         return flags
 
-    def _known_names(self) -> frozenset[str]:
+    @property
+    def _files(self) -> _Listing:
+        if self._listing is None:
+            self._listing = _Listing(self._source)
+        return self._listing
+
+    def _known_names(self) -> Collection[str]:
         """What the records of statistics are of: names of files, or paths of partitions."""
-        if self._names is None:
-            found: set[str] = set()
-            for listing in listed(self._source):
-                for partition, files in listing.items():
-                    found.update(files if self._partition == COLUMN_STATS else [partition, partition or "."])
-            self._names = frozenset(found)
-        return self._names
+        return self._files.places.keys() if self._partition == COLUMN_STATS else self._files.partitions
+
+    def _needed(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which records must be there: not those of files that a write which failed has left."""
+        if not len(keys) or self._partition not in (COLUMN_STATS, BLOOM_FILTERS):
+            return np.ones(len(keys), np.bool_)
+        if self._partition == COLUMN_STATS:
+            names = pc.struct_field(_decoded(values, "ColumnStatsMetadata"), "fileName").to_pylist()
+            left = {name for name in set(names) if self._files.is_left(name)}
+            return np.array([name not in left for name in names], np.bool_)
+        ours = {
+            bloom_filter_key(partition, name).encode()
+            for name, (partition, _) in self._files.places.items()
+            if parse_base_file_name(name) is not None and self._files.is_left(name)
+        }
+        return np.array([key not in ours for key in keys.to_pylist()], np.bool_)
 
     def _differing(self, keys: pa.Array, expected: pa.Array, found: pa.Array) -> None:
         if self._partition == RECORD_INDEX:
@@ -288,10 +308,47 @@ class _Verifier:
         chosen = pa.array(rows)
         befores, afters = _rows(expected.take(chosen)), _rows(found.take(chosen))
         for key, one, other in zip(keys.take(chosen).to_pylist(), befores, afters, strict=True):
-            why = _difference(self._partition, one, other)
+            why = self._difference(one, other)
             if why:
                 self._found.wrong += 1
                 self._found.tell(f"wrong: {_text(key)}: {why}")
+
+    def _difference(self, expected: dict[str, Any], found: dict[str, Any]) -> str:
+        if self._partition != FILES:
+            return _difference(self._partition, expected, found)
+        return _file_difference(expected["filesystemMetadata"], found["filesystemMetadata"], self._files)
+
+
+class _Listing:
+    """Files on the storage.
+
+    Attributes:
+        places: partition path and bytes by the file's name.
+        partitions: what records about partitions call them.
+    """
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+        self.places: dict[str, tuple[str, int]] = {}
+        self.partitions: set[str] = set()
+        for listing in listed(source):
+            for partition, files in listing.items():
+                self.partitions.update((partition, partition or UNPARTITIONED))
+                self.places.update((name, (partition, size)) for name, size in files.items())
+
+    def is_left(self, name: str) -> bool:
+        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it."""
+        timeline = self._source.timeline
+        base = parse_base_file_name(name)
+        log = None if base is not None else parse_log_file_name(name)
+        if base is not None or log is None or self._source.config.version >= 8:
+            parsed = base or log
+            return parsed is not None and not timeline.is_committed(parsed.instant)
+        # the name of a version 6 log does not tell who wrote it
+        partition, size = self.places.get(name, ("", 0))
+        path = join_path(PartitionPath(partition), name)
+        times = [block.instant_time for block in read_blocks(self._source.storage, path, size)]
+        return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
 
 
 def _with_columns_of(source: TableSource) -> TableSource:
@@ -318,8 +375,6 @@ def _other_locations(expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int6
 
 def _difference(partition: str, expected: dict[str, Any], found: dict[str, Any]) -> str:
     """What differs between two records, in words; empty where it does not matter."""
-    if partition == FILES:
-        return _file_difference(expected["filesystemMetadata"], found["filesystemMetadata"])
     if partition == RECORD_INDEX:
         one, other = expected["recordIndexMetadata"], found["recordIndexMetadata"]
         return f"expected {_location(one)}, found {_location(other)}"
@@ -343,10 +398,10 @@ def _difference(partition: str, expected: dict[str, Any], found: dict[str, Any])
     return ""
 
 
-def _file_difference(expected: Sequence[Any] | None, found: Sequence[Any] | None) -> str:
+def _file_difference(expected: Sequence[Any] | None, found: Sequence[Any] | None, listing: _Listing) -> str:
     one = {name: info["size"] for name, info in expected or () if not info["isDeleted"]}
     other = {name: info["size"] for name, info in found or () if not info["isDeleted"]}
-    told = [f"{name} is missing" for name in sorted(one.keys() - other.keys())]
+    told = [f"{name} is missing" for name in sorted(one.keys() - other.keys()) if not listing.is_left(name)]
     told += [f"{name} is not there any more" for name in sorted(other.keys() - one.keys())]
     told += [
         f"{name} has {one[name]} bytes, not {other[name]}"
