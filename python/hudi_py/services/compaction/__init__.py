@@ -1,6 +1,6 @@
 """Compaction: base files and their logs become new base files (merge-on-read tables)."""
 
-from hudi_py.services.compaction.execute import CompactionWork, Outcome
+from hudi_py.services.compaction.phases import CompactionWork, Outcome
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
 from hudi_py.services.compaction.service import Compaction

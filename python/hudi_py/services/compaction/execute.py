@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
-from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import (
     FileId,
     PartitionPath,
@@ -19,68 +15,15 @@ from hudi_py.model.names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudi_py.services.attempt import Attempt, Attendance
-from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask
+from hudi_py.services.attempt import Attendance
+from hudi_py.services.compaction.phases import CompactionWork
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
+from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.write.publication import FilePermit
 
 _STAGE = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionWork:
-    """A plan under way. Its pieces are its operations, in order."""
-
-    attempt: Attempt
-    num_pieces: int
-    settings: RewriteSettings | None
-    """None where slices are rewritten by a callable of the caller's."""
-
-    @property
-    def instant(self) -> InstantTime:
-        return self.attempt.instant
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One operation carried out."""
-
-    piece: int
-    stat: WriteStat
-
-
-def carry_out(
-    context: ServiceContext,
-    work: CompactionWork,
-    plan: CompactionPlan,
-    pieces: Sequence[int],
-    rewrite: Rewrite,
-    extension: str,
-) -> list[Outcome]:
-    """Rewrites the slices of some operations, several at a time.
-
-    Raises:
-        RolledBackError: the attempt was given up in the meantime.
-        HistoryCleanedError: a file of the plan is gone.
-    """
-    with Attendance(context, work.attempt) as attendance:
-
-        def one(piece: int) -> Outcome:
-            return Outcome(
-                piece, _compact(context, work, attendance, plan.operations[piece], piece, rewrite, extension)
-            )
-
-        if len(pieces) <= 1 or context.threads == 1:
-            return [one(piece) for piece in pieces]
-        with ThreadPoolExecutor(min(context.threads, len(pieces)), "hudi-compact") as pool:
-            futures = [pool.submit(one, piece) for piece in pieces]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
 
 
 def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
@@ -113,15 +56,21 @@ def write_token(piece: int) -> str:
     return f"{piece}-{_STAGE}-{secrets.randbelow(1 << 31)}"
 
 
-def _compact(
+def compact_slice(
     context: ServiceContext,
     work: CompactionWork,
+    rewrite: Rewrite,
+    extension: str,
     attendance: Attendance,
     operation: CompactionOperation,
     piece: int,
-    rewrite: Rewrite,
-    extension: str,
 ) -> WriteStat:
+    """Writes and publishes the new base file of one operation.
+
+    Raises:
+        RolledBackError: the attempt was given up in the meantime.
+        HistoryCleanedError: a file of the plan is gone.
+    """
     started = time.monotonic()
     storage, publication = context.storage, attendance.publication
     whole = slice_of(storage, operation)
@@ -146,7 +95,7 @@ def _compact(
         publication.publish(permit)
     except FileNotFoundError as error:
         publication.discard(permit)
-        raise _cleaned(storage, operation, error) from error
+        raise cleaned(storage, operation, error) from error
     except BaseException:
         publication.discard(permit)
         raise
@@ -178,7 +127,8 @@ def _size(storage: Storage, path: str) -> int:
     return info.size
 
 
-def _cleaned(storage: Storage, operation: CompactionOperation, error: FileNotFoundError) -> HistoryCleanedError:
+def cleaned(storage: Storage, operation: CompactionOperation, error: FileNotFoundError) -> HistoryCleanedError:
+    """What to raise when a file of a plan is missing."""
     return HistoryCleanedError(
         f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: a "
         f"file of the plan is gone ({error}); roll the plan back, it cannot be carried out any more"

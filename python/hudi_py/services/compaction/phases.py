@@ -1,0 +1,173 @@
+"""What compaction and log compaction have in common: a plan of file slices, begun, executed in pieces, committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.services.attempt import (
+    Attempt,
+    Attendance,
+    begin_attempt,
+    check_open,
+    close_attempt,
+    end_attempt,
+    gone,
+    join_attempt,
+)
+from hudi_py.services.compaction.plan import existing_plan
+from hudi_py.services.compaction.report import CompactionReport
+from hudi_py.services.compaction.rewrite import RewriteSettings
+from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.identity import end_work
+from hudi_py.write.protocols import TableChange
+
+Prepare = Callable[[Timeline], RewriteSettings | None]
+"""How slices are rewritten; refuses tables that would lose something."""
+OnePiece = Callable[[Attendance, CompactionOperation, int], WriteStat]
+"""Carries one operation out; the number is that of the piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionWork:
+    """A plan under way. Its pieces are its operations, in order."""
+
+    attempt: Attempt
+    num_pieces: int
+    settings: RewriteSettings | None
+    """None where slices are rewritten by a callable of the caller's."""
+
+    @property
+    def instant(self) -> InstantTime:
+        return self.attempt.instant
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One operation carried out."""
+
+    piece: int
+    stat: WriteStat
+
+
+def begin_plan(
+    context: ServiceContext, instant: InstantTime, action: Action, prepare: Prepare, *, local: bool
+) -> CompactionWork:
+    """Takes a plan to inflight. What an attempt that died left of it is removed.
+
+    Raises:
+        ConfigError: there is no such plan.
+        ConflictError: another process is at it.
+    """
+    attempt: Attempt | None = None
+    try:
+        with context.locked(f"begin the {action.value} {instant}") as timeline:
+            plan = existing_plan(context.storage, timeline, instant, action)
+            settings = prepare(timeline)
+            attempt = begin_attempt(context, timeline, instant, action, local=local)
+    except BaseException:
+        if attempt is not None:  # the lock could not be given back, so nobody will be at work
+            end_work(attempt.owner.id)
+        raise
+    return CompactionWork(attempt, len(plan.operations), settings)
+
+
+def join_plan(context: ServiceContext, instant: InstantTime, action: Action, prepare: Prepare) -> CompactionWork:
+    """The plan that another process began, for this one to take part in.
+
+    Raises:
+        ConfigError: it is not under way.
+    """
+    timeline = context.timeline()
+    attempt = join_attempt(context, timeline, instant, action)
+    plan = existing_plan(context.storage, timeline, instant, action)
+    return CompactionWork(attempt, len(plan.operations), prepare(timeline))
+
+
+def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence[int], one: OnePiece) -> list[Outcome]:
+    """Carries some operations of a plan out, several at a time.
+
+    Raises:
+        RolledBackError: the attempt was given up in the meantime.
+        HistoryCleanedError: a file of the plan is gone.
+    """
+    check_open(context.storage, work.attempt)
+    plan = existing_plan(context.storage, context.timeline(), work.instant, work.attempt.action)
+    context.progress.phase("compacting")
+    with Attendance(context, work.attempt) as attendance:
+
+        def outcome(piece: int) -> Outcome:
+            return Outcome(piece, one(attendance, plan.operations[piece], piece))
+
+        if len(pieces) <= 1 or context.threads == 1:
+            return [outcome(piece) for piece in pieces]
+        with ThreadPoolExecutor(min(context.threads, len(pieces)), "hudi-compact") as pool:
+            futures = [pool.submit(outcome, piece) for piece in pieces]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def commit_plan(
+    context: ServiceContext,
+    service: str,
+    operation: str,
+    work: CompactionWork,
+    outcomes: Sequence[Outcome],
+    extra: Mapping[str, str],
+) -> CompactionReport:
+    """Completes the action. Idempotent.
+
+    Args:
+        service: named in the report.
+        operation: name of the `WriteOperationType`.
+        extra: extra metadata of the commit.
+
+    Raises:
+        ConfigError: the outcome of a piece is missing.
+        RolledBackError: the attempt was given up in the meantime.
+    """
+    storage, attempt = context.storage, work.attempt
+    action = attempt.action
+    stats = {outcome.piece: outcome.stat for outcome in outcomes}
+    missing = [piece for piece in range(work.num_pieces) if piece not in stats]
+    if missing:
+        raise ConfigError(
+            f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
+            f"{work.num_pieces} pieces were not executed, the first is {missing[0]}; execute them, then commit"
+        )
+    with context.locked(f"commit the {action.value} {work.instant}") as timeline:
+        done = timeline.find(work.instant, action)
+        if done is not None and done.completed:
+            found = read_commit_metadata(storage, timeline.layout, done)
+            completion = done.completion_time if timeline.layout.version >= 2 else None
+            return CompactionReport.of(service, work.instant, completion, found)
+        if done is None:
+            raise gone(storage, attempt, "its plan is not there")
+        metadata = CommitMetadata(
+            operation=operation, stats=tuple(stats[piece] for piece in sorted(stats)), extra=extra, compacted=True
+        )
+        close_attempt(storage, attempt, {stat.path for stat in metadata.stats})
+        _check_files(context, attempt, metadata)
+        content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
+        change = TableChange(work.instant, action.comparable, commit=metadata)
+        completion = complete_action(context, timeline, action, change, content)
+    end_attempt(storage, attempt)
+    return CompactionReport.of(service, work.instant, completion, metadata)
+
+
+def _check_files(context: ServiceContext, attempt: Attempt, metadata: CommitMetadata) -> None:
+    for stat in metadata.stats:
+        info = context.storage.stat(stat.path)
+        if info is None or info.size != stat.file_size:
+            found = "is gone" if info is None else f"has {info.size} bytes instead of {stat.file_size}"
+            raise gone(context.storage, attempt, f"its data file {stat.path} {found}")
