@@ -65,7 +65,12 @@ class IndexDefinition:
 
 
 def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
-    """For each record key which the table has, its (partition, file id); several where keys are unique by partition."""
+    """For each record key which the table has, its (partition, file id); several where keys are unique by partition.
+
+    Raises:
+        CorruptFileError: the index has no file groups.
+    """
+    _check_groups(metadata)
     versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
     rows = versions.newest()
     found: dict[str, set[tuple[str, str]]] = {}
@@ -91,8 +96,13 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
         keys: without nulls; may repeat.
         group_prefix: of the file groups to look into, for an index by data partition, see `partition_groups`; None: of
             a global one, where a key has one place.
+
+    Raises:
+        CorruptFileError: a global index has no file groups.
     """
-    if group_prefix is not None and group_prefix not in metadata.file_groups(RECORD_INDEX):
+    if group_prefix is None:
+        _check_groups(metadata)
+    elif group_prefix not in metadata.file_groups(RECORD_INDEX):
         nothing = pa.nulls(len(keys), pa.string())
         return Places(nothing, nothing)
     versions = metadata.records(
@@ -116,6 +126,11 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     at = pc.index_in(keys, value_set=found)
     partitions = pc.if_else(pc.equal(fields["partitionName"], UNPARTITIONED), "", fields["partitionName"])
     return Places(_flat(partitions).take(at), ids.take(groups.indices).take(at))
+
+
+def _check_groups(metadata: MetadataTable) -> None:
+    if not metadata.file_groups(RECORD_INDEX):
+        raise CorruptFileError(f"Partition '{RECORD_INDEX}' of the metadata table at {metadata.storage.uri} is empty")
 
 
 def partition_groups(partition: str) -> str:

@@ -119,10 +119,10 @@ class MetadataTable:
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         """Newest slices of a partition's file groups in order of their numbers, by what precedes the number in their
-        ids; there is one such prefix, except in a record index by data partition.
+        ids; there is one such prefix, except in a record index by data partition: that has one for each, or none.
 
         Raises:
-            CorruptFileError: there are none, or numbers are missing.
+            CorruptFileError: there are none though it is no record index, or numbers are missing.
         """
         found = self._slices.get(partition)
         if found is None:
@@ -139,7 +139,7 @@ class MetadataTable:
                     f"{piece.file_id!r}; expected is an id that ends in a number of four digits and -0"
                 )
             by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
-        if not by_prefix:
+        if not by_prefix and partition != RECORD_INDEX:
             raise CorruptFileError(
                 f"Partition '{partition}' of the metadata table at {self.storage.uri} has no file groups"
             )

@@ -121,7 +121,7 @@ def _tagger(job: Job) -> RecordIndexTagger | None:
     transaction, kind = job.transaction, job.settings.index.type
     if kind not in RECORD_INDEXES:
         return None
-    return open_tagger(transaction.storage, transaction.config, transaction.timeline, kind)
+    return open_tagger(transaction.storage, transaction.config, transaction.timeline, transaction.view, kind)
 
 
 def _check_table_index(job: Job) -> None:

@@ -6,12 +6,14 @@ Hudi 1.2.0.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.errors import ConfigError
 from hudi_py.metadata import MetadataTable, open_metadata
 from hudi_py.metadata.locations import index_definitions, partition_groups, places_of
 from hudi_py.metadata.table import RECORD_INDEX
@@ -20,6 +22,7 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
 from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX, Tagging
 
 _ENABLE = {
@@ -29,12 +32,19 @@ _ENABLE = {
 
 
 class RecordIndexTagger:
-    """Looks keys up in the record index of a table, as of the timeline a write saw. Methods are thread-safe."""
+    """Looks keys up in the record index of a table, as of the timeline a write saw. Methods are thread-safe.
 
-    def __init__(self, metadata: MetadataTable, *, by_partition: bool) -> None:
+    A place in a file group which the table has not is none: where an overwrite brings a key back in another partition,
+    Apache Hudi 1.2.0 leaves it in an index by partition at its old place too.
+    """
+
+    def __init__(self, metadata: MetadataTable, view: FileSystemView, *, by_partition: bool) -> None:
         self._metadata = metadata
+        self._view = view
         self._by_partition = by_partition
-        metadata.file_groups(RECORD_INDEX)
+        self._lock = threading.Lock()
+        self._groups: dict[str, frozenset[str]] = {}
+        metadata.file_groups(RECORD_INDEX)  # read once, for all threads
 
     @property
     def is_global(self) -> bool:
@@ -51,10 +61,31 @@ class RecordIndexTagger:
         if self._by_partition:
             prefix = partition_groups(partition or "")
         found = places_of(self._metadata, keys, prefix)
-        return found.partitions, found.file_ids
+        return self._there(found.partitions, found.file_ids)
+
+    def _there(self, partitions: pa.Array, file_ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The places, null where the table has no such file group."""
+        both = pc.binary_join_element_wise(partitions, file_ids, "\0").dictionary_encode()
+        # file groups are few against rows
+        pairs = [text.partition("\0") for text in both.dictionary.to_pylist()]
+        stale = [number for number, (owner, _, file_id) in enumerate(pairs) if file_id not in self._ids(owner)]
+        if not stale:
+            return partitions, file_ids
+        gone = pc.is_in(both.indices, value_set=pa.array(stale, both.indices.type))
+        nothing = pa.scalar(None, pa.string())
+        return pc.if_else(gone, nothing, partitions), pc.if_else(gone, nothing, file_ids)
+
+    def _ids(self, partition: str) -> frozenset[str]:
+        with self._lock:
+            if partition not in self._groups:
+                slices = self._view.latest_slices(PartitionPath(partition))
+                self._groups[partition] = frozenset(str(slice_.file_id) for slice_ in slices)
+            return self._groups[partition]
 
 
-def open_tagger(storage: Storage, config: TableConfig, timeline: Timeline, kind: str) -> RecordIndexTagger | None:
+def open_tagger(
+    storage: Storage, config: TableConfig, timeline: Timeline, view: FileSystemView, kind: str
+) -> RecordIndexTagger | None:
     """What looks keys up for an index type; None where there is no record index and none is needed to find the rows:
     within partitions they are found by base files then, as Apache Hudi does.
 
@@ -80,7 +111,7 @@ def open_tagger(storage: Storage, config: TableConfig, timeline: Timeline, kind:
             f"Cannot look up keys with hoodie.index.type={kind}: the record index of the table '{config.name}' is one "
             f"{'by partition' if by_partition else 'over all partitions'}; write with hoodie.index.type={there}"
         )
-    return RecordIndexTagger(metadata, by_partition=by_partition)
+    return RecordIndexTagger(metadata, view, by_partition=by_partition)
 
 
 def is_by_partition(storage: Storage, config: TableConfig, metadata: MetadataTable) -> bool:
@@ -92,21 +123,12 @@ def is_by_partition(storage: Storage, config: TableConfig, metadata: MetadataTab
 
 
 def tag_by_places(slices: Sequence[FileSlice], partition: PartitionPath, file_ids: pa.StringArray) -> Tagging:
-    """Tagging of the rows of one partition by the file ids which were looked up for them.
-
-    Raises:
-        CorruptFileError: a file group is not there.
-    """
+    """Tagging of the rows of one partition by the file ids which were looked up for them."""
     by_id = {slice_.file_id: slice_ for slice_ in slices}
     encoded = file_ids.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    found = []
-    for code, file_id in enumerate(encoded.dictionary.to_pylist()):
-        slice_ = by_id.get(FileId(file_id))
-        if slice_ is None:
-            raise CorruptFileError(
-                f"Cannot write to partition '{partition}': the record index has keys in its file group {file_id}, "
-                "which the table has not; rebuild the record index"
-            )
-        found.append((slice_, np.flatnonzero(codes == code)))
+    found = [
+        (by_id[FileId(file_id)], np.flatnonzero(codes == code))
+        for code, file_id in enumerate(encoded.dictionary.to_pylist())
+    ]
     return Tagging(tuple(found), np.flatnonzero(codes < 0))

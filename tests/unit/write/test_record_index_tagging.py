@@ -1,0 +1,154 @@
+"""Upserts and deletes that find keys by the record index."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.errors import ConfigError
+from hudi_py.model.names import PartitionPath
+from hudi_py.storage import open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.view import load_view
+from hudi_py.write.index import record_index, tagging
+from hudi_py.write.index.record_index import open_tagger, tag_by_places
+from hudi_py.write.summary import keys
+from tests.support.record_index import indexed, stored
+
+QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.index.column.stats.enable": "false"}
+GLOBAL = {**QUICK, "hoodie.index.type": "record_index", "hoodie.metadata.record.index.enable": "true"}
+BY_PARTITION = {
+    **QUICK,
+    "hoodie.index.type": "RECORD_LEVEL_INDEX",
+    "hoodie.metadata.record.level.index.enable": "true",
+}
+NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+
+
+def rows(places: list[tuple[int, str]], ts: list[int], deleted: list[bool] | None = None) -> pa.Table:
+    columns = {
+        "k": pa.array([key for key, _ in places], pa.int64()),
+        "p": pa.array([partition for _, partition in places], pa.string()),
+        "ts": pa.array(ts, pa.int64()),
+        "_hoodie_is_deleted": pa.array(deleted or [False] * len(ts), pa.bool_()),
+    }
+    return pa.table(columns)
+
+
+def snapshot(path: str) -> list[tuple[int, str, str, int]]:
+    found = hudi_py.open_table(path).scan(["k", "p", "_hoodie_partition_path", "ts"]).to_table().to_pylist()
+    return sorted((row["k"], row["_hoodie_partition_path"], row["p"], row["ts"]) for row in found)
+
+
+def make(path: Path, options: dict[str, str], kind: str = "cow", version: int = 9) -> str:
+    data = rows([(key, f"p{key % 2}") for key in range(6)], [10] * 6)
+    table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts"}
+    hudi_py.write(str(path), data, "upsert", options, table_type=kind, table_version=version, **table)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str) -> None:
+    path = make(tmp_path / "t", GLOBAL, kind)
+    # key 1 stays in p1 with its new values; of the two rows for key 9 the one with the greater time counts
+    data = rows([(1, "p0"), (0, "p0"), (9, "p0"), (9, "p1")], [11, 12, 14, 13])
+    result = hudi_py.write(path, data, "upsert", {**GLOBAL, **NEW_FILES})
+    assert (result.num_inserted, result.num_updated) == (1, 2)
+    expected = [(0, "p0", "p0", 12), (1, "p1", "p0", 11), (2, "p0", "p0", 10), (3, "p1", "p1", 10), (4, "p0", "p0", 10)]
+    assert snapshot(path) == [*expected, (5, "p1", "p1", 10), (9, "p0", "p0", 14)]
+    # a delete finds its row whatever partition it names
+    hudi_py.write(path, rows([(2, "p1"), (5, "nowhere"), (77, "p0")], [0, 0, 0]), "delete", GLOBAL)
+    assert [row[0] for row in snapshot(path)] == [0, 1, 3, 4, 9]
+    assert indexed(path) == stored(path)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_an_index_by_partition_finds_keys_within_it(tmp_path: Path, kind: str) -> None:
+    path = make(tmp_path / "t", BY_PARTITION, kind)
+    result = hudi_py.write(path, rows([(1, "p0"), (0, "p0"), (9, "new")], [11, 12, 13]), "upsert", BY_PARTITION)
+    assert (result.num_inserted, result.num_updated) == (2, 1)
+    assert [row[:2] for row in snapshot(path) if row[0] in (0, 1, 9)] == [(0, "p0"), (1, "p0"), (1, "p1"), (9, "new")]
+    hudi_py.write(path, rows([(1, "p1"), (9, "p0")], [0, 0]), "delete", BY_PARTITION)
+    assert [row[:2] for row in snapshot(path) if row[0] in (1, 9)] == [(1, "p0"), (9, "new")]
+    assert indexed(path, by_partition=True) == stored(path)
+
+
+@pytest.mark.parametrize(("options", "everywhere"), [(GLOBAL, True), (BY_PARTITION, False)])
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
+def test_the_index_stays_exact(
+    tmp_path: Path, version: int, kind: str, options: dict[str, str], everywhere: bool
+) -> None:
+    chance = random.Random(f"{version} {kind} {everywhere}")
+    options = {**options, "hoodie.metadata.compact.max.delta.commits": "3"}
+    path = make(tmp_path / "t", options, kind, version)
+    for turn in range(6):
+        places = [(key, f"p{(key + (chance.random() < 0.3)) % 3}") for key in chance.sample(range(12), 5)]
+        operation = chance.choice(["upsert", "upsert", "upsert", "delete", "insert_overwrite_table"])
+        marks = [operation == "upsert" and chance.random() < 0.3 for _ in places]
+        data = rows(places, [chance.randrange(5, 16) for _ in places], marks)
+        hudi_py.write(path, data, operation, {**options, **(NEW_FILES if turn % 2 else {})})
+        assert indexed(path, by_partition=not everywhere) == stored(path), (turn, operation)
+        seen = [row[:1] if everywhere else row[:2] for row in snapshot(path)]
+        assert len(set(seen)) == len(seen), (turn, operation)
+
+
+def test_base_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "t", GLOBAL, "mor")
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a base file was read")
+
+    monkeypatch.setattr(tagging, "iter_base_batches", fail)
+    monkeypatch.setattr(tagging, "read_footer", fail)
+    monkeypatch.setattr(keys, "iter_base_batches", fail)
+    data = rows([(1, "p1"), (2, "p0")], [20, 21])
+    assert hudi_py.write(path, data, "upsert", {**GLOBAL, **NEW_FILES}).num_updated == 2
+    hudi_py.write(path, rows([(1, "p1")], [0]), "delete", GLOBAL)
+    assert [row[0] for row in snapshot(path)] == [0, 2, 3, 4, 5]
+
+
+def test_what_does_not_go_with_the_table_is_refused(tmp_path: Path) -> None:
+    plain = make(tmp_path / "plain", {**QUICK, "hoodie.metadata.enable": "false"})
+    row = rows([(1, "p1")], [20])
+    none = {**QUICK, "hoodie.metadata.enable": "false"}
+    with pytest.raises(ConfigError, match=r"no record index; set hoodie.metadata.global.record.level"):
+        hudi_py.write(plain, row, "upsert", {**none, "hoodie.index.type": "RECORD_INDEX"})
+    # within a partition base files tell as well
+    result = hudi_py.write(plain, row, "upsert", {**none, "hoodie.index.type": "RECORD_LEVEL_INDEX"})
+    assert result.num_updated == 1
+    by_partition = make(tmp_path / "by_partition", BY_PARTITION)
+    with pytest.raises(ConfigError, match="by partition; write with hoodie.index.type=RECORD_LEVEL_INDEX"):
+        hudi_py.write(by_partition, row, "upsert", {**QUICK, "hoodie.index.type": "RECORD_INDEX"})
+    with pytest.raises(ConfigError, match=r"hoodie.record.index.update.partition.path"):
+        hudi_py.write(by_partition, row, "upsert", {"hoodie.record.index.update.partition.path": "true"})
+
+
+def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", GLOBAL)
+    storage = open_storage(path)
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    tagger = open_tagger(storage, config, timeline, load_view(storage, config, timeline), "GLOBAL_RECORD_LEVEL_INDEX")
+    assert tagger is not None
+    there = tagger.places(pa.array(["1", "2", "77", "1"]))
+    assert there[0].to_pylist() == ["p1", "p0", None, "p1"]
+    view = load_view(storage, config, timeline)
+    slices = {partition: view.latest_slices(PartitionPath(partition)) for partition in ("p0", "p1")}
+    found = tag_by_places(slices["p1"], PartitionPath("p1"), pa.array([there[1][0].as_py(), None], pa.string()))
+    assert [numbers.tolist() for _, numbers in found.found] == [[0]]
+    assert found.new.tolist() == [1]
+
+    class _Shrunk:
+        def latest_slices(self, partition: str) -> list[Any]:
+            return [] if partition == "p1" else slices[partition]
+
+    shrunk = record_index.RecordIndexTagger(tagger._metadata, _Shrunk(), by_partition=False)  # type: ignore[arg-type]
+    partitions, file_ids = shrunk.places(pa.array(["1", "2", "77"]))
+    assert partitions.to_pylist() == [None, "p0", None]
+    assert [file_id is None for file_id in file_ids.to_pylist()] == [True, False, True]
