@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError
 from hudi_py.formats.avro import decode_log_content, write_container
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, InstantTime, State
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
@@ -25,6 +28,8 @@ from hudi_py.timeline.history import ArchivedInstant, Chosen, archived_action, r
 __all__ = ["ArchivedInstant", "archive_files", "archive_folder", "archived_instants", "archived_states", "named_types"]
 
 _LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
+_GROUP_BYTES = 8 << 20
+_THREADS = 16
 _HEAD = ("commitTime", "actionType", "actionState", "stateTransitionTime")
 _STATES = {state.name: state for state in State}
 _METADATA = {
@@ -117,10 +122,8 @@ def archived_states(
         CorruptFileError: the file is not what the format says.
     """
     found: set[tuple[InstantTime, Action, State]] = set()
-    for block in read_blocks(storage, file.path, file.size):
-        if block.type is BlockType.AVRO:
-            for _, instant in _Records(storage, block, since, until).instants():
-                found.add((instant.time, instant.action, instant.state))
+    for records in _grouped(_blocks(storage, file), f"{storage.uri}/{file.path}", since, until):
+        found.update((instant.time, instant.action, instant.state) for _, instant in records.instants())
     return found
 
 
@@ -138,51 +141,84 @@ def _read_archive(
     plan_of: dict[tuple[str, Action], bytes] = {}
     # Releases before 0.10 wrote to `.hoodie` itself, whatever the property says
     files = [file for place in dict.fromkeys((".hoodie", folder)) for file in archive_files(storage, place)]
-    for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name)):
-        try:
-            for block in read_blocks(storage, info.path, info.size):
-                # A block that was cut off was archived again by the next writer; Java passes over it too
-                if block.type is BlockType.AVRO:
-                    records = _Records(storage, block, since, until)
-                    for row, instant in records.instants():
-                        key = (instant.time, instant.action)
-                        if chosen is not None and not chosen(instant):
-                            continue
-                        plan = records.value(row, instant.action, _PLANS) if plans else None
-                        if plan is not None:
-                            plan_of[key] = plan
-                        if instant.state is State.COMPLETED:
-                            content = records.value(row, instant.action, _METADATA) if metadata else None
-                            found[key] = ArchivedInstant(
-                                instant.time, instant.completion_time, instant.action, instant.state, content
-                            )
-        except FileNotFoundError:  # merged into another file since it was listed
-            continue
+    ordered = [info for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name))]
+    for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", since, until):
+        for row, instant in records.instants():
+            key = (instant.time, instant.action)
+            if chosen is not None and not chosen(instant):
+                continue
+            plan = records.value(row, instant.action, _PLANS) if plans else None
+            if plan is not None:
+                plan_of[key] = plan
+            if instant.state is State.COMPLETED:
+                content = records.value(row, instant.action, _METADATA) if metadata else None
+                found[key] = replace(instant, metadata=content) if content is not None else instant
     return [
-        ArchivedInstant(
-            instant.time,
-            instant.completion_time,
-            instant.action,
-            instant.state,
-            instant.metadata,
-            plan_of.get(key),
-        )
+        replace(instant, plan=plan_of[key]) if key in plan_of else instant
         for key, instant in sorted(found.items(), key=lambda item: (item[0][0], item[0][1].value))
     ]
 
 
-class _Records:
-    """The entries of one block. Columns other than the heads are decoded when one is first asked for."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An Avro block of an archive file."""
 
-    def __init__(self, storage: Storage, block: LogBlock, since: str | None, until: str | None) -> None:
-        self._context = f"{storage.uri}/{block.path}"
+    schema: str | None
+    """As its header has it."""
+    content: bytes
+    context: str
+
+
+def _blocks(storage: Storage, file: FileInfo) -> list[_Block]:
+    """The whole blocks of a file. Raises FileNotFoundError."""
+    # A block that was cut off was archived again by the next writer; Java passes over it too
+    return [
+        _Block(block.header.get(HeaderKey.SCHEMA), read_content(storage, block), f"{storage.uri}/{file.path}")
+        for block in read_blocks(storage, file.path, file.size)
+        if block.type is BlockType.AVRO
+    ]
+
+
+def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]:
+    """The blocks of files in their order."""
+
+    def read(file: FileInfo) -> list[_Block]:
         try:
-            self._schema: Any = json.loads(block.header[HeaderKey.SCHEMA])
-        except (KeyError, ValueError, RecursionError) as error:
-            raise CorruptFileError(
-                f"Cannot read {self._context}: a block's Avro schema is no JSON ({error!r})"
-            ) from None
-        self._content = read_content(storage, block)
+            return _blocks(storage, file)
+        except FileNotFoundError:  # merged into another file since it was listed
+            return []
+
+    if storage.is_local or len(files) <= 1:
+        for file in files:
+            yield from read(file)
+        return
+    with ThreadPoolExecutor(_THREADS, "hudi-archive") as pool:
+        for at in range(0, len(files), _THREADS):
+            for blocks in pool.map(read, files[at : at + _THREADS]):
+                yield from blocks
+
+
+def _grouped(blocks: Iterable[_Block], context: str, since: str | None, until: str | None) -> Iterator[_Records]:
+    """Blocks of one schema together, as many as are well decoded at once: archives have thousands of small ones."""
+    group: list[_Block] = []
+    size = 0
+    for block in blocks:
+        if group and (block.schema != group[0].schema or size > _GROUP_BYTES):
+            yield _Records(group, context, since, until)
+            group, size = [], 0
+        group.append(block)
+        size += len(block.content)
+    if group:
+        yield _Records(group, context, since, until)
+
+
+class _Records:
+    """The entries of blocks of one schema. Columns other than the heads are decoded when one is first asked for."""
+
+    def __init__(self, blocks: Sequence[_Block], context: str, since: str | None, until: str | None) -> None:
+        self._blocks = blocks
+        self._context = context if len({block.context for block in blocks}) > 1 else blocks[0].context
+        self._schema = _parsed_schema(blocks[0].schema, self._context)
         self._since, self._until = since, until
         self._columns: dict[str, pa.Array] = {}
         self._heads = self._decode(_HEAD)
@@ -233,9 +269,22 @@ class _Records:
 
     def _decode(self, names: tuple[str, ...]) -> pa.RecordBatch:
         try:
-            return decode_log_content([self._content], self._schema, names, context=self._context)
+            contents = [block.content for block in self._blocks]
+            return decode_log_content(contents, self._schema, names, context=self._context)
         except SchemaMismatchError as error:
             raise CorruptFileError(f"Cannot read {self._context}: {error}") from error
+        except CorruptFileError:
+            for block in self._blocks:  # the error of the first broken one names its file
+                decode_log_content([block.content], self._schema, names, context=block.context)
+            raise
+
+
+@lru_cache(maxsize=16)
+def _parsed_schema(text: str | None, context: str) -> Any:
+    try:
+        return json.loads(text or "")
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"Cannot read {context}: a block's Avro schema is no JSON ({error!r})") from None
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
