@@ -14,12 +14,12 @@ the table functions known to Spark SQL, as `register_sql(spark)` does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_table", "register", "register_sql"]
+__all__ = ["read_table", "register", "register_sql", "run_service"]
 
 _failure: Exception | None = None
 # Spark imports every package whose name begins with `pyspark_` when it looks for data sources, and finds none at all
@@ -80,6 +80,26 @@ def read_table(
     from pyspark_hudi import table
 
     return table.read_table(spark, path, columns=columns, filter=filter, options=options)
+
+
+def run_service(
+    spark: SparkSession,
+    path: str,
+    name: str,
+    *,
+    phase: str | None = None,
+    instant: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Run a table service, spread over Spark's tasks: see `pyspark_hudi.services.run_service`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import services
+
+    return services.run_service(spark, path, name, phase=phase, instant=instant, options=options)
 
 
 def _check() -> None:

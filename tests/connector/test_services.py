@@ -1,0 +1,112 @@
+"""`run_service`: table services by Spark, classic and Connect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import hudi_py
+from hudi_py.errors import ConfigError
+from pyspark_hudi import run_service
+
+QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+
+
+def make(path: str, kind: str = "mor", writes: int = 4) -> list[dict[str, Any]]:
+    """A table of three partitions, written a few times over; its rows."""
+    rows: list[dict[str, Any]] = []
+    for ts in range(writes):
+        rows = [{"id": n, "p": "abc"[n % 3], "ts": ts, "v": n * 1.5} for n in range(12)]
+        hudi_py.write(path, rows, "upsert", QUIET, **KEYED, table_type=kind)
+    return rows
+
+
+def read(path: str, **query: Any) -> list[dict[str, Any]]:
+    found = hudi_py.open_table(path).scan(["id", "p", "ts", "v"], **query).to_table()
+    return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+def instants(path: str, action: str) -> list[str]:
+    return [row["instant"] for row in hudi_py.open_table(path).instants().to_pylist() if row["action"] == action]
+
+
+def test_compaction_in_tasks(spark: SparkSession, path: str) -> None:
+    rows = make(path)
+    report = run_service(spark, path, "compaction")
+    assert (report["service"], report["reason"]) == ("compaction", "")
+    assert instants(path, "commit") == [report["instant"]]
+    files = hudi_py.open_table(path).files().to_pylist()
+    assert len(files) == 3
+    assert all(row["base_instant"] == report["instant"] and not row["log_files"] for row in files)
+    assert read(path) == rows
+    again = run_service(spark, path, "compaction")
+    assert again["instant"] is None
+    assert "no file group has logs" in again["reason"]
+
+
+def test_a_plan_made_now_and_run_later(spark: SparkSession, path: str) -> None:
+    make(path)
+    planned = run_service(spark, path, "compaction", phase="schedule")
+    table = hudi_py.open_table(path)
+    assert table.compaction.pending() == [planned["instant"]]
+    rows = [{"id": n, "p": "abc"[n % 3], "ts": 9, "v": 0.5} for n in range(12)]
+    hudi_py.write(path, rows, "upsert", QUIET)
+    done = run_service(spark, path, "compaction", phase="execute", instant=planned["instant"])
+    assert done["instant"] == planned["instant"]
+    assert table.compaction.pending() == []
+    assert read(path) == rows
+    nothing = run_service(spark, path, "compaction", phase="execute")
+    assert (nothing["instant"], nothing["reason"]) == (None, "no plan is pending")
+
+
+def test_clean_and_archive(spark: SparkSession, path: str) -> None:
+    rows = make(path, "cow", writes=7)
+    before = sum(row["num_files"] for row in hudi_py.open_table(path).partitions().to_pylist())
+    report = run_service(spark, path, "clean", options={"hoodie.cleaner.commits.retained": "1"})
+    assert report["instant"] == instants(path, "clean")[0]
+    assert report["num_files"] == 3 * 5
+    assert before == 3
+    keep = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.cleaner.commits.retained": "1"}
+    archived = run_service(spark, path, "archive", options={**keep, "hoodie.metadata.enable": "false"})
+    assert archived["archived"] > 0
+    assert len(instants(path, "commit")) < 7
+    assert read(path) == rows
+
+
+def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
+    rows = make(path)
+    saved = run_service(spark, path, "savepoint")["instant"]
+    more = [{"id": n, "p": "abc"[n % 3], "ts": 50, "v": -1.0} for n in range(12)]
+    last = hudi_py.write(path, more, "upsert", QUIET).instant
+    assert run_service(spark, path, "rollback", instant=last)["rolled_back"] == [last]
+    assert read(path) == rows
+    hudi_py.write(path, more, "upsert", QUIET)
+    run_service(spark, path, "restore", instant=saved)
+    assert read(path) == rows
+    assert run_service(spark, path, "delete_savepoint", instant=saved)["instant"] == saved
+
+
+def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
+    make(path, writes=1)
+    with pytest.raises(ConfigError, match="'compact'; services are compaction"):
+        run_service(spark, path, "compact")
+    with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has none"):
+        run_service(spark, path, "archive", phase="schedule")
+    with pytest.raises(PySparkException, match="without an instant"):
+        run_service(spark, path, "rollback")
+    with pytest.raises(PySparkException, match="20200101000000000"):
+        run_service(spark, path, "compaction", phase="execute", instant="20200101000000000")
+
+
+def test_services_follow_a_write_through_spark(spark: SparkSession, path: str) -> None:
+    make(path)
+    frame = spark.createDataFrame([(1, "b", 20, 1.0)], "id long, p string, ts long, v double")
+    options = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    frame.write.format("hudi-py").options(**options).mode("append").save(path)
+    assert len(instants(path, "commit")) == 1
+    assert [row["ts"] for row in read(path)].count(20) == 1
+    assert hudi_py.open_table(path).metadata.verify().ok
