@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.config import Options
+from hudi_py.config import read as read_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
@@ -87,6 +88,8 @@ class RewriteSettings:
         latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
         if table.evolves_on_read and latest is not None:
             extra[LATEST_SCHEMA_KEY] = latest
+        for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):
+            options.get(option)  # of reads, so not checked with the options of writes
         memory = LogMemory.of(options.values)
         threads = options.get(write_config.WRITE_THREADS) or 2
         completed = frozenset(instant.time for instant in timeline.write_completed)

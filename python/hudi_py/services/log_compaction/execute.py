@@ -1,0 +1,196 @@
+"""The log files of a slice as one (`FileGroupReaderBasedAppendHandle`, Apache Hudi 1.2.0).
+
+Its records are those that the logs come to among themselves: one version of each key, deletes with their ordering
+values. The block tells which instants it stands for (`COMPACTED_BLOCK_TIMES`), and takes their place in a merge.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.avro import encode_log_content
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_deletes
+from hudi_py.merge import LogRecords, MergeSettings, scan_log
+from hudi_py.merge.decode import check_blocks
+from hudi_py.merge.spill import load_log
+from hudi_py.model.commit import CompactedLogs, WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import parse_log_file_name
+from hudi_py.services.attempt import Attendance
+from hudi_py.services.compaction.execute import cleaned, slice_of, write_token
+from hudi_py.services.compaction.phases import CompactionWork
+from hudi_py.services.compaction.rewrite import RewriteSettings
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import Storage
+from hudi_py.timeline.plans import CompactionOperation
+
+
+@dataclass(slots=True)
+class _Written:
+    """What has gone into the new log file."""
+
+    size: int = 0
+    rows: int = 0
+    deletes: int = 0
+    records: int = 0
+    keys: int = 0
+
+
+def compact_logs(
+    context: ServiceContext,
+    work: CompactionWork,
+    block_bytes: int,
+    attendance: Attendance,
+    operation: CompactionOperation,
+    piece: int,
+) -> WriteStat:
+    """Writes and publishes the new log file of one operation.
+
+    Args:
+        block_bytes: most bytes of a data block, about.
+
+    Raises:
+        RolledBackError: the attempt was given up in the meantime.
+        HistoryCleanedError: a file of the plan is gone.
+        UnsupportedTableError: the logs hold partial updates.
+    """
+    started = time.monotonic()
+    storage, publication, settings = context.storage, attendance.publication, work.settings
+    assert settings is not None
+    whole = slice_of(storage, operation)
+    permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(piece))
+    name = permit.path.rpartition("/")[2]
+    parsed = parse_log_file_name(name)
+    assert parsed is not None
+    try:
+        blocks = scan_log(storage, whole.log_files, committed=settings.committed)
+        _check(storage, whole, blocks, settings.merge)
+        with storage.open_output(permit.temp_path) as sink:
+            written = _write(storage, sink, work.instant, whole, blocks, settings, block_bytes)
+        read_ms = int((time.monotonic() - started) * 1000)
+        publication.publish(permit)
+    except FileNotFoundError as error:
+        publication.discard(permit)
+        raise cleaned(storage, operation, error) from error
+    except BaseException:
+        publication.discard(permit)
+        raise
+    context.progress.wrote(written.size)
+    return WriteStat(
+        file_id=whole.file_id,
+        path=permit.path,
+        partition_path=whole.partition,
+        prev_commit=operation.base_instant,
+        num_writes=written.rows,
+        num_updates=written.rows,
+        num_deletes=written.deletes,
+        total_write_bytes=written.size,
+        file_size=written.size,
+        log_version=parsed.version,
+        log_offset=0,
+        base_file="",
+        log_files=(name,),
+        upsert_time_ms=int((time.monotonic() - started) * 1000),
+        compacted=CompactedLogs(
+            files=len(whole.log_files),
+            size=sum(block.content_length for block in blocks if block.type.is_data),
+            blocks=len(blocks),
+            records=written.records,
+            updated=written.keys,
+            read_ms=read_ms,
+        ),
+    )
+
+
+def _check(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], merge: MergeSettings) -> None:
+    check_blocks(blocks, merge)
+    partial = next((block for block in blocks if block.is_partial), None)
+    if partial is not None:
+        raise UnsupportedTableError(
+            f"Cannot compact the logs of file group {piece.file_id} in partition '{piece.partition}' of {storage.uri}: "
+            f"{partial.path} holds partial updates, whose missing columns only the base file has; supported are blocks "
+            "with whole records; roll the plan back, and compact the table instead"
+        )
+
+
+def _write(
+    storage: Storage,
+    sink: BinaryIO,
+    instant: InstantTime,
+    piece: FileSlice,
+    blocks: Sequence[LogBlock],
+    settings: RewriteSettings,
+    block_bytes: int,
+) -> _Written:
+    written = _Written()
+    header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.SCHEMA: settings.avro_json,
+        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
+    }
+    avro = json.loads(settings.avro_json)
+    for records in _parts(storage, blocks, settings):
+        written.records += len(records.winners.ids)
+        written.keys += len(records)
+        for content in _data(records, avro, block_bytes, written):
+            written.size += sink.write(encode_block(BlockType.AVRO, header, content))
+        gone = np.flatnonzero(records.winners.deletes)
+        if len(gone):
+            content = _deletes(records, gone, piece.partition, settings.merge)
+            written.size += sink.write(encode_block(BlockType.DELETE, header, content))
+            written.deletes += len(gone)
+    return written
+
+
+def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettings) -> Iterator[LogRecords]:
+    """The reduced log, in parts where it is larger than its memory; no key is in two."""
+    log = load_log(storage, blocks, settings.schema, settings.merge, settings.memory, history=settings.history)
+    if log is None:
+        return
+    if isinstance(log, LogRecords):
+        yield log
+        return
+    with log:
+        yield from log.parts()
+
+
+def _data(records: LogRecords, avro: dict[str, object], block_bytes: int, written: _Written) -> Iterator[bytes]:
+    slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
+    rows = records.rows if len(slots) == records.rows.num_rows else records.rows.take(pa.array(slots))
+    if not rows.num_rows:
+        return
+    written.rows += rows.num_rows
+    at_once = rows.num_rows
+    if rows.nbytes > block_bytes:
+        at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
+    for start in range(0, rows.num_rows, at_once):
+        yield encode_log_content(rows.slice(start, at_once).combine_chunks(), avro)
+
+
+def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:
+    winners = records.winners
+    keys = winners.keys.take(pa.array(gone))
+    # deletes that beat everything before them have no ordering value
+    always = pa.array(winners.always[gone])
+    columns = [_without(column.take(pa.array(gone)), always) for column in winners.ordering] if merge.ordered else []
+    ordering: pa.Array | None = None
+    if len(columns) == 1:
+        ordering = columns[0]
+    elif columns:
+        ordering = pa.StructArray.from_arrays(columns, names=list(merge.ordering_fields), mask=always)
+    return encode_deletes(keys, pa.repeat(pa.scalar(partition, pa.string()), len(keys)), ordering)
+
+
+def _without(values: pa.Array, mask: pa.Array) -> pa.Array:
+    return pc.if_else(mask, pa.scalar(None, values.type), values)
