@@ -23,20 +23,19 @@ from hudi_py.metadata_write.own import BASE_FILE_BLOOM, OwnTable, file_group_id,
 from hudi_py.metadata_write.records import METADATA_SCHEMA
 from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, TableSource
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.instant import InstantTime
+from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import create_table_config, update_table_config
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.timeline import INITIAL, Timeline
+from hudi_py.timeline.times import add_ms
 from hudi_py.view import PARTITION_METAFILE
 
 PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
 INFLIGHT_KEY: Final = "hoodie.table.metadata.partitions.inflight"
 BULK_INSERT: Final = "BULK_INSERT_PREPPED"
-INITIAL: Final = "00000000000000"
-"""What the times of initial commits begin with."""
 _BATCH_ROWS: Final = 1 << 16
 _PROPERTIES: Final[Mapping[str, str]] = {
     "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
@@ -92,7 +91,7 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
     partition = builder.partition
     own.storage.delete_tree(partition)
     timeline = own.timeline(clock.zone)
-    instant = initial_time(own, timeline)
+    instant = initial_time(own, timeline, source.timeline)
     begin_delta(own, instant, BULK_INSERT)
     counts = builder.file_groups(source)
     groups = counts if isinstance(counts, Mapping) else {group_prefix(partition): counts}
@@ -123,13 +122,28 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
     return update_table_config(source.storage, {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building)})
 
 
-def initial_time(own: OwnTable, timeline: Timeline) -> InstantTime:
-    """The first time of initial commits which the metadata table has not (`generateUniqueInstantTime`, 1.2.0)."""
-    taken = {instant.time for instant in timeline.instants}
+def initial_time(own: OwnTable, timeline: Timeline, data: Timeline) -> InstantTime:
+    """A time for the commit that makes a partition (`generateUniqueInstantTime`, 1.2.0).
+
+    Before anything was archived it is the first of the initial times that the metadata table has not. Later it is one
+    just before the newest delta commit: behind another initial time Apache Hudi, which always takes one in table
+    version 8 and later, no longer knows what was archived as committed.
+
+    Args:
+        timeline: the metadata table's own.
+        data: its table's.
+    """
+    taken = {instant.time for instant in (*timeline.instants, *data.instants)}
     offset = 0 if own.config.version >= 8 else 10
-    while f"{offset:017}" in taken:
-        offset += 1
-    return InstantTime(f"{offset:017}")
+    deltas = [instant.time for instant in timeline.completed if instant.action is Action.DELTA_COMMIT]
+    if not deltas or deltas[-1].startswith(INITIAL) or f"{offset:017}" in taken:
+        while f"{offset:017}" in taken:
+            offset += 1
+        return InstantTime(f"{offset:017}")
+    time_ = add_ms(deltas[-1], -1)
+    while time_ in taken:
+        time_ = add_ms(time_, -1)
+    return time_
 
 
 def drop_partitions(storage: Storage, config: TableConfig, names: Collection[str]) -> TableConfig:

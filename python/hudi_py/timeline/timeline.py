@@ -12,6 +12,9 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.times import format_instant, table_zone
 
+INITIAL = "00000000000000"
+"""What the times of a metadata table's initial commits begin with (format reference 10.3)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -48,9 +51,9 @@ class Timeline:
     def __post_init__(self) -> None:
         highest: dict[tuple[str, Action], Instant] = {}
         for instant in self.files:
-            # Sorted by state, so the last one is the highest
+            # Sorted by state, so the last one is the highest; the dictionary keeps the order of times and actions
             highest[instant.time, instant.action.comparable] = instant
-        instants = tuple(sorted(highest.values(), key=lambda instant: instant.sort_key))
+        instants = tuple(highest.values())
         writes = tuple(i for i in instants if i.completed and i.action.comparable in WRITE_ACTIONS)
         _set(self, "instants", instants)
         _set(self, "completed", tuple(instant for instant in instants if instant.completed))
@@ -126,8 +129,10 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     """The timeline of some state files."""
     ordered = tuple(sorted(files, key=lambda instant: (*instant.sort_key, instant.file_name)))
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
-    writes = (i.time for i in ordered if i.action.comparable in WRITE_ACTIONS and i.time not in saved)
-    return Timeline(layout, ordered, next(writes, None))
+    writes = [i.time for i in ordered if i.action.comparable in WRITE_ACTIONS and i.time not in saved]
+    # partitions which a metadata table got later have initial times, too, behind which others were archived
+    regular = next((time for time in writes if not time.startswith(INITIAL)), None)
+    return Timeline(layout, ordered, regular or next(iter(writes), None))
 
 
 def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = None) -> Timeline:

@@ -1,0 +1,170 @@
+"""Partitions of the metadata table made anew, and dropped, on demand (`HoodieBackedTableMetadataWriter`,
+`HoodieTableMetadataUtil.deleteMetadataTablePartition`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
+from hudi_py.metadata_write.definitions import read_definitions, source_fields
+from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.verify import check_names, source_of
+from hudi_py.metadata_write.writer import BUILDERS, MetadataTableWriter
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.metadata_drop import DROPPABLE, drop_metadata_table
+from hudi_py.write.recovery import settled_timeline
+
+_SECONDARY = "secondary_index_"
+
+
+def rebuild(
+    context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Makes partitions of the metadata table anew from the table's files, by default all there are that are kept up.
+
+    Readers list the storage, or go without an index, until its partition is there again; so they do when this process
+    dies, until it is asked again for the partition by its name. With `files` the whole metadata table is made anew,
+    and with it every partition.
+
+    Args:
+        context: of the table, not of its metadata table.
+        settings: None: as the context's options ask for. What an index is over stays as it was (the columns of
+            `column_stats`, a record index by data partition).
+        names: partitions which the table has not are made, too.
+
+    Returns:
+        The partitions that were made, in order.
+
+    Raises:
+        ConfigError: a partition is not kept up here, or needs another one that is not there, or making `files` anew
+            would take along an index that is not kept up here.
+        ConflictError: a write is under way.
+        LockError: the table lock was not had in time.
+    """
+    settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
+    storage = context.storage
+    known = [builder.partition for builder in BUILDERS]
+    with _settled(context, settings, "rebuild the metadata table") as timeline:
+        config = context.config()
+        there = config.metadata_partitions
+        chosen = {name for name in there if name in known} if names is None else _checked(names, config, known)
+        settings = _as_defined(settings, context.storage, config)
+        if FILES in chosen:
+            foreign = [name for name in there if name not in known]
+            if foreign:
+                raise ConfigError(
+                    "Cannot rebuild the partition 'files' of the metadata table: it takes along all others, and "
+                    f"{', '.join(foreign)} would be lost, which are not kept up here; drop them first"
+                )
+            chosen.update(there)
+            drop_metadata_table(storage, drop_indexes=True)
+            config = context.config()
+            own = create_own(storage, config)
+        elif chosen:
+            config = drop_partitions(storage, config, sorted(chosen))
+            own = open_own(storage)
+        made: list[str] = []
+        for builder in BUILDERS:
+            if builder.partition in chosen:
+                context.progress.phase(f"building {builder.partition}")
+                config = initialise(own, source_of(context, config, timeline, settings), builder, context.clock)
+                made.append(builder.partition)
+        return tuple(made)
+
+
+def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
+    """Drops partitions of the metadata table, and those that need them. The next write makes them again unless its
+    options say no (`hoodie.metadata.index.column.stats.enable=false`, `hoodie.metadata.enable=false`, ...).
+
+    `files` takes the whole metadata table along.
+
+    Returns:
+        The partitions that were dropped, sorted.
+
+    Raises:
+        ConfigError: there is no such partition, or dropping `files` would take along a record, secondary or expression
+            index, which was made on purpose: name it, too.
+        ConflictError: a write is under way.
+        LockError: the table lock was not had in time.
+    """
+    settings = MetadataWriteSettings.of(context.options)
+    with _settled(context, settings, "drop partitions of the metadata table"):
+        config = context.config()
+        there = (*config.metadata_partitions, *config.metadata_partitions_inflight)
+        gone = with_dependants(check_names(names, there, there, "drop"), there)
+        if FILES in gone:
+            kept = sorted(set(there) - DROPPABLE - set(gone))
+            if kept:
+                raise ConfigError(
+                    "Cannot drop the partition 'files' of the metadata table: it takes along all others, and "
+                    f"{', '.join(kept)} were made on purpose; name them, too"
+                )
+            return drop_metadata_table(context.storage, drop_indexes=True)
+        drop_partitions(context.storage, config, gone)
+        return gone
+
+
+def _checked(names: Collection[str], config: TableConfig, known: Collection[str]) -> set[str]:
+    chosen = set(names)
+    later = {*config.metadata_partitions, *chosen}
+    for name in names:
+        why = ""
+        if name not in known:
+            why = "it is not kept up here; those that are: " + ", ".join(known)
+        elif FILES not in later:
+            why = "the table has no metadata table; name 'files', too"
+        elif name == PARTITION_STATS and (
+            COLUMN_STATS not in later or config.version < 8 or not config.partition_fields
+        ):
+            why = "it needs table version 8 or later, partitions, and 'column_stats'"
+        if why:
+            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table: {why}")
+    return chosen
+
+
+def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: TableConfig) -> MetadataWriteSettings:
+    """The settings with what the table's own definitions of its indexes say."""
+    definitions = read_definitions(storage, config)
+    columns = source_fields(definitions, COLUMN_STATS)
+    if columns and not settings.columns:
+        settings = replace(settings, columns=tuple(columns))
+    if RECORD_INDEX in config.metadata_partitions:
+        defined = definitions.get(RECORD_INDEX) or {}
+        by_partition = str((defined.get("indexOptions") or {}).get("isPartitioned", "false")).lower() == "true"
+        settings = replace(settings, record_index=by_partition, global_record_index=not by_partition)
+    return settings
+
+
+def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Partitions, and those of the metadata table which are of no use without them; sorted."""
+    gone = set(names)
+    if COLUMN_STATS in gone:
+        gone.update(name for name in there if name == PARTITION_STATS)
+    if RECORD_INDEX in gone:
+        gone.update(name for name in there if name.startswith(_SECONDARY))
+    return tuple(sorted(gone))
+
+
+@contextmanager
+def _settled(context: ServiceContext, settings: MetadataWriteSettings, purpose: str) -> Iterator[Timeline]:
+    """The timeline under the table lock with no write pending: what failed is rolled back first."""
+    storage: Storage = context.storage
+    config: TableConfig = context.config()
+    with settled_timeline(
+        storage,
+        config,
+        settings=context.settings,
+        clock=context.clock,
+        metadata=context.metadata if context.metadata is not None else MetadataTableWriter(settings),
+        purpose=purpose,
+        storage_options=context.storage_options,
+    ) as timeline:
+        yield timeline
