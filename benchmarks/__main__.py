@@ -1,10 +1,14 @@
-"""`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` planning, logs and ranges."""
+"""`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` planning, logs and ranges,
+`python -m benchmarks timeline` long timelines.
+"""
 
 import sys
 
-from benchmarks import reading, tpch
+from benchmarks import reading, timeline, tpch
 
 if sys.argv[1:2] == ["reading"]:
     reading.main(sys.argv[2:])
+elif sys.argv[1:2] == ["timeline"]:
+    timeline.main(sys.argv[2:])
 else:
     tpch.main()

@@ -127,6 +127,16 @@ class Selection:
     """Why there are none."""
 
 
+def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
+    """Why nothing is due, whatever else decides: there are no more instants than may stay. Empty: there are."""
+    low, high = _numbers_to_keep(timeline, settings)
+    if len(timeline.write_completed) > high:
+        return ""
+    if timeline.layout.version < 2 and next(_surplus(timeline, low, high), None) is not None:
+        return ""
+    return _few(timeline, high)
+
+
 def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Selection:
     """The instants to archive now.
 

@@ -19,7 +19,7 @@ from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import lsm, v1, v2
-from hudi_py.services.archive.select import ArchiveSettings, Facts, LastClean, select_instants
+from hudi_py.services.archive.select import ArchiveSettings, Facts, LastClean, Selection, select_instants, too_few
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
@@ -100,8 +100,7 @@ class _Archiver:
         else:
             cleaned = v1.finish_merge(storage, folder)
             report = replace(report, files_cleaned=cleaned, files_deleted=self._finish_deletes())
-        facts = gather_facts(storage, self._config, self._timeline, data_timeline)
-        selection = select_instants(self._timeline, settings, facts)
+        selection = self._select(data_timeline)
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
             report = self._archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
@@ -117,6 +116,13 @@ class _Archiver:
             )
             report = replace(report, files_merged=merged)
         return report if report.archived else replace(report, reason=selection.reason)
+
+    def _select(self, data_timeline: Timeline | None) -> Selection:
+        reason = too_few(self._timeline, self._settings)
+        if reason:
+            return Selection((), reason)
+        facts = gather_facts(self._storage, self._config, self._timeline, data_timeline)
+        return select_instants(self._timeline, self._settings, facts)
 
     @property
     def _layout_2(self) -> bool:
