@@ -19,6 +19,7 @@ from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import RestoreReport, restore
 from hudi_py.services.rollback import RollbackReport, rollback
@@ -296,6 +297,12 @@ class Table:
         return self._plans(Compaction(always=True))
 
     @property
+    def log_compaction(self) -> ServicePlans:
+        """Plans of log compactions: a plan made here has every file group with logs enough
+        (`hoodie.log.compaction.blocks.threshold`)."""
+        return self._plans(LogCompaction(always=True))
+
+    @property
     def cleaning(self) -> ServicePlans:
         """Plans of cleans."""
         return self._plans(Cleaning())
@@ -316,6 +323,19 @@ class Table:
             ConflictError: another process is at a pending plan.
         """
         return self._plans(Compaction(always=True), options).schedule_and_run()
+
+    def log_compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+        """Makes one log file of many in each file group with logs enough (`hoodie.log.compaction.blocks.threshold`):
+        carries out pending log compactions, then compacts what is left. Table versions 8 and 9.
+
+        Returns:
+            The report of the last log compaction, or why there was none.
+
+        Raises:
+            UnsupportedTableError: the table is of version 6, or has a feature that a log compaction would lose.
+            ConflictError: another process is at a pending plan.
+        """
+        return self._plans(LogCompaction(always=True), options).schedule_and_run()
 
     def clean(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
         """Deletes file versions that the cleaning policy does not keep: finishes pending cleans, then cleans what is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,42 +10,37 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
-from hudi_py.services.compaction import Compaction, CompactionReport
-from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run
+from hudi_py.services.compaction import CompactionReport
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import CompactionPlan, decode_compaction_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.metadata_drop import DropMetadata
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.oracle.test_interoperability import rows, settings
-
-pytestmark = pytest.mark.filterwarnings("ignore:Dropped the metadata table")
+from tests.oracle.test_interoperability import settings
 
 VERSIONS = [pytest.param(9, id="v9"), *(pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8))]
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
 DUE = "hoodie.compact.inline.max.delta.commits=1"
 
 
-def context(path: Path, options: Mapping[str, str] | None = None) -> ServiceContext:
-    return ServiceContext.of(
-        LocalStorage(str(path)),
-        Options.resolve({"hoodie.py.write.threads": "2", **(options or {})}),
-        DropMetadata(False),
+def rows(ids: range, ts: int) -> pa.Table:
+    cities = ("oslo", "lima", "pune")
+    return pa.Table.from_pylist(
+        [{"id": f"k{n}", "ts": ts, "city": cities[n % 3], "note": f"{n} at {ts}" if n % 5 else None} for n in ids],
+        schema=SCHEMA,
     )
 
 
 def compact(path: Path) -> CompactionReport:
     """Plans a compaction if none is pending, and carries out the oldest."""
-    service, own = Compaction(always=True), context(path)
-    if not service.pending(own):
-        assert service.schedule(own).instant is not None
-    report = run(service, own)
+    plans = hudi_py.open_table(str(path)).compaction
+    if not plans.pending():
+        assert plans.schedule() is not None
+    report = plans.run()
     assert isinstance(report, CompactionReport)
     return report
 
@@ -61,7 +55,7 @@ def agree(oracle: Oracle, path: Path, before: pa.Table | None = None) -> pa.Tabl
     assert_rows_equal(found, oracle.read(str(path)))
     if before is not None:
         assert_rows_equal(found.drop_columns("_hoodie_file_name"), before.drop_columns("_hoodie_file_name"))
-    assert oracle.check(str(path))["problems"] == []
+    assert oracle.check(str(path), keys=1)["problems"] == []
     return found
 
 
@@ -145,15 +139,15 @@ def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, versio
     """Writes of both sides come between plan and execution."""
     path = tmp_path / "t"
     make(oracle, path, version)
-    own = context(path)
-    scheduled = Compaction(always=True).schedule(own)
-    assert scheduled.instant is not None
+    plans = hudi_py.open_table(str(path)).compaction
+    scheduled = plans.schedule()
+    assert scheduled is not None
     options = settings(version, "MERGE_ON_READ")
     hudi_py.write(str(path), rows(range(3, 9), 400), "upsert", options)
     oracle.write(str(path), rows(range(7, 14), 500), "upsert", options={"hoodie.compact.inline": "false"})
     before = agree(oracle, path)
-    oracle.call(str(path), f"run_compaction(op => 'run', table => '{{table}}', timestamp => {scheduled.instant})")
-    assert Compaction().pending(own) == []
+    oracle.call(str(path), f"run_compaction(op => 'run', table => '{{table}}', timestamp => {scheduled})")
+    assert plans.pending() == []
     agree(oracle, path, before)
     assert len(newest_compaction(path).stats) == 3
 

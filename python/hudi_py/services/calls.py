@@ -12,6 +12,7 @@ from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
@@ -22,7 +23,8 @@ from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.paths import REPORTS
 
 PLANNED: Final[Mapping[str, PlannedService]] = {
-    service.name: service for service in (Compaction(always=True, local=False), Cleaning())
+    service.name: service
+    for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
 """Services with a plan, whose pieces may be executed anywhere."""
 Call = Callable[[ServiceContext, str | None], ServiceReport]

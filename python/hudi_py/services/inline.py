@@ -17,6 +17,7 @@ from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.service import PlannedService, run
 from hudi_py.storage import Storage
 from hudi_py.write.progress import Progress
@@ -77,6 +78,8 @@ class InlineServices:
             yield "compaction", _runs(Compaction())
         elif options.get(compaction_config.SCHEDULE_INLINE):
             yield "compaction plan", _plans(Compaction())
+        if options.get(compaction_config.LOG_INLINE):
+            yield "log compaction", _runs(LogCompaction())
 
 
 def _runs(service: PlannedService) -> Step:
