@@ -4,10 +4,12 @@
 
 import sys
 
-from benchmarks import reading, timeline, tpch
+from benchmarks import compaction, reading, timeline, tpch
 
 if sys.argv[1:2] == ["reading"]:
     reading.main(sys.argv[2:])
+elif sys.argv[1:2] == ["compaction"]:
+    compaction.main(sys.argv[2:])
 elif sys.argv[1:2] == ["timeline"]:
     timeline.main(sys.argv[2:])
 else:

@@ -170,3 +170,27 @@ def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version:
     before = agree(oracle, path)
     compact(path)
     agree(oracle, path, before)
+
+
+@pytest.mark.parametrize("version", [pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (8, 9)])
+def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Apache Hudi carries our plan out, reads what we compacted, and compacts it."""
+    path = tmp_path / "t"
+    make(oracle, path, version)
+    threshold = {"hoodie.log.compaction.blocks.threshold": "2"}
+    plans = hudi_py.open_table(str(path), threshold).log_compaction
+    planned = plans.schedule()
+    assert planned is not None
+    inline = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.enable": "true", **threshold}
+    oracle.write(str(path), rows(range(3, 9), 400), "upsert", options={"hoodie.compact.inline": "false", **inline})
+    assert plans.pending() == []
+    agree(oracle, path)
+    options = settings(version, "MERGE_ON_READ")
+    hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
+    oracle.write(str(path), rows(range(10, 12), 600), "delete", options={"hoodie.compact.inline": "false"})
+    before = agree(oracle, path)
+    report = hudi_py.open_table(str(path)).log_compact(options=threshold)
+    assert report.instant is not None
+    assert agree(oracle, path).equals(before)
+    oracle.call(str(path), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
+    agree(oracle, path, before)
