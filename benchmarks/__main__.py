@@ -1,5 +1,5 @@
 """`python -m benchmarks` runs the TPC-H comparison, `python -m benchmarks reading` planning, logs and ranges,
-`python -m benchmarks timeline` long timelines.
+`python -m benchmarks timeline` long timelines, `python -m benchmarks compaction` compaction.
 """
 
 import sys
