@@ -106,7 +106,7 @@ def roll_back(storage: Storage) -> None:
     recover_failed_writes(
         storage,
         load_table_config(storage),
-        settings=TransactionSettings(clock_skew_ms=1),
+        settings=TransactionSettings(clock_skew_ms=20),
         clock=clock(storage),
         metadata=writer(FEW),
     )

@@ -26,7 +26,7 @@ from hudi_py.write.result import WriteResult
 QUICK = {
     "hoodie.table.name": "t",
     "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+    "hoodie.time.generator.max_expected_clock_skew_ms": "20",
     "hoodie.py.write.threads": "1",
 }
 
@@ -69,7 +69,7 @@ def writer(options: Mapping[str, str] | None = None) -> MetadataTableWriter:
 
 
 def clock(storage: Storage) -> InstantClock:
-    return InstantClock(load_table_config(storage), skew_ms=1)
+    return InstantClock(load_table_config(storage), skew_ms=20)
 
 
 def timeline(storage: Storage) -> Timeline:
