@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.avro import arrow_schema, encode_log_content
+from hudi_py.formats.avro import arrow_schema, encode_values
 from hudi_py.model.instant import Action, Instant
 from hudi_py.timeline.archived import named_types
 from hudi_py.timeline.records import decode_record, is_container, record_schema
 
 SCHEMA_NAME: Final = "HoodieArchivedMetaEntry"
+_BLOCK_VERSION: Final = 3
 _COMMITS: Final = "hoodieCommitMetadata"
 _COMPACTION: Final = "hoodieCompactionPlan"
 # Which field an instant's content goes to: that of all three states, or None where the entry does not keep it
@@ -68,12 +70,17 @@ def archive_entry(instant: Instant, transition: str, content: bytes, context: st
     return entry
 
 
-def encode_entries(entries: Sequence[Mapping[str, Any]]) -> bytes:
-    """The content of an Avro block with some entries."""
-    schema = record_schema(SCHEMA_NAME)
+def encode_entries(entries: Sequence[Mapping[str, Any]], batch_size: int) -> Iterator[bytes]:
+    """The contents of Avro blocks with some entries, `batch_size` in each (`HoodieAvroDataBlock`, version 3)."""
     arrow = _types()[2]
     columns = [pa.array([entry.get(field.name) for entry in entries], field.type) for field in arrow]
-    return encode_log_content(pa.RecordBatch.from_arrays(columns, schema=arrow), schema)
+    values = encode_values(pa.RecordBatch.from_arrays(columns, schema=arrow), record_schema(SCHEMA_NAME)).to_pylist()
+    for at in range(0, len(values), batch_size):
+        block = values[at : at + batch_size]
+        parts = [struct.pack(">ii", _BLOCK_VERSION, len(block))]
+        for value in block:
+            parts += (struct.pack(">i", len(value)), value)
+        yield b"".join(parts)
 
 
 def _field_of(instant: Instant) -> str | None:

@@ -79,11 +79,7 @@ def add_to_archive(
     else:
         entries = [entry(file) for file in files]
     header = {HeaderKey.SCHEMA: json.dumps(record_schema(SCHEMA_NAME), separators=(",", ":"))}
-    blocks = [
-        encode_block(BlockType.AVRO, header, encode_entries(entries[at : at + batch_size]))
-        for at in range(0, len(entries), batch_size)
-    ]
-    data = b"".join(blocks)
+    data = b"".join(encode_block(BlockType.AVRO, header, content) for content in encode_entries(entries, batch_size))
     path = join_path(folder, _next_name(storage, folder))
     storage.put(path, data)
     return FileInfo(path, len(data), 0)
