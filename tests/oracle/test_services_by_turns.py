@@ -154,7 +154,7 @@ class Turns:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), TABLES, ids=[f"v{v}-{'mor' if k[0] == 'M' else 'cow'}" for v, k in TABLES])
+@pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_twenty_rounds(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))
     turns.write(True, "upsert", False)
