@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hudi_py.config import Options
@@ -26,18 +26,23 @@ from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.clean.policy import CleanSettings
 from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
+from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import run
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.compaction_records import encode_compaction_plan
+from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import add_ms
+from hudi_py.write.instants import requested_path
 from hudi_py.write.progress import Progress
 from hudi_py.write.settings import TransactionSettings
 from hudi_py.write.staging import sweep_vanished
@@ -107,8 +112,8 @@ class _Services:
         )
 
     def run(self) -> Iterator[ServiceReport]:
-        pending = Compaction().pending(self._context)
-        for instant in pending:
+        for instant in Compaction().pending(self._context):
+            self._trim(instant)
             yield run(self._compaction(), self._context, instant)
         timeline = self._context.timeline()
         sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
@@ -127,6 +132,16 @@ class _Services:
         timeline = self._context.timeline()
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
         return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
+
+    def _trim(self, instant: InstantTime) -> None:
+        """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
+        made anew since."""
+        storage, timeline = self._own.storage, self._context.timeline()
+        plan = existing_plan(storage, timeline, instant, Action.COMPACTION)
+        kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
+        if len(kept) < len(plan.operations):
+            content = encode_compaction_plan(replace(plan, operations=kept))
+            storage.put(requested_path(timeline.layout, instant, Action.COMPACTION), content)
 
     def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
         """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
@@ -217,6 +232,12 @@ _NOT_TAKEN_OVER: Final = (
     archive_config.BLOCK_ON_CLEAN,
 )
 """Options of a table that Apache Hudi does not hand on to the metadata table."""
+
+
+def _is_whole(storage: Storage, operation: CompactionOperation) -> bool:
+    """Whether the files of an operation are there."""
+    names = [*operation.log_files, *([operation.base_file] if operation.base_file else [])]
+    return all(storage.stat(join_path(PartitionPath(operation.partition_path), name)) is not None for name in names)
 
 
 def _newest_delta(timeline: Timeline) -> InstantTime | None:

@@ -1,0 +1,222 @@
+"""What verifying finds, and what rebuilding and dropping make of it."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from pathlib import Path
+
+import pytest
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata_write import services
+from hudi_py.metadata_write.rebuild import drop, rebuild, with_dependants
+from hudi_py.metadata_write.services import maintain
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import Action
+from hudi_py.services.archive import archive
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import LocalStorage, MemoryStorage, Storage
+from hudi_py.timeline.properties import load_table_config, update_table_config
+from tests.golden import tables
+from tests.support.kept_up import clock_of, options, own, own_instants, rows, write
+
+EVERYTHING = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.metadata.record.index.max.filegroup.count": "2",
+    "hoodie.metadata.compact.max.delta.commits": "4",
+}
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(f"memory://{uuid.uuid4()}")
+
+
+def context(storage: Storage, given: dict[str, str] | None = None) -> ServiceContext:
+    version = load_table_config(storage).version
+    chosen = options(version, "mor", {**EVERYTHING, **(given or {})})
+    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+
+
+def found(report: VerifyReport) -> dict[str, tuple[int, int, int]]:
+    return {each.partition: (each.missing, each.wrong, each.superfluous) for each in report.partitions}
+
+
+def make(storage: Storage, version: int, kind: str, writes: int = 6) -> None:
+    for turn in range(writes):
+        write(storage, rows(range(turn, turn + 5), turn), version=version, kind=kind, given=EVERYTHING)
+    write(storage, rows(range(2)), "delete", version=version, kind=kind, given=EVERYTHING)
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "mor")])
+def test_what_is_kept_up_is_right(version: int, kind: str, storage: MemoryStorage) -> None:
+    make(storage, version, kind)
+    report = verify(context(storage))
+    assert report.ok, report.partitions
+    assert report.to_dict()["ok"]
+    partitions = load_table_config(storage).metadata_partitions
+    assert set(found(report)) == set(partitions)
+    assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(partitions)
+    assert set(found(report).values()) == {(0, 0, 0)}
+    records = {each.partition: each.records for each in report.partitions}
+    assert records["files"] == 3
+    assert records["record_index"] == 8
+    assert found(verify(context(storage), names=["files"])) == {"files": (0, 0, 0)}
+
+
+@pytest.mark.parametrize("name", ["v9_mor_logcompaction", "v6_mor_compaction_pending", "v6_mor_rollback",
+                                  "v8_mor_rollback", "v6_mor_inflight", "v9_cow_partitioned_rli"])  # fmt: skip
+def test_tables_of_apache_hudi_are_right(name: str, tmp_path: Path) -> None:
+    storage = LocalStorage(str(tables.load()[name].extract(tmp_path)))
+    report = verify(context(storage))
+    assert report.ok, report.partitions
+    assert report.partitions
+
+
+def test_the_record_index_of_apache_hudi_may_lack_what_came_back_after_a_delete(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tables.load()["v9_mor_long_unicode_keys"].extract(tmp_path)))
+    report = verify(context(storage))
+    assert {name: counts for name, counts in found(report).items() if any(counts)} == {"record_index": (3, 0, 0)}
+    assert rebuild(context(storage), names=["record_index"]) == ("record_index",)
+    assert verify(context(storage)).ok
+
+
+def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
+    make(storage, 9, "cow", 3)
+    names = [info.path for info in storage.list("a") if info.name.endswith(".parquet")]
+    # a file that is gone, one that is new and of another size, and one that no statistics know
+    data = storage.read(names[0])
+    storage.delete(names[0])
+    changed = names[1]
+    storage.put(changed, storage.read(changed) + b"x")
+    copied = f"a/{uuid.uuid4()}-0_{names[0].rpartition('/')[2].partition('_')[2]}"
+    storage.put(copied, data)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "No (statistics are|bloom filter is) kept of the file")
+        report = verify(context(storage))
+    assert not report.ok
+    of_files = next(each for each in report.partitions if each.partition == "files")
+    assert of_files.wrong == 1
+    (example,) = of_files.examples
+    assert "is missing" in example
+    assert "not there any more" in example
+    assert "bytes, not" in example
+    counts = found(report)
+    assert counts["column_stats"][0] > 0
+    assert counts["column_stats"][2] > 0
+    assert counts["bloom_filters"][:1] == (1,)
+    storage.put(changed, storage.read(changed)[:-1])
+    made = rebuild(context(storage))
+    assert made == ("files", "column_stats", "bloom_filters", "record_index", "partition_stats")
+    assert verify(context(storage)).ok
+
+
+def test_what_harms_and_what_does_not() -> None:
+    assert PartitionCheck("files", 3).ok
+    assert not PartitionCheck("files", 3, superfluous=1).ok
+    assert not PartitionCheck("record_index", 3, superfluous=1).ok
+    assert PartitionCheck("column_stats", 3, superfluous=1).ok
+    assert not PartitionCheck("column_stats", 3, missing=1).ok
+    assert not PartitionCheck("bloom_filters", 3, wrong=1).ok
+
+
+def test_names_are_checked(storage: MemoryStorage) -> None:
+    make(storage, 9, "mor", 1)
+    with pytest.raises(ConfigError, match=r"partition 'x'.* no such partition; it has bloom_filters, .*record_index"):
+        verify(context(storage), names=["x"])
+    with pytest.raises(ConfigError, match="not kept up here"):
+        rebuild(context(storage), names=["secondary_index_x"])
+    with pytest.raises(ConfigError, match="no such partition"):
+        drop(context(storage), ["x"])
+    drop(context(storage), ["files", "record_index"])
+    assert load_table_config(storage).metadata_partitions == ()
+    assert verify(context(storage)).reason == "the table has no metadata table"
+    assert rebuild(context(storage)) == ()
+    with pytest.raises(ConfigError, match="name 'files', too"):
+        rebuild(context(storage), names=["column_stats"])
+    with pytest.raises(ConfigError, match="it needs table version 8 or later, partitions, and 'column_stats'"):
+        rebuild(context(storage), names=["files", "partition_stats"])
+    assert rebuild(context(storage), names=["files", "column_stats"]) == ("files", "column_stats")
+    assert verify(context(storage)).ok
+
+
+def test_what_is_dropped_takes_along_what_needs_it(storage: MemoryStorage) -> None:
+    assert with_dependants(["column_stats"], ["files", "column_stats", "partition_stats"]) == (
+        "column_stats",
+        "partition_stats",
+    )
+    assert with_dependants(["record_index"], ["record_index", "secondary_index_x", "files"]) == (
+        "record_index",
+        "secondary_index_x",
+    )
+    make(storage, 9, "mor", 2)
+    assert drop(context(storage), ["column_stats"]) == ("column_stats", "partition_stats")
+    assert {info.name for info in own(storage).list("") if info.is_dir} == {
+        ".hoodie",
+        "bloom_filters",
+        "files",
+        "record_index",
+    }
+    with pytest.raises(ConfigError, match="record_index were made on purpose"):
+        drop(context(storage), ["files"])
+    assert verify(context(storage)).ok
+    write(storage, rows(range(3), 9), given=EVERYTHING)
+    assert "partition_stats" in load_table_config(storage).metadata_partitions
+    assert verify(context(storage)).ok
+
+
+def test_an_index_that_is_not_kept_up_is_not_lost_by_rebuilding(storage: MemoryStorage) -> None:
+    make(storage, 9, "mor", 1)
+    partitions = ",".join([*load_table_config(storage).metadata_partitions, "secondary_index_x"])
+    update_table_config(storage, {"hoodie.table.metadata.partitions": partitions})
+    assert verify(context(storage)).unchecked == ("secondary_index_x",)
+    with pytest.raises(ConfigError, match="secondary_index_x would be lost"):
+        rebuild(context(storage))
+    assert drop(context(storage), ["secondary_index_x"]) == ("secondary_index_x",)
+    assert rebuild(context(storage), names=["files"])[0] == "files"
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_partition_made_after_archiving_leaves_the_others_as_they_are(version: int, storage: MemoryStorage) -> None:
+    tidy = {**EVERYTHING, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+            "hoodie.clean.commits.retained": "1"}  # fmt: skip
+    for turn in range(12):
+        # the index over one key only is written in the first commit alone
+        write(storage, rows([0] if turn else range(8), turn), version=version, kind="cow", given=tidy)
+        archive(ServiceContext.of(storage, options(version, "cow", tidy), None))
+    first = own_instants(storage)[0].time
+    assert not first.startswith("00000000000000")
+    assert verify(context(storage)).ok
+    rebuild(context(storage), names=["bloom_filters"])
+    assert own_instants(storage)[0].time == first
+    assert verify(context(storage)).ok
+    write(storage, rows(range(3), 20), version=version, kind="cow", given=tidy)
+    assert verify(context(storage)).ok
+
+
+def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for turn in range(3):
+        write(storage, rows(range(4), turn), given=EVERYTHING, maintained=False)
+    eager = MetadataWriteSettings.of(options(9, "mor", {"hoodie.metadata.compact.max.delta.commits": "1"}))
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(services, "compact_slice", broken)
+        with pytest.raises(RuntimeError):
+            maintain(storage, eager, clock_of(storage))
+    rebuild(context(storage), names=["bloom_filters"])
+    drop(context(storage), ["column_stats"])
+    (report,) = maintain(storage, eager, clock_of(storage))[:1]
+    assert report.service == "compaction"
+    assert all(instant.completed for instant in own_instants(storage))
+    assert [i.action for i in own_instants(storage)].count(Action.COMMIT) >= 1
+    assert verify(context(storage)).ok
