@@ -4,12 +4,14 @@
 
 import sys
 
-from benchmarks import compaction, reading, timeline, tpch
+from benchmarks import commits, compaction, reading, timeline, tpch
 
 if sys.argv[1:2] == ["reading"]:
     reading.main(sys.argv[2:])
 elif sys.argv[1:2] == ["compaction"]:
     compaction.main(sys.argv[2:])
+elif sys.argv[1:2] == ["commits"]:
+    commits.main(sys.argv[2:])
 elif sys.argv[1:2] == ["timeline"]:
     timeline.main(sys.argv[2:])
 else:
