@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.plans import decode_compaction_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.heartbeat import Heartbeat, now_ms
 from hudi_py.write.identity import (
@@ -25,7 +27,7 @@ from hudi_py.write.identity import (
     parse_writer,
     process_identity,
 )
-from hudi_py.write.instants import begin, inflight_path, revert
+from hudi_py.write.instants import begin, inflight_path, requested_path, revert
 from hudi_py.write.markers import read_markers
 from hudi_py.write.paths import gate_path, temporary_folder, write_folder
 from hudi_py.write.publication import Publication
@@ -190,6 +192,8 @@ def give_up_attempt(context: ServiceContext, attempt: Attempt, purpose: str) -> 
 def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:
     """Removes the files of an attempt and takes its plan back to requested; the lock must be held. Safe to repeat."""
     close_gate(storage, instant)
+    if read_markers(storage, instant) is None:
+        _remove_unmarked(storage, layout, instant, action)
     _remove_files(storage, instant, set())
     revert(storage, layout, instant, action)
     forget_write(storage, instant)
@@ -202,6 +206,21 @@ def _remove_files(storage: Storage, instant: InstantTime, reported: set[str]) ->
     for marker in read_markers(storage, instant) or ():
         if marker.path not in reported:
             storage.delete(marker.path)
+
+
+def _remove_unmarked(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:
+    """What an attempt without markers wrote, found in the partitions of its plan: another engine's may have none."""
+    try:
+        content = storage.read(requested_path(layout, instant, action))
+    except FileNotFoundError:
+        return
+    for partition in sorted({each.partition_path for each in decode_compaction_plan(content).operations}):
+        for info in storage.list(partition):
+            base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
+            # in version 6 the logs of the slice that a compaction opens are named by it, too, and are not its own
+            own = log if action is Action.LOG_COMPACTION else base
+            if own is not None and own.instant == instant:
+                storage.delete(info.path)
 
 
 def _owner(storage: Storage, instant: InstantTime) -> WriterIdentity | None:

@@ -315,17 +315,19 @@ def test_what_was_left_out_is_looked_at_next(storage: MemoryStorage) -> None:
     assert partitions_to_look_at(storage, timeline, own.view(timeline), "99991231000000000") == ["b"]
 
 
+@pytest.mark.parametrize("marked", [True, False])
 def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
-    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch, marked: bool
 ) -> None:
-    """An empty inflight file, fresh, is all that Apache Hudi leaves."""
+    """Apache Hudi leaves an empty inflight file, and markers where it has not removed them already."""
     make(storage, 9)
     own = context(storage)
     instant = ALWAYS.schedule(own).instant
     storage.put(f".hoodie/timeline/{instant}.compaction.inflight", b"")
     orphan = f"a/00000000-0000-0000-0000-000000000000-0_0-0-0_{instant}.parquet"
     storage.put(orphan, b"half a file")
-    storage.put(f".hoodie/.temp/{instant}/{orphan}.marker.MERGE", b"")
+    if marked:
+        storage.put(f".hoodie/.temp/{instant}/{orphan}.marker.MERGE", b"")
     with pytest.raises(ConflictError, match="another engine is at it"):
         run(ALWAYS, own)
     later = now_ms() + own.settings.heartbeat_expiry_ms + 1
