@@ -9,6 +9,7 @@ from typing import Any
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
+from hudi_py.metadata_write.rebuild import drop, rebuild
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
@@ -134,6 +135,35 @@ class MetadataPartitions:
             return verify(context, names=names)
         finally:
             context.progress.close()
+
+    def rebuild(self, names: Collection[str] | None = None) -> tuple[str, ...]:
+        """Makes partitions anew from the table's files, by default all there are. Meanwhile readers do without them.
+
+        Returns:
+            The partitions that were made, sorted.
+
+        Raises:
+            ConfigError: a name is that of no partition that is kept up here.
+            ConflictError: a write is under way.
+        """
+        context = self._context()
+        try:
+            return rebuild(context, names=names)
+        finally:
+            context.progress.close()
+
+    def drop(self, *names: str) -> tuple[str, ...]:
+        """Drops partitions, and those that need them; `files` takes the whole metadata table along. The next write
+        makes them again unless its options say no.
+
+        Returns:
+            The partitions that were dropped, sorted.
+
+        Raises:
+            ConfigError: there is no such partition, or an index that was made on purpose would go unasked.
+            ConflictError: a write is under way.
+        """
+        return drop(self._context(), names)
 
 
 def _bare(options: Options) -> Options:

@@ -1,5 +1,5 @@
 """Table services that follow a commit (`BaseHoodieWriteClient.mayBeCleanAndArchive`,
-`BaseHoodieTableServiceClient.runTableServicesInline`, 1.2.0): clean, archive, compaction."""
+`BaseHoodieTableServiceClient.runTableServicesInline`, 1.2.0): clean, archive, compaction, log compaction."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ class InlineServices:
             yield "compaction", _runs(Compaction())
         elif options.get(compaction_config.SCHEDULE_INLINE):
             yield "compaction plan", _plans(Compaction())
+        if options.get(compaction_config.LOG_INLINE):
+            yield "log_compaction", _runs(LogCompaction())
         if options.get(compaction_config.LOG_INLINE):
             yield "log compaction", _runs(LogCompaction())
 
