@@ -4,14 +4,21 @@ the next write finishes what was left."""
 from __future__ import annotations
 
 import shutil
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import hudi_py
+from hudi_py.metadata_write.rebuild import drop, rebuild
 from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
-from hudi_py.storage import LocalStorage
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import LocalStorage, Storage
 from tests.faults.killing import Killed, KillingStorage
 from tests.support.kept_up import check_listing, clock_of, options, own, own_instants, rows, write
 
@@ -85,3 +92,71 @@ def check(root: Path) -> None:
     committed = {instant.time for instant in own_instants(storage)}
     newest = max(name.rpartition("_")[2].removesuffix(".hfile") for name in files)
     assert newest in committed
+
+
+INDEXED = {
+    **GIVEN,
+    "hoodie.metadata.compact.max.delta.commits": "3",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.metadata.record.index.max.filegroup.count": "2",
+}
+CALLS: dict[str, Callable[[ServiceContext], object]] = {
+    "rebuild all": rebuild,
+    "rebuild one": lambda context: rebuild(context, names=["record_index"]),
+    "drop": lambda context: drop(context, ["column_stats"]),
+}
+
+
+def service_context(storage: Storage, version: int) -> ServiceContext:
+    chosen = options(version, "mor", INDEXED)
+    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory):
+    """`indexed(version)`: a table with every index."""
+    made: dict[int, Path] = {}
+
+    def table(version: int) -> Path:
+        if version not in made:
+            made[version] = tmp_path_factory.mktemp("indexed") / "table"
+            storage = LocalStorage(str(made[version]))
+            for turn in range(3):
+                write(storage, rows(range(4), turn), version=version, kind="mor", given=INDEXED)
+        return made[version]
+
+    return table
+
+
+@pytest.mark.parametrize(
+    ("call", "version", "torn", "step"),
+    [("rebuild all", 9, False, 5), ("rebuild all", 6, True, 7), ("rebuild one", 9, True, 3), ("drop", 9, False, 1)],
+)
+def test_rebuilding_and_dropping_killed_at_any_call(
+    indexed, tmp_path: Path, call: str, version: int, torn: bool, step: int
+) -> None:
+    whole = tmp_path / "whole"
+    shutil.copytree(indexed(version), whole)
+    counting = KillingStorage(str(whole))
+    CALLS[call](service_context(counting, version))
+    assert verify(service_context(LocalStorage(str(whole)), version)).ok
+    before = hudi_py.open_table(str(whole)).scan(columns=["id", "name"]).to_table().sort_by("id")
+    for at in range(0, len(counting.calls), step):
+        root = tmp_path / f"{at}"
+        shutil.copytree(indexed(version), root)
+        with pytest.raises(Killed):
+            CALLS[call](service_context(KillingStorage(str(root), at, torn=torn), version))
+        with warnings.catch_warnings():
+            # a reader that knew the properties of before may find the partition gone
+            warnings.filterwarnings("ignore", "The metadata table")
+            assert hudi_py.open_table(str(root)).scan(columns=["id", "name"]).to_table().sort_by("id") == before
+            storage = LocalStorage(str(root))
+            write(storage, rows(range(2, 7), 9), version=version, kind="mor", given=INDEXED)
+        report = verify(service_context(storage, version))
+        assert report.ok, (at, counting.calls[at], report)
+        assert {"files", "column_stats", "record_index"} <= {each.partition for each in report.partitions}
+        assert not list(own(storage).walk(".hoodie/.hudi_py"))
+        shutil.rmtree(root)
