@@ -10,28 +10,38 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
+from hudi_py.metadata_write.verify import verify
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.service import run
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
+from hudi_py.write.protocols import MetadataWriter
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
+from tests.faults.test_kill_metadata import KillingMemory, copy_of, files_of
+from tests.unit.metadata_write import upkeep
 
 SERVICE = Compaction(always=True)
 
 
-def compact(storage: Storage) -> None:
+def context(storage: Storage, metadata: MetadataWriter | None = None) -> ServiceContext:
+    found = ServiceContext.of(storage, Options.resolve({"hoodie.py.write.threads": "1"}), metadata)
+    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+
+
+def compact(
+    storage: Storage, metadata: MetadataWriter | None = None, service: Compaction | LogCompaction = SERVICE
+) -> None:
     """Plans a compaction if none is pending, and carries it out."""
-    options = Options.resolve({"hoodie.py.write.threads": "1"})
-    own = ServiceContext.of(storage, options, None)
-    own = replace(own, clock=InstantClock(own.config(), skew_ms=0))
-    if not SERVICE.pending(own):
-        SERVICE.schedule(own)
-    run(SERVICE, own)
+    own = context(storage, metadata)
+    if not service.pending(own):
+        service.schedule(own)
+    run(service, own)
 
 
 def read_optimized(root: Path) -> list[dict[str, object]]:
@@ -50,8 +60,7 @@ def files_in_slices(root: Path) -> set[str]:
     return bases | {log.path for piece in slices for log in piece.log_files}
 
 
-@pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(("version", "torn"), [(6, False), (9, True)], ids=["v6-before", "v9-torn"])
 def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
     table = tmp_path / "table"
     make_table(table, version, "mor")
@@ -88,3 +97,33 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
         recover(LocalStorage(str(root)))
         assert leftovers(root) == set(), where
         shutil.rmtree(root)
+
+
+@pytest.mark.parametrize(
+    ("version", "service"), [(6, SERVICE), (9, SERVICE), (9, LogCompaction(always=True))], ids=["v6", "v9", "log-v9"]
+)
+def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction) -> None:
+    """Killed at every fifth call: the metadata table ends as right as it was, and so do the rows."""
+    storage = copy_of({})
+    upkeep.write(storage, upkeep.rows(range(6), 1), "insert", version=version)
+    for ts in range(2, 7):
+        upkeep.write(storage, upkeep.rows(range(3), ts), "upsert", version=version)
+    before, files = upkeep.read(storage), files_of(storage)
+    metadata = upkeep.writer()
+    whole = KillingMemory(copy_of(files))
+    compact(whole, metadata, service)
+    count = len(whole.calls)
+    assert count > 30
+    for call in range(0, count, 5):
+        storage = copy_of(files)
+        killing = KillingMemory(storage, call)
+        with pytest.raises(Killed):
+            compact(killing, metadata, service)
+        where = f"{call} {killing.calls[-1]}"
+        assert upkeep.read(storage) == before, where
+        compact(storage, metadata, service)
+        upkeep.write(storage, upkeep.rows([5], 9), "upsert", version=version)
+        assert upkeep.read(storage) == {**before, 5: 9}, where
+        upkeep.check_listing(storage)
+        report = verify(context(storage, metadata))
+        assert report.ok, (where, report)
