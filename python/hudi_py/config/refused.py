@@ -62,11 +62,6 @@ OPTIONS = (
     refused("hoodie.errortable.enable", "error tables are not built", _WRITE),
     refused("hoodie.bootstrap.base.path", "bootstrapping is not built", _WRITE, accepts=_EMPTY),
     # writing
-    refused(
-        "hoodie.record.index.update.partition.path",
-        "moving a row to another partition is not built yet: it stays in the partition where its key is",
-        _WRITE,
-    ),
     refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused(
         "hoodie.datasource.write.insert.drop.duplicates",

@@ -93,7 +93,7 @@ INDEX_TYPE = choice(
     "hoodie.index.type",
     "How the file group of a key is found: SIMPLE and BLOOM look into the base files of the row's partition, "
     "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) finds a "
-    "key in any partition by the record index over all of them; a row whose key is in another partition goes there.",
+    "key in any partition by the record index over all of them; see `hoodie.record.index.update.partition.path`.",
     Scope.WRITE,
     "SIMPLE",
     ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX"),
@@ -102,6 +102,14 @@ INDEX_TYPE = choice(
         "BUCKET": "the bucket index is not built yet",
         **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
     },
+    since=_SINCE,
+)
+RECORD_INDEX_UPDATE_PARTITION = flag(
+    "hoodie.record.index.update.partition.path",
+    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row whose key is in another partition moves to its own; "
+    "otherwise it is written where its key is.",
+    Scope.WRITE,
+    False,
     since=_SINCE,
 )
 BLOOM_FPP = number(
@@ -283,6 +291,7 @@ OPTIONS = (
     ALLOW_EMPTY_COMMIT,
     COMMIT_METADATA_PREFIX,
     INDEX_TYPE,
+    RECORD_INDEX_UPDATE_PARTITION,
     BLOOM_FPP,
     BLOOM_NUM_ENTRIES,
     BLOOM_MAX_ENTRIES,
@@ -350,6 +359,7 @@ __all__ = [
     "ORDERING",
     "PARTITION_PATH",
     "PAYLOAD_CLASS",
+    "RECORD_INDEX_UPDATE_PARTITION",
     "RECORD_KEY",
     "RECORD_SIZE_ESTIMATE",
     "RECORD_SIZE_THRESHOLD",

@@ -43,7 +43,7 @@ from hudi_py.write.index import (
     tag_keys,
 )
 from hudi_py.write.job import Job
-from hudi_py.write.routing import FILE_ID, losing_keys, placed
+from hudi_py.write.routing import FILE_ID, GONE, losing_keys, move, placed, placed_schema
 from hudi_py.write.rows import PartitionedRows
 
 Rows = npt.NDArray[np.int64]
@@ -105,16 +105,22 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
         return OperationResult(write_new_file_groups(job, batches), replaced)
     tagger = _tagger(job) if operation.looks_up_keys else None
     everywhere = tagger if tagger is not None and tagger.is_global else None
-    with PartitionedRows(_schema_of(job, operation, everywhere), job.settings.memory_bytes) as held:
+    moves = everywhere is not None and job.settings.index.moves_rows and operation is Operation.UPSERT
+    with PartitionedRows(_schema_of(job, operation, everywhere, moves), job.settings.memory_bytes) as held:
         job.progress.phase("reading")
         for batch in batches:
             rows, paths = _keyed_for_delete(job, batch) if operation is Operation.DELETE else job.keyed(batch)
-            if everywhere is not None:
+            if everywhere is not None and not moves:
                 rows, paths = placed(everywhere, rows, paths)
             job.progress.read(batch.num_rows)
             held.add(rows, paths)
         job.progress.phase("writing")
-        return OperationResult(_write_partitions(job, held, operation, tagger), replaced)
+        if everywhere is None or not moves:
+            return OperationResult(_write_partitions(job, held, operation, tagger), replaced)
+        with PartitionedRows(placed_schema(held.schema, moves=True), job.settings.memory_bytes) as routed:
+            combine = job.settings.combine_before_upsert
+            move(everywhere, held, routed, job.key_reader(), job.transaction.view, combine=combine)
+            return OperationResult(_write_partitions(job, routed, operation, tagger), replaced)
 
 
 def _tagger(job: Job) -> RecordIndexTagger | None:
@@ -131,9 +137,9 @@ def _check_table_index(job: Job) -> None:
         check_index(job.transaction.storage, view.latest_slices(partition), partition, looks_up_keys=False)
 
 
-def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None) -> pa.Schema:
+def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool) -> pa.Schema:
     schema = job.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
-    return schema if everywhere is None else schema.append(pa.field(FILE_ID, pa.string()))
+    return schema if everywhere is None or moves else placed_schema(schema)
 
 
 def _keyed_for_delete(job: Job, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
@@ -156,8 +162,9 @@ def _all_file_groups(job: Job) -> dict[str, tuple[str, ...]]:
 def _write_partitions(
     job: Job, held: PartitionedRows, operation: Operation, tagger: RecordIndexTagger | None
 ) -> list[WriteStat]:
-    everywhere = FILE_ID in held.schema.names and operation is Operation.UPSERT and job.settings.combine_before_upsert
-    losing = losing_keys(held, job.settings.merge) if everywhere else {}
+    combine = operation is Operation.UPSERT and job.settings.combine_before_upsert
+    everywhere, moved = FILE_ID in held.schema.names, GONE in held.schema.names
+    losing = losing_keys(held, job.settings.merge) if everywhere and combine and not moved else {}
     memory_size = held.num_bytes / max(held.num_rows, 1)
     record_size = effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
     with _Workers(job.settings.threads) as workers:
@@ -176,7 +183,7 @@ def _write_partitions(
             elif operation is Operation.DELETE:
                 part.delete(rows)
             else:
-                part.upsert(_combined(rows, job) if job.settings.combine_before_upsert else rows)
+                part.upsert(_combined(rows, job) if combine and not moved else rows)
         return workers.results()
 
 
@@ -288,8 +295,12 @@ class _Partition:
         job = self._job
         keys = combined(rows[RECORD_KEY])
         found, new = self._tag(keys, rows)
-        if FILE_ID in rows.schema.names:
-            rows = rows.drop_columns([FILE_ID])
+        left: dict[FileId, Rows] = {}
+        if GONE in rows.schema.names:
+            gone = combined(rows[GONE]).to_numpy(zero_copy_only=False)
+            left = {slice_.file_id: numbers[gone[numbers]] for slice_, numbers in found}
+            found = tuple((slice_, numbers[~gone[numbers]]) for slice_, numbers in found)
+        rows = rows.select(job.row_schema.names)
         if len(new):
             deletes = delete_marks(rows, job.settings.merge)
             new = new[~deletes[new]]  # nothing is there for them to delete
@@ -310,7 +321,8 @@ class _Partition:
             numbers = tagged[file_id][1] if file_id in tagged else None
             updates = rows.take(pa.array(numbers)).combine_chunks() if numbers is not None else None
             extra = inserts.slice(*into[file_id]) if file_id in into else None
-            self._submit_update(slice_, updates, extra)
+            gone = keys.take(pa.array(left[file_id])) if file_id in left else None
+            self._submit_update(slice_, updates, extra, gone=gone)
 
     def delete(self, rows: pa.Table) -> None:
         """Known keys are deleted whatever their ordering value; unknown ones are passed over."""
@@ -385,6 +397,7 @@ class _Partition:
         inserts: pa.Table | None,
         *,
         unconditional_delete: bool = False,
+        gone: pa.Array | None = None,
     ) -> None:
         """The next version of a file group. In a merge-on-read table that is a log file, except where a small file
         takes new rows: then it is rewritten, its updates included
@@ -400,6 +413,7 @@ class _Partition:
                         target,
                         rows,
                         unconditional_delete=unconditional_delete,
+                        gone=gone,
                         next_version=self._next_log_version(target),
                     )
                 ]
@@ -409,7 +423,7 @@ class _Partition:
         def rewrite() -> list[WriteStat]:
             versions = None
             if updates is not None:
-                versions = updates_of(updates, job, unconditional_delete=unconditional_delete)
+                versions = updates_of(updates, job, unconditional_delete=unconditional_delete, gone=gone)
             return [merge_base_file(job, slice_, versions, inserts.to_batches() if inserts is not None else ())]
 
         self._workers.submit(rewrite)

@@ -112,7 +112,11 @@ def write_settings(
         keygen,
         merge,
         packing=_packing(options),
-        index=IndexSettings(_index_type(options), options.get(write_config.BLOOM_PRUNE_BY_RANGES)),
+        index=IndexSettings(
+            _index_type(options),
+            options.get(write_config.BLOOM_PRUNE_BY_RANGES),
+            options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
+        ),
         bloom=bloom_config(options),
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),

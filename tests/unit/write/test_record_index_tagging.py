@@ -23,6 +23,7 @@ from tests.support.record_index import indexed, stored
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.index.column.stats.enable": "false"}
 GLOBAL = {**QUICK, "hoodie.index.type": "record_index", "hoodie.metadata.record.index.enable": "true"}
+MOVES = {**GLOBAL, "hoodie.record.index.update.partition.path": "true"}
 BY_PARTITION = {
     **QUICK,
     "hoodie.index.type": "RECORD_LEVEL_INDEX",
@@ -68,6 +69,36 @@ def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str
     assert indexed(path) == stored(path)
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
+def test_rows_move_to_their_own_partition(tmp_path: Path, version: int, kind: str, ordered: bool) -> None:
+    chance = random.Random(f"{version} {kind} {ordered}")
+    path = str(tmp_path / "t")
+    table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "table_type": kind, "table_version": version}
+    if ordered:
+        table["ordering_by"] = "ts"
+    there: dict[int, tuple[str, int]] = {}
+    for turn in range(6):
+        # with times, a key may be twice in a write, in any partitions: the greatest time wins
+        keys = [chance.randrange(10) for _ in range(6)] if ordered else chance.sample(range(10), 6)
+        places = [(key, f"p{chance.randrange(3)}") for key in keys]
+        stamps = chance.sample(range(20), 6) if ordered else [turn] * 6
+        marks = [chance.random() < 0.25 for _ in keys]
+        data = rows(places, stamps, marks)
+        hudi_py.write(path, data, "upsert", {**MOVES, **(NEW_FILES if turn % 2 else {})}, **(table if not turn else {}))
+        versions = sorted(zip(keys, stamps, (partition for _, partition in places), marks, strict=True))
+        winners = {key: (ts, partition, gone) for key, ts, partition, gone in versions}
+        for key, (ts, partition, gone) in winners.items():
+            if key in there and ordered and ts < there[key][1]:
+                continue
+            if gone:
+                there.pop(key, None)
+            else:
+                there[key] = (partition, ts)
+        assert snapshot(path) == sorted((key, at, at, ts) for key, (at, ts) in there.items()), turn
+        assert indexed(path) == stored(path), turn
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_an_index_by_partition_finds_keys_within_it(tmp_path: Path, kind: str) -> None:
     path = make(tmp_path / "t", BY_PARTITION, kind)
@@ -79,7 +110,14 @@ def test_an_index_by_partition_finds_keys_within_it(tmp_path: Path, kind: str) -
     assert indexed(path, by_partition=True) == stored(path)
 
 
-@pytest.mark.parametrize(("options", "everywhere"), [(GLOBAL, True), (BY_PARTITION, False)])
+@pytest.mark.parametrize(
+    ("options", "everywhere"),
+    [
+        pytest.param(GLOBAL, True, id="global"),
+        pytest.param(MOVES, True, id="moves"),
+        pytest.param(BY_PARTITION, False, id="by-partition"),
+    ],
+)
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
 def test_the_index_stays_exact(
     tmp_path: Path, version: int, kind: str, options: dict[str, str], everywhere: bool
@@ -125,8 +163,6 @@ def test_what_does_not_go_with_the_table_is_refused(tmp_path: Path) -> None:
     by_partition = make(tmp_path / "by_partition", BY_PARTITION)
     with pytest.raises(ConfigError, match="by partition; write with hoodie.index.type=RECORD_LEVEL_INDEX"):
         hudi_py.write(by_partition, row, "upsert", {**QUICK, "hoodie.index.type": "RECORD_INDEX"})
-    with pytest.raises(ConfigError, match=r"hoodie.record.index.update.partition.path"):
-        hudi_py.write(by_partition, row, "upsert", {"hoodie.record.index.update.partition.path": "true"})
 
 
 def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:

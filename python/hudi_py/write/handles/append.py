@@ -28,14 +28,22 @@ _MERGED_LOGS = 8
 
 
 def append_log(
-    job: Job, slice_: FileSlice, rows: pa.Table, *, unconditional_delete: bool = False, next_version: int = 1
+    job: Job,
+    slice_: FileSlice,
+    rows: pa.Table,
+    *,
+    unconditional_delete: bool = False,
+    gone: pa.Array | None = None,
+    next_version: int = 1,
 ) -> WriteStat:
     """Writes a log file with the rows' data block, then a delete block for those which are deletes.
 
     Args:
         slice_: the slice the log belongs to: its base instant names the log in table version 6.
-        rows: `_hoodie_record_key`, then the table's columns; at least one. With `unconditional_delete` the key alone
-            counts: every row deletes its key whatever came before (`IntWrapper` 0, as Java's delete operation).
+        rows: `_hoodie_record_key`, then the table's columns; at least one, or `gone`. With `unconditional_delete` the
+            key alone counts: every row deletes its key whatever came before (`IntWrapper` 0, as Java's delete
+            operation).
+        gone: keys (string) which no row has, and which are deleted in that way.
         next_version: table version 6: the first free version of a log of this slice.
     """
     started = time.monotonic()
@@ -72,6 +80,11 @@ def append_log(
                 block = _delete_block(job, slice_, removed, unconditional_delete)
                 sink.write(block)
                 size += len(block)
+            if gone is not None and len(gone):
+                block = _delete_block(job, slice_, pa.table([gone], names=[RECORD_KEY]), True)
+                sink.write(block)
+                size += len(block)
+                num_deletes += len(gone)
         transaction.publication.publish(permit)
     except BaseException:
         transaction.publication.discard(permit)
@@ -80,7 +93,9 @@ def append_log(
         sidecar = Sidecar()
         if job.notes_keys:
             log = LogFile(slice_.partition, parsed, size)
-            _note_keys(job, sidecar, slice_, log, rows, deletes, unconditional_delete)
+            if rows.num_rows:
+                _note_keys(job, sidecar, slice_, log, rows, deletes, unconditional_delete)
+            sidecar.add_keys(pa.array([], pa.string()) if gone is None else gone, removed=True)
         if job.range_columns:
             told = ColumnRanges.merged(ranges) if ranges else column_ranges((), job.range_columns)
             sidecar.set_ranges(told.rows)
@@ -93,8 +108,8 @@ def append_log(
         path=permit.path,
         partition_path=slice_.partition,
         prev_commit=transaction.instant if own_name else slice_.base_instant,
-        num_writes=rows.num_rows - num_deletes,
-        num_updates=rows.num_rows - num_deletes,
+        num_writes=rows.num_rows - int(deletes.sum()),
+        num_updates=rows.num_rows - int(deletes.sum()),
         num_deletes=num_deletes,
         total_write_bytes=size,
         file_size=size,

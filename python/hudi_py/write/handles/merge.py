@@ -52,10 +52,13 @@ class MergeCounts:
     """Incoming rows written in place of old ones, or in addition to them."""
 
 
-def updates_of(rows: pa.Table, job: Job, *, unconditional_delete: bool = False) -> Updates:
+def updates_of(
+    rows: pa.Table, job: Job, *, unconditional_delete: bool = False, gone: pa.Array | None = None
+) -> Updates:
     """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys.
 
-    With `unconditional_delete` every row deletes its key, whatever its ordering value.
+    With `unconditional_delete` every row deletes its key, whatever its ordering value. `gone` are keys (string) which
+    no row has, and which are deleted in that way.
     """
     merge = job.settings.merge
     count = rows.num_rows
@@ -69,6 +72,12 @@ def updates_of(rows: pa.Table, job: Job, *, unconditional_delete: bool = False) 
         deletes = delete_marks(rows, merge)
         ordering = row_ordering(rows, merge)
         defaults = default_mask(ordering, count)
+    if gone is not None and len(gone):
+        more = np.ones(len(gone), np.bool_)
+        keys = pa.concat_arrays([keys, gone])
+        deletes, defaults = np.r_[deletes, more], np.r_[defaults, more]
+        ordering = tuple(pa.concat_arrays([each, pa.nulls(len(gone), each.type)]) for each in ordering)
+        count = len(keys)
     winners = find_winners(
         Versions(keys, np.arange(count, dtype=np.int64), deletes, np.zeros(count, np.bool_), defaults, ordering), merge
     )
@@ -77,7 +86,7 @@ def updates_of(rows: pa.Table, job: Job, *, unconditional_delete: bool = False) 
     slots[data] = np.arange(len(data))
     if not len(data):
         return Updates(winners, job.row_schema.empty_table(), slots)
-    taken = rows if len(data) == count else rows.take(pa.array(winners.versions[data]))
+    taken = rows if len(data) == rows.num_rows == count else rows.take(pa.array(winners.versions[data]))
     return Updates(winners, taken, slots)
 
 

@@ -43,9 +43,12 @@ class IndexSettings:
     """How keys are looked up. Pickles."""
 
     type: str = SIMPLE
-    """`hoodie.index.type`: SIMPLE or BLOOM."""
+    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX or RECORD_LEVEL_INDEX."""
     prune_by_ranges: bool = True
     """`hoodie.bloom.index.prune.by.ranges`."""
+    moves_rows: bool = False
+    """Whether a row goes to its own partition when its key is in another one
+    (`hoodie.record.index.update.partition.path`)."""
 
 
 @dataclass(frozen=True, slots=True)

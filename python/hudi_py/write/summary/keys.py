@@ -74,6 +74,24 @@ class KeyReader:
             found[place.to_numpy()] = True
         return found
 
+    def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
+        """`_hoodie_record_key` and the ordering columns of the rows of a slice with some keys (string, distinct)."""
+        columns = [RECORD_KEY, *self.merge.ordering_fields]
+        schema = pa.schema([field for field in self.schema if field.name in columns])
+        batches = read_slice(
+            self.storage,
+            slice_.base_file,
+            slice_.log_files,
+            schema=self.schema,
+            columns=columns,
+            settings=self.merge,
+            committed=self.committed,
+            history=self.history,
+        )
+        return pa.Table.from_batches(
+            [batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in batches], schema
+        )
+
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
         """The keys (string) which log files delete, whatever the base file has."""
         wanted = {RECORD_KEY, *self.merge.columns}
