@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -174,7 +175,7 @@ class _Gathered:
             self._tables.append(pa.Table.from_batches([ranges.rows.replace_schema_metadata(None)]))
             self._groups.append(np.full(len(ranges), self._numbers[partition], np.int32))
 
-    @property
+    @cached_property
     def _renamed(self) -> bool:
         """Whether a column may have another name in older files."""
         return bool(self._source.storage.list(_SCHEMAS))

@@ -1,0 +1,119 @@
+"""`partition_stats` where files do not tell, or are on their way out."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from hudi_py.metadata.table import PARTITION_STATS
+from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import PartitionPath
+from hudi_py.storage import MemoryStorage, Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.view import load_view
+from hudi_py.write.protocols import TableChange
+from tests.support.kept_up import rows, settings, write
+from tests.support.statistics import Records, made
+
+AFTER = InstantTime("20990101000000000")
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(f"memory://{uuid.uuid4()}")
+
+
+def source(storage: Storage) -> TableSource:
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    schema = read_commit_metadata(storage, timeline.layout, timeline.completed[-1]).extra["schema"]
+    return TableSource(storage, config, timeline, load_view(storage, config, timeline), schema, settings())
+
+
+def stat_of(storage: Storage, partition: str) -> WriteStat:
+    """A statistic of the partition's newest base file, as if it were written now."""
+    (piece,) = source(storage).view.latest_slices(PartitionPath(partition))
+    assert piece.base_file is not None
+    return WriteStat(piece.file_id, piece.base_file.path, partition, file_size=piece.base_file.size)
+
+
+def record_of(records: Records, column: str, partition: str) -> tuple[object, object, int, int]:
+    (found,) = [
+        record
+        for (name, _), record in records.items()
+        if name == PARTITION_STATS and (record["columnName"], record["fileName"]) == (column, partition)
+    ]
+    assert found["isTightBound"]
+    return found["minValue"][1], found["maxValue"][1], found["valueCount"], found["nullCount"]
+
+
+def changes(storage: Storage, *stats: WriteStat, operation: str = "UPSERT") -> Records:
+    change = TableChange(AFTER, Action.DELTA_COMMIT, CommitMetadata(operation, stats))
+    return made(PartitionStats().changes(source(storage), change))
+
+
+def test_only_partitions_written_to_are_made_anew(storage: MemoryStorage) -> None:
+    write(storage, rows(range(4)))
+    found = changes(storage, stat_of(storage, "a"))
+    assert {record["fileName"] for record in found.values()} == {"a"}
+    assert record_of(found, "id", "a") == (0, 2, 2, 0)
+
+
+def test_a_file_that_does_not_tell_makes_room_for_all_values(storage: MemoryStorage) -> None:
+    write(storage, rows(range(4)))
+    stat = stat_of(storage, "a")
+    storage.put("a/other_0-1-0_20240101000000000.parquet", b"no parquet")
+    other = replace(stat, path="a/other_0-1-0_20240101000000000.parquet", file_id="other")
+    with pytest.warns(UserWarning, match="No statistics are kept"):
+        found = changes(storage, stat, other)
+    assert record_of(found, "id", "a") == (-(2**63), 2**63 - 1, 2, 0)
+    low, high, *_ = record_of(found, "name", "a")
+    assert (low, str(high)[0]) == ("", "\U0010ffff")
+    storage.put(stat.path, b"no parquet")
+    with pytest.warns(UserWarning, match="No statistics are kept"):
+        assert not [key for key in changes(storage, stat) if key[0] == PARTITION_STATS]
+
+
+def test_columns_which_files_lack_may_have_had_another_name(storage: MemoryStorage) -> None:
+    write(storage, rows(range(4)).drop_columns(["name"]))
+    stat = stat_of(storage, "a")
+    table = source(storage)
+    whole = '{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}'
+    change = TableChange(AFTER, Action.DELTA_COMMIT, CommitMetadata("UPSERT", (stat,)))
+    found = made(PartitionStats().changes(replace(table, schema_json=whole), change))
+    assert [record["nullCount"] for record in found.values() if record["columnName"] == "name"] == [2]
+    storage.put(".hoodie/.schema/20240101000000000.schemacommit", b"{}")
+    found = made(PartitionStats().changes(replace(table, schema_json=whole), change))
+    assert record_of(found, "name", "a")[0] == ""
+
+
+def test_a_new_base_file_takes_the_place_of_older_files(storage: MemoryStorage) -> None:
+    write(storage, rows(range(4)))
+    write(storage, rows([0, 2], 5))
+    (piece,) = source(storage).view.latest_slices(PartitionPath("a"))
+    assert piece.base_file is not None
+    assert len(piece.log_files) == 1
+    # a copy under the name that a compaction of now would give it
+    name = str(replace(piece.base_file.name, instant=AFTER))
+    storage.put(f"a/{name}", storage.read(piece.base_file.path))
+    found = changes(storage, WriteStat(piece.file_id, f"a/{name}", "a"), operation="COMPACT")
+    assert record_of(found, "ts", "a") == (1, 1, 2, 0)
+    # a log that completed later than the compaction was scheduled belongs to its slice
+    early = str(replace(piece.base_file.name, instant=piece.log_files[0].name.instant))
+    storage.put(f"a/{early}", storage.read(piece.base_file.path))
+    found = changes(storage, WriteStat(piece.file_id, f"a/{early}", "a"), operation="COMPACT")
+    assert record_of(found, "ts", "a") == (1, 5, 4, 0)
+
+
+def test_other_actions_change_nothing(storage: MemoryStorage) -> None:
+    write(storage, rows(range(4)))
+    for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
+        change = TableChange(AFTER, action, deleted={"a": ("x",)}, deleted_partitions=("a",))
+        assert made(PartitionStats().changes(source(storage), change)) == {}
