@@ -164,10 +164,13 @@ class MetadataTable:
         start = max(first or "", self.timeline.start or "")
         if not own:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
+        # When it was made; layout 1 does not tell, and neither does a timeline whose initial instants were archived
+        made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")
+        told = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
                 continue
-            if first is not None and instant.time > start:
+            if (instant.completion_time or "") > made if told else first is not None and instant.time > start:
                 raise CorruptFileError(
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
                     f"{instant.time}: another writer did not keep it up"

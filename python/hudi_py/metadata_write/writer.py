@@ -113,15 +113,17 @@ class MetadataTableWriter:
         if FILES not in config.metadata_partitions:
             return dropped
         own = open_own(storage)
-        if finish_undone(own, own.timeline(clock.zone), clock):
+        own_timeline = own.timeline(clock.zone)
+        if finish_undone(own, own_timeline, clock):
             _log.info("ended what a killed process left in %s", own.storage.uri)
+            own_timeline = own.timeline(clock.zone)
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             if not self._undo(own, change, clock):
                 self._remake(storage, config, timeline, change, clock)
                 return self._foreign(config)
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 return dropped  # the files of what is rolled back are known by its own delta commit alone
-        own_timeline = own.timeline(clock.zone)
+            own_timeline = own.timeline(clock.zone)
         if delta_commit(own_timeline, change.instant) is not None:
             # recorded by an attempt that did not complete the action, maybe with other files
             undo(own, own_timeline, change.instant, None, clock)
