@@ -49,25 +49,24 @@ class ColumnStats:
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of every file there is, older versions of file groups among them."""
-        columns = stats_columns(source)
         files = (
             DataFile(partition, name, size)
             for listing in listed(source)
             for partition, sizes in listing.items()
             for name, size in sizes.items()
         )
-        yield from _of_files(source, files, columns, "")
+        yield from _of_files(source, files, KeptStatistics.of(source), "")
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """Ranges of the files a commit wrote; removals of those that a clean deleted.
 
         What a rollback takes away left the metadata table with the delta commit of the instant rolled back.
         """
-        columns = stats_columns(source)
         if change.commit is not None:
-            yield from _of_files(source, files_of_commit(change.commit), columns, change.sidecars)
+            files = files_of_commit(change.commit)
+            yield from _of_files(source, files, KeptStatistics.of(source), change.sidecars)
         if change.action is Action.CLEAN:
-            yield from _removals(source, change.deleted, columns)
+            yield from _removals(change.deleted, KeptStatistics.of(source))
 
     def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
         """Names of the columns whose ranges are kept, for a write with an Avro schema."""
@@ -76,19 +75,25 @@ class ColumnStats:
 
     def definition(self, source: TableSource) -> IndexDefinition:
         """The columns whose ranges are kept, as of now."""
-        fields = tuple(column.name for column in stats_columns(source))
-        return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{stats_version(source)}")
+        kept = KeptStatistics.of(source)
+        fields = tuple(column.name for column in kept.columns)
+        return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{kept.version}")
 
 
-def stats_version(source: TableSource) -> int:
-    """In which form the table keeps statistics: 1, or 2 with types (`HoodieIndexVersion`)."""
-    version = version_of(read_definitions(source.storage, source.config), COLUMN_STATS, source.config)
-    return 1 if version == "V1" else 2
+@dataclass(frozen=True, slots=True)
+class KeptStatistics:
+    """Which statistics a table keeps."""
 
+    columns: tuple[IndexedColumn, ...]
+    version: int
+    """Their form: 1, or 2 with types (`HoodieIndexVersion`)."""
 
-def stats_columns(source: TableSource) -> tuple[IndexedColumn, ...]:
-    """The columns of a table whose ranges are kept."""
-    return _columns(source.config, source.schema_json, source.settings, stats_version(source))
+    @classmethod
+    def of(cls, source: TableSource) -> KeptStatistics:
+        """As of now. Reads the definitions of indexes."""
+        stored = version_of(read_definitions(source.storage, source.config), COLUMN_STATS, source.config)
+        version = 1 if stored == "V1" else 2
+        return cls(_columns(source.config, source.schema_json, source.settings, version), version)
 
 
 def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
@@ -129,26 +134,22 @@ def _columns(
 
 
 def _of_files(
-    source: TableSource, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
+    source: TableSource, files: Iterable[DataFile], kept: KeptStatistics, sidecars: str
 ) -> Iterator[MetadataRecords]:
-    version = stats_version(source)
     for some in _some(files):
-        yield stats_records(ranges_of_files(source.storage, some, columns, sidecars=sidecars), index_version=version)
+        found = ranges_of_files(source.storage, some, kept.columns, sidecars=sidecars)
+        yield stats_records(found, index_version=kept.version)
 
 
-def _removals(
-    source: TableSource, deleted: Mapping[str, Sequence[str]], columns: Sequence[IndexedColumn]
-) -> Iterator[MetadataRecords]:
-    version = stats_version(source)
-    fields = [column.name for column in columns]
+def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Iterator[MetadataRecords]:
+    fields = [column.name for column in kept.columns]
     gone = [(partition, name) for partition, names in deleted.items() for name in names]
     for some in _some(gone):
         endings = [partition_id(partition) + file_id(name) for partition, name in some]
         keys = [column_id(field) + ending for ending in endings for field in fields]
         names = pa.array([name for _, name in some for _ in fields], pa.string())
-        values = removal_values(
-            COLUMN_STATS_RECORD, pa.array(fields * len(some), pa.string()), names, index_version=version
-        )
+        columns = pa.array(fields * len(some), pa.string())
+        values = removal_values(COLUMN_STATS_RECORD, columns, names, index_version=kept.version)
         yield MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 
 

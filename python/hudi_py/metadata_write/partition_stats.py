@@ -21,14 +21,13 @@ import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, open_metadata
-from hudi_py.metadata_write.column_stats import files_of_commit, stats_columns, stats_records, stats_version
+from hudi_py.metadata_write.column_stats import KeptStatistics, files_of_commit, stats_records
 from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.columns import IndexedColumn
 from hudi_py.write.summary.files import DataFile, ranges_of_files
 from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 
@@ -54,8 +53,9 @@ class PartitionStats:
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of all partitions, over their newest slices."""
+        kept = KeptStatistics.of(source)
         for some in _chunks(source.view.partitions()):
-            gathered = _Gathered(source, some)
+            gathered = _Gathered(source, kept, some)
             files = [file for path in some for piece in source.view.latest_slices(path) for file in _files(piece)]
             gathered.ask(files)
             yield gathered.records()
@@ -69,15 +69,15 @@ class PartitionStats:
         """
         if change.commit is None:
             return
+        kept = KeptStatistics.of(source)
         if change.commit.operation == _DELETE_PARTITION:
-            paths = [path for path, ids in change.commit.replaced.items() if ids]
-            yield _removals(paths, stats_columns(source), stats_version(source))
+            yield _removals([path for path, ids in change.commit.replaced.items() if ids], kept)
             return
         written: dict[str, list[DataFile]] = {}
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
         for some in _chunks(sorted(written)):
-            gathered = _Gathered(source, some)
+            gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
             beside = [
                 file
@@ -92,10 +92,10 @@ class PartitionStats:
 class _Gathered:
     """Ranges of the files of some partitions."""
 
-    def __init__(self, source: TableSource, partitions: Sequence[str]) -> None:
+    def __init__(self, source: TableSource, kept: KeptStatistics, partitions: Sequence[str]) -> None:
         self._source = source
-        self._columns = stats_columns(source)
-        self._version = stats_version(source)
+        self._columns = kept.columns
+        self._version = kept.version
         self._partitions = list(partitions)
         self._numbers = {partition: at for at, partition in enumerate(partitions)}
         self._tables: list[pa.Table] = []
@@ -222,14 +222,14 @@ def _files(piece: FileSlice) -> list[DataFile]:
     return logs if piece.base_file is None else [DataFile.of(piece.base_file), *logs]
 
 
-def _removals(paths: Sequence[str], columns: Sequence[IndexedColumn], version: int) -> MetadataRecords:
+def _removals(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:
     if not paths:
         return MetadataRecords(PARTITION_STATS)
-    names = [column.name for _ in paths for column in columns]
-    keys = [partition_stats_key(column.name, path) for path in paths for column in columns]
+    names = [column.name for _ in paths for column in kept.columns]
+    keys = [partition_stats_key(column.name, path) for path in paths for column in kept.columns]
     nowhere = pa.repeat(pa.scalar(""), len(names))
     values = removal_values(
-        PARTITION_STATS_RECORD, pa.array(names, pa.string()), nowhere, index_version=version, tight=True
+        PARTITION_STATS_RECORD, pa.array(names, pa.string()), nowhere, index_version=kept.version, tight=True
     )
     return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
 
