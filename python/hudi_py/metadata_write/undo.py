@@ -42,15 +42,23 @@ _TOKEN = "1-0-1"
 
 
 def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
-    """Whether a delta commit's records are still in logs only: no compaction has taken them into a base file."""
+    """Whether a delta commit's records are still in log blocks of their own: no compaction has taken them into a base
+    file, and no log compaction into a block with others."""
     found = timeline.find(instant, Action.DELTA_COMMIT)
     if found is None or not found.completed:
         return True
-    compactions = [each for each in timeline.completed if each.action is Action.COMMIT]
+    merged = [each for each in timeline.completed if _merges(timeline, each)]
     if timeline.layout.version < 2:
         # the time of a compaction is that of the newest delta commit in it, with a suffix
-        return all(each.time[: len(instant)] < instant for each in compactions)
-    return all(each.time < (found.completion_time or found.time) for each in compactions)
+        return all(each.time[: len(instant)] < instant for each in merged)
+    return all(each.time < (found.completion_time or found.time) for each in merged)
+
+
+def _merges(timeline: Timeline, instant: Instant) -> bool:
+    if instant.action is Action.DELTA_COMMIT:
+        # a log compaction completes as one, and only its pending files tell
+        return any(file.action is Action.LOG_COMPACTION for file in timeline.states_of(instant))
+    return instant.action is Action.COMMIT
 
 
 def undo(own: OwnTable, timeline: Timeline, instant: InstantTime, at: InstantTime | None, clock: InstantClock) -> None:

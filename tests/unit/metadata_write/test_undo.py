@@ -10,8 +10,10 @@ import pytest
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.undo import can_undo
 from hudi_py.metadata_write.verify import verify
-from hudi_py.model.instant import Action
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
@@ -20,7 +22,9 @@ from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint
 from hudi_py.services.service import run
 from hudi_py.storage import FolderStorage, MemoryStorage, Storage
+from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.timeline import timeline_of
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 GLOBAL = {
@@ -186,3 +190,19 @@ def test_one_that_lacks_the_first_commit_since_it_was_made_is_made_anew(storage,
     with pytest.warns(UserWarning, match="made anew"):
         write(storage, rows(range(3), 2), version=version)
     check(storage, {}, {**dict.fromkeys(range(3), 2), **dict.fromkeys(range(3, 6), 1)})
+
+
+def test_a_log_compaction_is_in_the_way_too():
+    layout = layout_for(TableConfig({"hoodie.table.name": "t", "hoodie.table.version": "9"}))
+    names = [
+        "3_4.deltacommit",
+        "5_6.deltacommit",
+        "5.deltacommit.inflight",
+        "7.logcompaction.requested",
+        "7_8.deltacommit",
+    ]
+    instants = [layout.parse(name) for name in names]
+    found = timeline_of(layout, [each for each in instants if each is not None])
+    assert not can_undo(found, InstantTime("5"))
+    assert can_undo(found, InstantTime("9"))
+    assert can_undo(timeline_of(layout, found.files[:3]), InstantTime("5"))

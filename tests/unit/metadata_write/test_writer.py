@@ -166,6 +166,15 @@ def test_it_is_not_made_without_the_files_of_a_table_that_has_some(storage):
         write(storage, rows(range(6), 2), options={"hoodie.metadata.auto.initialize": "false"})
 
 
+def test_a_record_index_that_waits_for_the_second_write(storage):
+    options = {**INDEXES, "hoodie.metadata.record.level.index.defer.init": "true"}
+    write(storage, rows(range(6), 1), options=options)
+    assert "record_index" not in partitions(storage)
+    write(storage, rows(range(6), 2), options=options)
+    assert "record_index" in partitions(storage)
+    check_listing(storage)
+
+
 @pytest.mark.parametrize("version", [6, 9])
 def test_one_that_was_left_behind_is_made_anew(storage, version):
     write(storage, rows(range(6), 1), version=version, options=INDEXES)
