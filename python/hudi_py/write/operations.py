@@ -414,6 +414,7 @@ class _Partition:
                         rows,
                         unconditional_delete=unconditional_delete,
                         gone=gone,
+                        merged=slice_,
                         next_version=self._next_log_version(target),
                     )
                 ]

@@ -136,6 +136,25 @@ def test_the_index_stays_exact(
         assert len(set(seen)) == len(seen), (turn, operation)
 
 
+@pytest.mark.parametrize("kind", ["SIMPLE", "RECORD_INDEX"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_rows_of_a_pending_compaction_are_there(tmp_path: Path, version: int, kind: str) -> None:
+    path = make(tmp_path / "t", GLOBAL, "mor", version)
+    options = {**GLOBAL, **NEW_FILES, "hoodie.index.type": kind}
+    hudi_py.write(path, rows([(2, "p0")], [0]), "delete", options)
+    table = hudi_py.open_table(path)
+    assert table.compaction.schedule() is not None
+    gone = rows([(0, "p0"), (1, "p1"), (3, "p1")], [11, 9, 12], [True, True, True])
+    hudi_py.write(path, gone, "upsert", options)
+    hudi_py.write(path, rows([(5, "p1")], [0]), "delete", options)
+    hudi_py.write(path, rows([(2, "p0"), (4, "p0")], [13, 14]), "upsert", options)
+    assert [row[0] for row in snapshot(path)] == [1, 2, 4]
+    assert indexed(path) == stored(path)
+    table.compaction.run()
+    assert [row[0] for row in snapshot(path)] == [1, 2, 4]
+    assert indexed(path) == stored(path)
+
+
 def test_base_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path / "t", GLOBAL, "mor")
 

@@ -34,6 +34,7 @@ def append_log(
     *,
     unconditional_delete: bool = False,
     gone: pa.Array | None = None,
+    merged: FileSlice | None = None,
     next_version: int = 1,
 ) -> WriteStat:
     """Writes a log file with the rows' data block, then a delete block for those which are deletes.
@@ -44,6 +45,7 @@ def append_log(
             key alone counts: every row deletes its key whatever came before (`IntWrapper` 0, as Java's delete
             operation).
         gone: keys (string) which no row has, and which are deleted in that way.
+        merged: the slice as readers have it, where that is another one: with what a pending compaction compacts.
         next_version: table version 6: the first free version of a log of this slice.
     """
     started = time.monotonic()
@@ -94,7 +96,7 @@ def append_log(
         if job.notes_keys:
             log = LogFile(slice_.partition, parsed, size)
             if rows.num_rows:
-                _note_keys(job, sidecar, slice_, log, rows, deletes, unconditional_delete)
+                _note_keys(job, sidecar, merged or slice_, log, rows, deletes, unconditional_delete)
             sidecar.add_keys(pa.array([], pa.string()) if gone is None else gone, removed=True)
         if job.range_columns:
             told = ColumnRanges.merged(ranges) if ranges else column_ranges((), job.range_columns)
