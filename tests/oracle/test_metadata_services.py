@@ -1,0 +1,139 @@
+"""Metadata tables that either side compacts, cleans and archives: the other goes on, and everything stays right."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from hudi_py.config import Options
+from hudi_py.metadata_write import services
+from hudi_py.metadata_write.rebuild import rebuild
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import Action
+from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import LocalStorage
+from tests.oracle.client import Oracle
+from tests.support.kept_up import clock_of, options, own_instants, rows, write
+
+GIVEN = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.metadata.record.index.max.filegroup.count": "2",
+    "hoodie.metadata.compact.max.delta.commits": "3",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.cleaner.commits.retained": "2",
+    "hoodie.metadata.derive.from.datatable.clean.policy": "false",
+}
+KINDS = [
+    pytest.param(9, "mor", id="v9-mor"),
+    pytest.param(6, "cow", id="v6-cow", marks=pytest.mark.slow),
+    pytest.param(8, "cow", id="v8-cow", marks=pytest.mark.slow),
+    pytest.param(6, "mor", id="v6-mor", marks=pytest.mark.slow),
+]
+
+
+def context(path: Path, version: int, kind: str) -> ServiceContext:
+    storage = LocalStorage(str(path))
+    chosen: Options = options(version, kind, GIVEN)
+    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+
+
+def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:
+    """Some writes, each followed by the table's own clean and archiving."""
+    storage = LocalStorage(str(path))
+    for turn in range(first, first + count):
+        data = rows(range(turn % 4, turn % 4 + 6), turn)
+        write(storage, data, "delete" if turn % 5 == 4 else "upsert", version=version, kind=kind, given=GIVEN)
+        Cleaning().clean(context(path, version, kind))
+        archive(context(path, version, kind))
+
+
+def theirs(oracle: Oracle, path: Path, version: int, kind: str, first: int, count: int) -> None:
+    for turn in range(first, first + count):
+        table = {"key": "id", "ordering": "ts", "partition": "p", "type": kind, "table_version": version}
+        # no deletes: what comes back after one, Apache Hudi's record index may lack
+        oracle.write(path, rows(range(turn % 5, turn % 5 + 7), turn), "upsert", options=GIVEN, **table)  # type: ignore[arg-type]
+
+
+def agree(oracle: Oracle, path: Path, version: int, kind: str) -> None:
+    """The metadata table is right by our own lights, and by Apache Hudi's."""
+    report = verify(context(path, version, kind))
+    assert report.ok, report.partitions
+    assert {"files", "column_stats", "bloom_filters", "record_index"} <= {each.partition for each in report.partitions}
+    assert oracle.check(str(path), keys=2, deep=True)["problems"] == []
+
+
+@pytest.mark.parametrize(("version", "kind"), KINDS)
+def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    seen = set()
+    ours(path, version, kind, 0, 9)
+    seen |= {instant.action for instant in own_instants(LocalStorage(str(path)))}
+    agree(oracle, path, version, kind)
+    theirs(oracle, path, version, kind, 10, 5)
+    agree(oracle, path, version, kind)
+    ours(path, version, kind, 20, 8)
+    agree(oracle, path, version, kind)
+    seen |= {instant.action for instant in own_instants(LocalStorage(str(path)))}
+    assert seen >= {Action.COMMIT, Action.DELTA_COMMIT}
+    theirs(oracle, path, version, kind, 30, 1)
+    agree(oracle, path, version, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (6, "mor"), (8, "mor")])
+def test_we_take_over_and_rebuild_what_apache_hudi_made(
+    version: int, kind: str, oracle: Oracle, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    theirs(oracle, path, version, kind, 0, 6)
+    agree(oracle, path, version, kind)
+    storage = LocalStorage(str(path))
+    services.maintain(storage, MetadataWriteSettings.of(options(version, kind, GIVEN)), clock_of(storage))
+    agree(oracle, path, version, kind)
+    rebuild(context(path, version, kind), names=["record_index", "column_stats"])
+    agree(oracle, path, version, kind)
+    theirs(oracle, path, version, kind, 10, 2)
+    agree(oracle, path, version, kind)
+    rebuild(context(path, version, kind))
+    agree(oracle, path, version, kind)
+    ours(path, version, kind, 20, 2)
+    theirs(oracle, path, version, kind, 30, 1)
+    agree(oracle, path, version, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (6, "cow")])
+def test_apache_hudi_carries_out_a_plan_of_ours(
+    version: int, kind: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    storage = LocalStorage(str(path))
+    ours(path, version, kind, 0, 2)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("not carried out")
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(services, "compact_slice", broken)
+        for turn in range(5, 10):
+            write(storage, rows(range(5), turn), version=version, kind=kind, given=GIVEN)
+    pending = [i.time for i in own_instants(storage) if i.action is Action.COMPACTION and not i.completed]
+    assert len(pending) == 1
+    agree(oracle, path, version, kind)
+    theirs(oracle, path, version, kind, 10, 2)
+    done = [i.time for i in own_instants(storage) if i.action is Action.COMMIT and i.completed]
+    assert pending[0] in done
+    agree(oracle, path, version, kind)
