@@ -80,8 +80,6 @@ class InlineServices:
             yield "compaction plan", _plans(Compaction())
         if options.get(compaction_config.LOG_INLINE):
             yield "log_compaction", _runs(LogCompaction())
-        if options.get(compaction_config.LOG_INLINE):
-            yield "log compaction", _runs(LogCompaction())
 
 
 def _runs(service: PlannedService) -> Step:
