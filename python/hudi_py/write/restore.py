@@ -157,11 +157,18 @@ def finish_restore(
     dropped: tuple[str, ...] = ()
     if metadata is not None:
         all_done = [done for found in rollbacks.values() for done in found]
+        deleted, appended = removed_files(all_done), appended_files(all_done)
+        # Version 6: logs in the slice of a compaction get rollback blocks first, and then go with the slice
+        gone = {partition: frozenset(names) for partition, names in deleted.items()}
+        kept = {
+            partition: {name: size for name, size in sizes.items() if name not in gone.get(partition, ())}
+            for partition, sizes in appended.items()
+        }
         change = TableChange(
             restore,
             Action.RESTORE,
-            added=appended_files(all_done),
-            deleted=removed_files(all_done),
+            added={partition: sizes for partition, sizes in kept.items() if sizes},
+            deleted=deleted,
             rolled_back=undone,
         )
         dropped = metadata.record(storage, load_timeline(storage, config), change, clock)

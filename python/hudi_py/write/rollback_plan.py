@@ -129,7 +129,7 @@ def _completed(
     instant opened go with them."""
     metadata = read_commit_metadata(storage, timeline.layout, instant)
     paths: dict[str, str] = {}  # path to partition
-    appended: dict[LogGroup, dict[str, int]] = defaultdict(dict)
+    appended: dict[LogGroup, set[str]] = defaultdict(set)
     for stat in metadata.stats:
         paths |= dict.fromkeys(stat.cdc_stats or {}, stat.partition_path)
         owner = _owner(stat.path.rpartition("/")[2])
@@ -138,8 +138,7 @@ def _completed(
         if owner[1] == instant.time:
             paths[stat.path] = stat.partition_path
         elif config.version < 8:
-            group = (stat.partition_path, *owner)
-            appended[group][f"{storage.uri}/{stat.path}"] = max(stat.total_write_bytes, 1)
+            appended[stat.partition_path, owner[0], owner[1]].add(stat.path)
     if config.is_mor:
         for folder, files in _listings(lister):
             for info in files:
@@ -150,7 +149,8 @@ def _completed(
         yield _deletion(storage, partition, path)
     for (partition, file_id, base_instant), logs in sorted(appended.items()):
         # Logs that went with the slice of a compaction need no block; one in a new log would bring the slice back
-        there = {path: size for path, size in logs.items() if storage.stat(path[len(storage.uri) + 1 :]) is not None}
+        infos = (storage.stat(path) for path in sorted(logs))
+        there = {f"{storage.uri}/{info.path}": info.size for info in infos if info is not None}
         if there:
             yield RollbackRequest(partition, file_id, base_instant, (), there)
 
