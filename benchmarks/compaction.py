@@ -28,11 +28,14 @@ from tests.oracle.environment import locate
 
 ROW = "compaction, 5 % of the rows in logs"
 MEMORY = """
-import resource, sys
+import sys
 import hudi_py
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
+before = peak()
 hudi_py.open_table(sys.argv[1]).compact()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, before >> 10)
+print(peak(), before)
 """
 
 

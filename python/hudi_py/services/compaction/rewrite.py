@@ -32,7 +32,13 @@ from hudi_py.timeline.table_schema import (
     resolve_table_schema,
 )
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.plan import base_file_codec, bloom_config, check_types, check_writable
+from hudi_py.write.plan import base_file_codec, bloom_config, check_types
+
+_REFUSED_PROPERTIES = {
+    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
+    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
+    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class RewriteSettings:
     """How the slices of one plan are rewritten. Pickles; holds no credentials."""
 
     schema: pa.Schema
-    """Columns of the new base files, meta columns first."""
+    """Columns of the new base files, meta columns first where the table has them."""
     avro_json: str
     """The same as an Avro record."""
     extra: dict[str, str]
@@ -81,7 +87,7 @@ class RewriteSettings:
                 "to it first"
             )
         check_types(config, table.avro)
-        schema, avro = table.arrow, _with_meta(table.avro)
+        schema, avro = table.arrow, _with_meta(table.avro) if config.populates_meta_fields else table.avro
         if OPERATION not in schema.names and has_operation_column(storage, config, commits):
             schema, avro = with_operation(schema), _with_operation(avro)
         extra = {SCHEMA_KEY: _dump(table.avro)}
@@ -100,7 +106,7 @@ class RewriteSettings:
             merge=merge_settings(config, options.values),
             history=table.history,
             committed=None if config.version >= 8 else CommittedInstants(timeline.start or "", completed),
-            bloom=bloom_config(options),
+            bloom=bloom_config(options) if config.populates_meta_fields else None,
             codec=base_file_codec(options),
             row_group_bytes=options.get(write_config.BLOCK_SIZE),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
@@ -144,7 +150,23 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 
 def check_compactable(config: TableConfig) -> None:
     """Raises UnsupportedTableError for tables whose compactions would lose what Apache Hudi's keep."""
-    check_writable(config)
+    for key, (value, what) in _REFUSED_PROPERTIES.items():
+        if config.properties.get(key, "").strip().lower() == value:
+            raise UnsupportedTableError(
+                f"Cannot compact the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
+                "compact it with Apache Hudi"
+            )
+    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
+        raise UnsupportedTableError(
+            f"Cannot compact the table '{config.name}': it was bootstrapped from "
+            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
+            "read; compact it with Apache Hudi"
+        )
+    if config.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported is "
+            "PARQUET"
+        )
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:
@@ -182,7 +204,9 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
             memory=settings.memory,
             counts=counts,
         ):
-            writer.write(batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows)))
+            if at >= 0:
+                batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
+            writer.write(batch)
         summary = writer.close()
     logs = CompactedLogs(
         files=len(task.slice.log_files),

@@ -170,6 +170,11 @@ def _check(context: ServiceContext, config: TableConfig) -> None:
             f"supported are versions {_FIRST_VERSION} and later; compact the table instead"
         )
     check_compactable(config)
+    if not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"Cannot compact the logs of the table at {context.storage.uri}: it has hoodie.populate.meta.fields=false; "
+            "supported are tables whose rows have meta columns; compact the table instead"
+        )
     merge = merge_settings(config, context.options.values)
     if merge.payload is not None or merge.merger is not None:
         how = merge.merger or (merge.payload.value if merge.payload is not None else "")

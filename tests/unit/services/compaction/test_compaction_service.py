@@ -6,20 +6,27 @@ import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, RolledBackError
+from hudi_py.errors import (
+    ConfigError,
+    ConflictError,
+    HistoryCleanedError,
+    RolledBackError,
+    UnsupportedTableError,
+)
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.compaction.plan import existing_plan, partitions_to_look_at
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run
-from hudi_py.storage import MemoryStorage
+from hudi_py.storage import LocalStorage, MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -28,6 +35,7 @@ from hudi_py.write import recovery
 from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.identity import end_work
 from tests.faults.tables import rows, write
+from tests.golden import tables
 
 VERSIONS = (6, 8, 9)
 ALWAYS = Compaction(always=True)
@@ -334,3 +342,45 @@ def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
     monkeypatch.setattr(recovery, "now_ms", lambda: later)
     assert run(ALWAYS, own).instant == instant
     assert storage.stat(orphan) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v6_mor_many_logs",
+        "v6_mor_no_meta_fields",
+        "v6_mor_partial_update_payload",
+        "v6_mor_rollback",
+        "v6_mor_timestamp_keygen",
+        "v6_mor_torn_log",
+        "v8_mor_compaction_pending",
+        "v8_mor_parquet_blocks",
+        "v9_mor_all_deleted",
+        "v9_mor_all_types",
+        "v9_mor_debezium_postgres",
+        "v9_mor_evolve_types",
+        "v9_mor_multi_ordering",
+    ],
+)
+def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
+    path = tables.load()[name].extract(tmp_path)
+    listed = {"hoodie.metadata.enable": "false"}
+
+    def whole(query_type: str = "snapshot") -> pa.Table:
+        found = hudi_py.open_table(str(path), listed).scan(query_type=query_type).to_table()
+        kept = [column for column in found.column_names if column != "_hoodie_file_name"]
+        order = [(column, "ascending") for column in kept if column in ("_hoodie_record_key", "id", "uuid")]
+        return found.select(kept).sort_by(order)
+
+    before = whole()
+    own = ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None)
+    while ALWAYS.pending(own) or ALWAYS.schedule(own).instant is not None:
+        run(ALWAYS, own)
+    assert whole().equals(before)
+    assert whole("read_optimized").equals(before)
+
+
+def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:
+    path = tables.load()["v9_mor_cdc_op_key"].extract(tmp_path)
+    with pytest.raises(UnsupportedTableError, match=r"hoodie\.table\.cdc\.enabled=true"):
+        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))
