@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +18,13 @@ import pyarrow.compute as pc
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata_write.records import MetadataRecords
 
+T = TypeVar("T")
+
 HELD_BYTES: Final = 128 << 20
 """Bytes of records held in memory before they are spilled to disk."""
+_THREADS: Final = 8
+_LARGE_ROWS: Final = 8192
+"""Rows of a file group from which on compressing them takes longer than handing them to a thread."""
 _SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 GroupKey = tuple[str, str, int]
@@ -83,6 +90,26 @@ class GroupBuffer:
                     yield key, _sorted(table)
                 continue
             yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
+
+    def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
+        """What `work` makes of each group: its number among them, its key, its records. In order of keys.
+
+        Large groups are worked on side by side, a few at a time.
+        """
+        results: list[T] = []
+        waiting: list[tuple[int, GroupKey, pa.Table]] = []
+        threads = min(_THREADS, os.cpu_count() or 1)
+        with ThreadPoolExecutor(threads, "hudi-metadata") as pool:
+            for number, (key, rows) in enumerate(self.groups()):
+                if rows.num_rows < _LARGE_ROWS and not waiting:
+                    results.append(work(number, key, rows))
+                    continue
+                waiting.append((number, key, rows))
+                if len(waiting) == threads:
+                    results += pool.map(lambda task: work(*task), waiting)
+                    waiting = []
+            results += pool.map(lambda task: work(*task), waiting)
+        return results
 
     def _split(self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array) -> None:
         if not len(keys):

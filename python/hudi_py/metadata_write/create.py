@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
 from hudi_py.metadata.table import FOLDER, RECORD_INDEX
-from hudi_py.metadata_write.buffer import GroupBuffer
+from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition
 from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
 from hudi_py.metadata_write.own import BASE_FILE_BLOOM, OwnTable, file_group_id, group_prefix, open_own
@@ -104,12 +104,13 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
         wanted = prefix or group_prefix(partition)
         return wanted, groups[wanted]
 
-    stats: list[WriteStat] = []
+    def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
+        return _write_base_file(own, instant, partition, file_group_id(key[1], key[2]), rows, at)
+
     with GroupBuffer(counted) as buffer:
         for chunk in builder.initial(source):
             buffer.add(chunk)
-        for at, ((_, prefix, number), rows) in enumerate(buffer.groups()):
-            stats.append(_write_base_file(own, instant, partition, file_group_id(prefix, number), rows, at))
+        stats = buffer.write(write)
     complete_delta(own, timeline, instant, BULK_INSERT, stats, clock)
     config = source.config
     if isinstance(builder, DefinedIndex):

@@ -60,12 +60,14 @@ def write_delta(
     """
     begin_delta(own, instant, UPSERT)
     groups = _Groups(own, timeline, instant, new_groups)
-    stats: list[WriteStat] = []
+
+    def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
+        return _append(own, instant, groups.slice_of(key), key, rows, number)
+
     with GroupBuffer(groups.count) as buffer:
         for chunk in records:
             buffer.add(chunk)
-        for number, (key, rows) in enumerate(buffer.groups()):
-            stats.append(_append(own, instant, groups.slice_of(key), key, rows, number))
+        stats = buffer.write(append)
     complete_delta(own, timeline, instant, UPSERT, stats, clock)
 
 

@@ -54,3 +54,20 @@ def test_a_group_that_is_named_takes_all():
         ("record_index", "p", 3): [b"a", b"b", b"c", b"d"],
         ("record_index", "record-index-x", 0): [b"a"],
     }
+
+
+def test_large_groups_are_written_side_by_side_and_told_in_order():
+    count = 40_000
+    keys = [f"{number:06}" for number in range(count)]
+    with GroupBuffer(lambda partition, prefix: ("p", 3), 0) as buffer:
+        buffer.add(chunk("a", keys[: count // 2], []))
+        buffer.add(chunk("a", keys[count // 2 :], []))
+        buffer.add(chunk("b", ["x"], []))
+        told = buffer.write(lambda number, key, rows: (number, key, rows.num_rows))
+    assert [(number, key) for number, key, _ in told] == [
+        (0, ("a", "p", 0)),
+        (1, ("a", "p", 1)),
+        (2, ("a", "p", 2)),
+        (3, ("b", "p", told[3][1][2])),
+    ]
+    assert sum(rows for _, _, rows in told) == count + 1
