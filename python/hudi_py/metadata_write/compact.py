@@ -7,7 +7,7 @@ have been read: memory does not grow with the slice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -18,8 +18,16 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_batches, encode_values
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.hfile import HFileWriter, open_hfile
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.formats.hfile import HFileWriter, open_hfile, write_hfile
+from hudi_py.formats.log import (
+    BlockType,
+    HeaderKey,
+    LogBlock,
+    decode_deletes,
+    encode_block,
+    encode_deletes,
+    read_content,
+)
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.metadata_write.payloads import Combine, combine_of, removes
 from hudi_py.metadata_write.records import METADATA_SCHEMA
@@ -82,23 +90,70 @@ def compact_slice(
     blocks = scan_log(storage, piece.log_files, committed=committed)
     held = sum(block.content_length for block in blocks if block.type.is_data)
     totals = SliceCounts(log_blocks=len(blocks), log_bytes=held)
-    for keys, values, counts in merge_slice(storage, piece, blocks):
-        writer.add(keys, with_file_name(values, file_name))
-        totals = _sum(totals, counts)
+    for merged in merge_slice(storage, piece, blocks):
+        writer.add(merged.keys, with_file_name(merged.values, file_name))
+        totals = _sum(totals, merged.counts)
     return _sum(totals, SliceCounts(bytes=writer.close()))
 
 
-def merge_slice(
-    storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock]
-) -> Iterator[tuple[pa.Array, pa.Array, SliceCounts]]:
-    """The standing records of a slice in order of their keys, some at a time: keys, values of the current schema, and
-    what was counted of them.
+def compact_logs(storage: Storage, piece: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
+    """The log blocks of a slice as one block of deletes and one of records, in memory (`LogCompactionExecutionHelper`).
 
-    `blocks`: those of the slice's log files which count, in merge order.
+    The deletes come first, so that a record which came back after a delete does not meet what was before it. Bounds of
+    statistics may become wider than without: whether one in between was tight is not kept.
+
+    Args:
+        piece: its base file is not looked at.
+        instant: requested time of the log compaction.
+        committed: instants whose log blocks count.
+
+    Raises:
+        CorruptFileError, UnsupportedTableError, FileNotFoundError: as `compact_slice`.
     """
-    combine = combine_of(piece.partition)
+    blocks = scan_log(storage, piece.log_files, committed=committed)
+    held = sum(block.content_length for block in blocks if block.type.is_data)
+    totals = SliceCounts(log_blocks=len(blocks), log_bytes=held)
+    keys, values, erased = ([pa.array([], pa.binary())] for _ in range(3))
+    for merged in merge_slice(storage, replace(piece, base_file=None), blocks, logs_only=True):
+        keys.append(merged.keys)
+        values.append(with_file_name(merged.values, None))
+        if merged.erased is not None:
+            erased.append(merged.erased)
+        totals = _sum(totals, merged.counts)
+    header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.SCHEMA: METADATA_SCHEMA,
+        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
+    }
+    gone = pa.concat_arrays(erased).cast(pa.string())
+    of = pa.repeat(piece.partition, len(gone)).cast(pa.string())
+    content = write_hfile(pa.concat_arrays(keys), pa.concat_arrays(values), schema_json=METADATA_SCHEMA)
+    parts = [encode_block(BlockType.DELETE, header, encode_deletes(gone, of, None))] if len(gone) else []
+    data = b"".join([*parts, encode_block(BlockType.HFILE, header, content)])
+    return LogsCompacted(data, len(gone), _sum(totals, SliceCounts(bytes=len(data))))
+
+
+@dataclass(frozen=True, slots=True)
+class LogsCompacted:
+    """What is to be written as one log file."""
+
+    data: bytes
+    deletes: int
+    counts: SliceCounts
+
+
+def merge_slice(
+    storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
+) -> Iterator[Merged]:
+    """The standing records of a slice in order of their keys, some at a time; values are of the current schema.
+
+    Args:
+        blocks: those of the slice's log files which count, in merge order.
+        logs_only: what is removed is to be told, as the records are to be merged with a base file again.
+    """
+    combine = combine_of(piece.partition, logs_only=logs_only)
     for window in _windows([_Source(runs) for runs in _sources(storage, piece, blocks)]):
-        yield _merge(piece.partition, window, combine)
+        yield _merge(piece.partition, window, combine, logs_only=logs_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +269,25 @@ def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
     return Run(all_keys.take(order), pa.concat_arrays(values).take(order))
 
 
-def _merge(partition: str, runs: Sequence[Run], combine: Combine) -> tuple[pa.Array, pa.Array, SliceCounts]:
-    """The standing keys and values of a stretch, ascending."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What stands of a stretch of keys, ascending."""
+
+    keys: pa.Array
+    values: pa.Array
+    counts: SliceCounts
+    erased: pa.Array | None = None
+    """Keys that a log deletes, whether they came back or not; None where there are none."""
+
+
+def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: bool = False) -> Merged:
+    """The standing records of a stretch.
+
+    `logs_only`: they are to be merged with a base file again, so that removals stay.
+    """
     if len(runs) == 1 and runs[0].base:
         run = runs[0]
-        return run.keys, run.values, SliceCounts(written=len(run.keys))
+        return Merged(run.keys, run.values, SliceCounts(written=len(run.keys)))
     keys = pa.concat_arrays([run.keys for run in runs])
     nothing = pa.array([], pa.binary())
     values = pa.concat_arrays([nothing, *(run.values for run in runs if run.values is not None)])
@@ -238,7 +307,7 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine) -> tuple[pa.Ar
     merged = values.take(pa.array(row[standing]))
     begins = np.flatnonzero(np.diff(group[standing], prepend=-1))
     result, owner = _combined(merged, begins, combine), group[standing][begins]
-    gone = removes(partition, result)
+    gone = None if logs_only else removes(partition, result)
     if gone is not None:
         result, owner = result.filter(pa.array(~gone)), owner[~gone]
     had_base = np.logical_or.reduceat(base, starts)
@@ -253,7 +322,8 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine) -> tuple[pa.Ar
         log_records=int((~base).sum()),
         log_keys=int(has_log.sum()),
     )
-    return keys.take(pa.array(starts[owner])), result, counts
+    told = keys.take(pa.array(starts[forgotten >= 0])) if erased.any() else None
+    return Merged(keys.take(pa.array(starts[owner])), result, counts, told)
 
 
 def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:

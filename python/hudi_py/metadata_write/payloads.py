@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -38,10 +39,13 @@ Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
 next to each other, and the row at which each record begins; the value of each record."""
 
 
-def combine_of(partition: str) -> Combine:
-    """The rule of a partition of the metadata table, for records with more than one version."""
+def combine_of(partition: str, *, logs_only: bool = False) -> Combine:
+    """The rule of a partition of the metadata table, for records with more than one version.
+
+    `logs_only`: the result is to be combined with older versions again.
+    """
     if partition == FILES:
-        return combine_files
+        return partial(combine_files, keeps_removals=logs_only)
     if partition in (COLUMN_STATS, PARTITION_STATS) or partition.startswith(_EXPRESSION):
         return combine_stats
     return newest
@@ -64,7 +68,7 @@ def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
     return values.take(pa.array(_last(starts, len(values))))
 
 
-def combine_files(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
+def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_removals: bool = False) -> pa.Array:
     """`HoodieTableMetadataUtil.combineFileSystemMetadata`, but for log files that are merged among themselves first.
 
     There a name that logs both add and remove is lost as a removal, so that the base file's entry for it comes back;
@@ -93,7 +97,7 @@ def combine_files(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
     taken_away = _reduce(np.maximum, np.where(removed, place, -1), first)
     largest = _reduce(np.maximum, np.where(place > taken_away[span], sizes, 0), first)
     alive = ~removed[last]
-    unmatched = removed[last] & ((last == first) | removed[np.maximum(last - 1, 0)])
+    unmatched = removed[last] & (keeps_removals | (last == first) | removed[np.maximum(last - 1, 0)])
     kept = np.flatnonzero(alive | unmatched)
     kept = kept[np.argsort(owner[order[first[kept]]], kind="stable")]
     source = order[first[kept]]

@@ -27,16 +27,19 @@ _LONGEST_TWO_BYTES: Final = 1 << 13
 _COLUMN_STATS: Final = "ColumnStatsMetadata"
 
 
-def with_file_name(values: pa.Array, file_name: str) -> pa.Array:
-    """The values (binary) with `_hoodie_file_name` set, whatever was there, and the other meta columns null.
+def with_file_name(values: pa.Array, file_name: str | None) -> pa.Array:
+    """The values (binary) with `_hoodie_file_name` set, whatever was there, and the other meta columns null; None: this
+    one, too, as log blocks have it.
 
     Raises:
         CorruptFileError: a value does not begin with meta columns.
     """
     if not len(values):
         return values
-    name = file_name.encode()
-    head = _BEFORE_NAME + b"\x02" + _length(len(name)) + name
+    head = bytes(_NUM_META)
+    if file_name is not None:
+        name = file_name.encode()
+        head = _BEFORE_NAME + b"\x02" + _length(len(name)) + name
     return pc.binary_join_element_wise(pa.scalar(head), behind_meta(values), pa.scalar(b""))
 
 

@@ -239,9 +239,9 @@ class _Verifier:
         keys, values = [no_keys().cast(pa.binary())], [no_values()]
         if number < len(slices):
             blocks = scan_log(self._storage, slices[number].log_files, committed=self._committed)
-            for some, held, _ in merge_slice(self._storage, slices[number], blocks):
-                keys.append(some.cast(pa.binary()))
-                values.append(held)
+            for merged in merge_slice(self._storage, slices[number], blocks):
+                keys.append(merged.keys.cast(pa.binary()))
+                values.append(merged.values)
         return pa.concat_arrays(keys), pa.concat_arrays(values)
 
     def _more(self, keys: pa.Array, values: pa.Array) -> None:
