@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
-from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.rollback import settled
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
+from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.restore import finish_restore, plan_restore, request_restore
@@ -42,7 +43,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
     Raises:
         ConfigError: there is no such savepoint.
         ConflictError: a write is under way, or there is a savepoint since, which has to be deleted first.
-        HistoryCleanedError: a file of the savepoint is gone.
+        HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
         LockError: the table lock was not had in time.
     """
     with settled(context, f"restore the table to {instant or 'its latest savepoint'}") as timeline:
@@ -108,6 +109,19 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
         raise ConflictError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: the commits {', '.join(later)} since then have "
             "savepoints; delete these first"
+        )
+    active = {instant.time for instant in timeline.instants}
+    archived = archived_instants(
+        context.storage,
+        context.config(),
+        since=savepoint.time,
+        chosen=lambda each: each.action in WRITE_ACTIONS and each.time > savepoint.time and each.time not in active,
+    )
+    if archived:
+        raise HistoryCleanedError(
+            f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "
+            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and what is archived cannot be undone; "
+            "restore a later savepoint, or read the table as of this one and write the rows anew"
         )
     files = read_savepoint(context.storage, timeline, savepoint).files
 

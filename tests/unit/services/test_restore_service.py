@@ -10,6 +10,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.services.archive import archive
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
@@ -229,6 +230,28 @@ def test_a_savepoint_with_missing_files_is_not_restored(tmp_path):
     with pytest.raises(HistoryCleanedError, match=f"1 files of the savepoint are gone, such as {lost}"):
         restore(working)
     assert read(tmp_path) == after
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_is_archived_cannot_be_undone(tmp_path, version):
+    make_table(tmp_path, version, "cow")
+    working = context(tmp_path)
+    create_savepoint(working)
+    for number in range(4):
+        write(working.storage, rows(range(3), 3 + number), "upsert", version, "cow")
+    since = times(working.timeline())[2:]
+    options = {
+        "hoodie.archive.beyond.savepoint": "true",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.commits.retained": "1",
+    }
+    archive(context(tmp_path, options=options))
+    left = times(working.timeline())
+    assert set(since) - set(left)
+    with pytest.raises(HistoryCleanedError, match=f"commits since then are archived .* such as {since[0]}"):
+        restore(working)
+    assert times(working.timeline()) == left
 
 
 def test_a_young_restore_of_another_engine_is_waited_for(tmp_path):
