@@ -120,8 +120,8 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     if archived:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "
-            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and what is archived cannot be undone; "
-            "restore a later savepoint, or read the table as of this one and write the rows anew"
+            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and what is archived cannot be "
+            "undone; restore a later savepoint, or read the table as of this one and write the rows anew"
         )
     files = read_savepoint(context.storage, timeline, savepoint).files
 
