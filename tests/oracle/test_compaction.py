@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,3 +195,59 @@ def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) 
     assert agree(oracle, path).equals(before)
     oracle.call(str(path), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
     agree(oracle, path, before)
+
+
+def _partial(oracle: Oracle, path: Path) -> None:
+    """Updates of single columns, which overlap, and a delete."""
+    oracle.sql(
+        f"create table part (id int, name string, price double, qty bigint, ts bigint) using hudi tblproperties "
+        f"(type='mor', primaryKey='id', preCombineField='ts') location '{path}'",
+    )
+    on = {"hoodie.spark.sql.merge.into.partial.updates": "true", "hoodie.compact.inline": "false"}
+    new = "select explode(sequence(1, 20)) id"
+    oracle.sql(f"insert into part select id, concat('n', id), id * 1.5, id * 10, 1000 from ({new})", options=on)
+    for values, assigned in (
+        ("explode(sequence(3, 8)) id, 99.5 price, 1200L ts", "t.price = s.price, t.ts = s.ts"),
+        ("explode(sequence(6, 11)) id, 'renamed' name, 1300L ts", "t.name = s.name, t.ts = s.ts"),
+        ("explode(sequence(1, 7)) id, 7L qty, 1250L ts", "t.qty = s.qty, t.ts = s.ts"),
+    ):
+        merge = f"merge into part t using (select {values}) s on t.id = s.id when matched then update set {assigned}"
+        oracle.sql(merge, options=on)
+    oracle.sql("delete from part where id = 9", options=on)
+    oracle.sql("drop table part")
+
+
+def _evolved(oracle: Oracle, path: Path) -> None:
+    """Two ordering fields, and columns that came later."""
+    off = {"hoodie.compact.inline": "false", "hoodie.table.ordering.fields": "ts,seq"}
+
+    def some(ids: range, ts: int, seq: int, **more: object) -> pa.Table:
+        return pa.Table.from_pylist([{"id": f"k{n}", "ts": ts, "seq": seq, "v": n, **more} for n in ids])
+
+    oracle.write(
+        str(path),
+        some(range(20), 1, 1),
+        "insert",
+        key="id",
+        ordering="ts,seq",
+        type="mor",
+        table_version=9,
+        options=off,
+    )
+    oracle.write(str(path), some(range(3, 9), 1, 2, note="new"), "upsert", options=off)
+    oracle.write(str(path), some(range(5, 12), 1, 1, note="tie or late"), "upsert", options=off)
+    oracle.write(str(path), some(range(10, 12), 2, 0, note="x"), "delete", options=off)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make_logs", [_partial, _evolved], ids=["partial updates", "evolution and ordering"])
+def test_every_kind_of_log(oracle: Oracle, tmp_path: Path, make_logs: Callable[[Oracle, Path], None]) -> None:
+    theirs, own = tmp_path / "theirs", tmp_path / "own"
+    make_logs(oracle, theirs)
+    shutil.copytree(theirs, own)
+    before = ours(own)
+    oracle.call(str(theirs), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
+    report = compact(own)
+    assert report.num_log_files >= 3
+    found = agree(oracle, own, before)
+    assert_rows_equal(found.drop_columns("_hoodie_file_name"), ours(theirs).drop_columns("_hoodie_file_name"))

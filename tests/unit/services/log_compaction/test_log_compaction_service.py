@@ -16,7 +16,7 @@ from hudi_py.formats.log import BlockType, HeaderKey, read_blocks
 from hudi_py.merge import LogMemory
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.compaction import Compaction
+from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.service import run
@@ -167,10 +167,25 @@ def test_tables_of_apache_hudi(name: str, tmp_path) -> None:
     assert read(own_storage).equals(before)
 
 
-def test_partial_updates_are_left_out(tmp_path) -> None:
+def test_partial_updates_are_left_to_compactions(tmp_path) -> None:
     path = tables.load()["v9_mor_merge_into_partial"].extract(tmp_path)
-    own = context(LocalStorage(str(path)), {"hoodie.log.compaction.blocks.threshold": 1})
+    last = max(file.name for file in path.glob(".hoodie/timeline/*.commit"))[:17]  # the compaction of the table
+    for file in [
+        *path.glob(f".hoodie/timeline/{last}*"),
+        *path.glob(f"*_{last}.parquet"),
+        *path.glob(f".*_{last}.log*"),
+    ]:
+        file.unlink()
+    own_storage = LocalStorage(str(path))
+    before = read(own_storage).drop_columns("_hoodie_file_name")
+    own = context(own_storage, {"hoodie.log.compaction.blocks.threshold": 1})
     assert "with partial updates" in ALWAYS.schedule(own).reason
+    compaction = Compaction(always=True)
+    report = run(compaction, own, compaction.schedule(own).instant)
+    assert isinstance(report, CompactionReport)
+    assert (report.num_log_files, report.num_file_groups) == (4, 1)
+    assert read(own_storage).drop_columns("_hoodie_file_name").equals(before)
+    assert read(own_storage, query_type="read_optimized").drop_columns("_hoodie_file_name").equals(before)
 
 
 def test_we_carry_out_a_plan_of_apache_hudi(tmp_path) -> None:
