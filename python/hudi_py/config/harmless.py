@@ -145,8 +145,9 @@ OPTIONS = (
         "hoodie.auto.adjust.lock.configs",
     ),
     *_all(
-        "How the Java implementation reads logs when it compacts.",
+        "How the Java implementation reads logs and writes files when it compacts.",
         Scope.SERVICE,
+        "hoodie.compact.merge.handle.class",
         "hoodie.compaction.lazy.block.read",
         "hoodie.compaction.reverse.log.read",
     ),
