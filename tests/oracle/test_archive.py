@@ -221,3 +221,46 @@ def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
     assert compacted > 0
     levels = {run.level for run in newest_manifest(storage, archive_folder(load_table_config(storage))).runs}
     assert max(levels) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (6, "mor"), (9, "mor")])
+def test_tables_with_a_metadata_table_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    """Archiving after each commit: up to the last compaction of the metadata table, which is archived itself."""
+    root = tmp_path / "t"
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.metadata.compact.max.delta.commits": "2",
+    }
+    if kind == "mor":
+        options |= {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    ours_alone = {
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.time.generator.max_expected_clock_skew_ms": "20",
+    }
+    for at in range(12):
+        if at in (6, 7, 8):
+            oracle.write(root, rows(range(6), at), "upsert", options=options)
+        else:
+            hudi_py.write(
+                str(root),
+                rows(range(6), at),
+                "upsert",
+                options | ours_alone,
+                record_key="id",
+                partition_by="p",
+                ordering_by="ts",
+                table_type=kind,
+                table_version=version,
+            )
+    found = instants(oracle, root)
+    assert found == ours(root)
+    assert sum(found.values()) > 12
+    assert sum(not archived for archived in found.values()) < 12
+    metadata = instants(oracle, root / ".hoodie/metadata")
+    assert sum(metadata.values()) > 12
+    assert sum(not archived for archived in metadata.values()) < 25
+    assert oracle.check(root)["problems"] == []

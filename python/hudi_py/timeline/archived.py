@@ -76,8 +76,7 @@ def archived_instants(
         completed_after: completion time, excluded.
         chosen: further choice, told without metadata and plan; those of other instants are not read.
         metadata: whether to read what the instants' completed files held.
-        plans: whether to read the plans of compactions, clusterings and cleans (layout 2: of rollbacks and restores
-            too).
+        plans: whether to read the plans of compactions, clusterings and cleans.
 
     Raises:
         CorruptFileError: the archive is not what the format says.
