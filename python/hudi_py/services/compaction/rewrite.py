@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -97,7 +98,7 @@ class RewriteSettings:
         for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):
             options.get(option)  # of reads, so not checked with the options of writes
         memory = LogMemory.of(options.values)
-        threads = options.get(write_config.WRITE_THREADS) or 2
+        threads = options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
         completed = frozenset(instant.time for instant in timeline.write_completed)
         return cls(
             schema=schema,
