@@ -22,6 +22,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import FILES, valid_instants
 from hudi_py.metadata_write.compact import compact_slice
+from hudi_py.metadata_write.log_compaction import MetadataLogCompaction
 from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
@@ -80,8 +81,8 @@ class MetadataRewrite:
 def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
     """Runs what is due on the metadata table; the lock of its table must be held.
 
-    A compaction that was planned and not carried out comes first; then a clean, a compaction where one is due, and
-    archiving.
+    Compactions that were planned and not carried out come first; then a clean, a compaction where one is due, a log
+    compaction where the options ask for it (from table version 8 on), and archiving.
 
     Args:
         storage: of the table.
@@ -113,8 +114,12 @@ class _Services:
 
     def run(self) -> Iterator[ServiceReport]:
         for instant in Compaction().pending(self._context):
-            self._trim(instant)
+            self._trim(instant, Action.COMPACTION)
             yield run(self._compaction(), self._context, instant)
+        if not self._layout_1:
+            for instant in self._log_compaction().pending(self._context):
+                self._trim(instant, Action.LOG_COMPACTION)
+                yield run(self._log_compaction(), self._context, instant)
         timeline = self._context.timeline()
         sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         newest = _newest_delta(timeline)
@@ -133,15 +138,20 @@ class _Services:
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
         return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
 
-    def _trim(self, instant: InstantTime) -> None:
+    def _log_compaction(self) -> MetadataLogCompaction:
+        committed = valid_instants(self._context.timeline(), self._data)
+        return MetadataLogCompaction(committed, self._settings.log_compaction_blocks)
+
+    def _trim(self, instant: InstantTime, action: Action) -> None:
         """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
         made anew since."""
         storage, timeline = self._own.storage, self._context.timeline()
-        plan = existing_plan(storage, timeline, instant, Action.COMPACTION)
+        plan = existing_plan(storage, timeline, instant, action)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
         if len(kept) < len(plan.operations):
-            content = encode_compaction_plan(replace(plan, operations=kept))
-            storage.put(requested_path(timeline.layout, instant, Action.COMPACTION), content)
+            log_compaction = action is Action.LOG_COMPACTION
+            content = encode_compaction_plan(replace(plan, operations=kept), log_compaction=log_compaction)
+            storage.put(requested_path(timeline.layout, instant, action), content)
 
     def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
         """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
@@ -180,6 +190,11 @@ class _Services:
         scheduled = compaction.schedule(self._context, instant=instant)
         if scheduled.instant is not None:
             yield run(compaction, self._context, scheduled.instant)
+        if self._settings.log_compaction and not held and not self._layout_1:
+            logs = self._log_compaction()
+            scheduled = logs.schedule(self._context)
+            if scheduled.instant is not None:
+                yield run(logs, self._context, scheduled.instant)
 
     def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
         """`checkNumDeltaCommits`. Raises ConflictError."""

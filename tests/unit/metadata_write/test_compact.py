@@ -19,7 +19,7 @@ from hudi_py.formats.avro import decode_values, encode_log_content, encode_value
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import CommittedInstants
-from hudi_py.metadata_write.compact import SliceCounts, compact_slice
+from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
 from hudi_py.metadata_write.payloads import combine_stats
 from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA
 from hudi_py.metadata_write.values import AVRO_SCHEMA, is_current, with_file_name
@@ -135,6 +135,18 @@ class Slice:
         content = encode_deletes(pa.array(keys, pa.string()), pa.array([""] * len(keys), pa.string()), None)
         return encode_block(BlockType.DELETE, self.header(), content)
 
+    def with_logs_compacted(self) -> Slice:
+        """The same with one log file in the place of all."""
+        other = Slice(str(self.partition))
+        other.storage, other.base = self.storage, self.base
+        if self.logs:
+            whole = FileSlice(self.partition, FileId("g-0000-0"), "0", self.base, tuple(self.logs))
+            done = compact_logs(self.storage, whole, f"{len(self.logs) + 1:017}", committed=EVERYTHING)
+            other.logs = list(self.logs)
+            # what is replaced may still be there
+            other.add_log(done.data)
+        return other
+
     def compact(self, committed: CommittedInstants = EVERYTHING) -> tuple[dict[bytes, dict[str, Any]], SliceCounts]:
         sink = io.BytesIO()
         piece = FileSlice(self.partition, FileId("g-0000-0"), "0", self.base, tuple(self.logs))
@@ -162,6 +174,11 @@ def encoded(type_: int, **fields: Any) -> bytes:
 def files(**names: int) -> bytes:
     """Sizes by name; of a removal -1."""
     return encoded(2, filesystemMetadata=[(n, {"size": max(s, 0), "isDeleted": s < 0}) for n, s in names.items()])
+
+
+def there(row: dict[str, Any]) -> dict[str, int]:
+    """Names that are not removed."""
+    return {name: info["size"] for name, info in row["filesystemMetadata"].items() if not info["isDeleted"]}
 
 
 def location(place: str) -> bytes:
@@ -223,6 +240,7 @@ def test_any_slice_holds_what_a_dict_does(seed: int) -> None:
         key: decoded(hfile({key: value}))[key.encode()]["recordIndexMetadata"]["partitionName"]
         for key, value in expected.items()
     }
+    assert piece.with_logs_compacted().compact()[0] == found
     assert counts.written == len(expected)
     assert counts.deleted == len(base - set(expected))
     assert counts.inserted == len(set(expected) - base)
@@ -237,6 +255,8 @@ def test_files_are_united_and_removals_count_against_what_is_older() -> None:
     piece.add_log(piece.block({"p": files(b=2, c=9, d=-1, f=1)}))
     piece.add_log(piece.block({"p": files(d=-1, f=-1, a=6)}))
     found, counts = piece.compact()
+    again, _ = piece.with_logs_compacted().compact()
+    assert {key: there(row) for key, row in again.items()} == {key: there(row) for key, row in found.items()}
     listed = {key: row["filesystemMetadata"] for key, row in found.items()}
     assert listed == {
         b"p": {
@@ -267,6 +287,7 @@ def test_statistics_are_united_until_tight_bounds_come() -> None:
     )
     piece.add_log(piece.block({"a": stats(4, 20, 1), "b": stats(0, 1, 2), "c": stats(7, 7, 1), "d": stats(2, 3, 1)}))
     found, _ = piece.compact()
+    assert set(piece.with_logs_compacted().compact()[0]) == set(found)
     seen = {}
     for key, row in found.items():
         record = row["ColumnStatsMetadata"]
@@ -295,6 +316,7 @@ def test_secondary_index_entries_that_are_removed_vanish() -> None:
     piece.add_base({"a$1": here, "b$2": here})
     piece.add_log(piece.block({"a$1": gone, "c$3": gone, "d$4": here}))
     found, counts = piece.compact()
+    assert piece.with_logs_compacted().compact()[0] == found
     assert set(found) == {b"b$2", b"d$4"}
     assert counts.deleted == 1
 

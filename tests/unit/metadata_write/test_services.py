@@ -9,8 +9,9 @@ import pytest
 
 from hudi_py.config import archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
-from hudi_py.metadata_write import services
+from hudi_py.metadata_write import log_compaction, services
 from hudi_py.metadata_write.services import maintain, own_options
+from hudi_py.metadata_write.verify import verify
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive import archive as archive_table
 from hudi_py.services.compaction import CompactionReport
@@ -199,3 +200,57 @@ def test_other_options_follow_from_the_table_too() -> None:
     assert not found.get(archive.BEYOND_SAVEPOINT)
     assert found.get(clean.PARTITION_REGEX) is None
     assert found.get(clean.INCREMENTAL)
+
+
+@pytest.mark.parametrize(("version", "kind"), [(8, "mor"), (9, "cow")])
+def test_logs_are_compacted_among_themselves_where_the_options_ask_for_it(
+    version: int, kind: str, storage: MemoryStorage
+) -> None:
+    given = {
+        "hoodie.metadata.log.compaction.enable": "true",
+        "hoodie.metadata.log.compaction.blocks.threshold": "3",
+        "hoodie.metadata.compact.max.delta.commits": "9",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.record.index.min.filegroup.count": "1",
+        "hoodie.metadata.record.index.max.filegroup.count": "1",
+    }
+    seen: set[str] = set()
+    for turn in range(10):
+        operation = "delete" if turn % 4 == 3 else "upsert"
+        write(storage, rows(range(turn, turn + 4), turn), operation, version=version, kind=kind, given=given)
+        check_listing(storage)
+        seen |= {info.name for info in own(storage).list(".hoodie/timeline")}
+    assert any(name.endswith(".logcompaction.requested") for name in seen)
+    assert any(name.endswith(".compaction.requested") for name in seen)
+    assert all(instant.completed for instant in own_instants(storage))
+    chosen = options(version, kind, given)
+    context = ServiceContext.of(storage, chosen, None, clock=clock_of(storage))
+    report = verify(context, settings(given))
+    assert report.ok, report
+
+
+def test_a_log_compaction_that_was_not_carried_out_comes_first(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "hoodie.metadata.log.compaction.enable": "true",
+        "hoodie.metadata.log.compaction.blocks.threshold": "2",
+        "hoodie.metadata.compact.max.delta.commits": "90",
+    }
+    for turn in range(3):
+        write(storage, rows(range(4), turn), given=given, maintained=False)
+
+    def broken(*_: object, **__: object) -> None:
+        raise CorruptFileError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_compaction, "compact_logs", broken)
+        with pytest.raises(CorruptFileError, match="no"):
+            maintain(storage, settings(given), clock_of(storage))
+    check_listing(storage)
+    (pending,) = [i for i in own_instants(storage) if not i.completed]
+    assert pending.action is Action.LOG_COMPACTION
+    reports = maintain(storage, settings(EAGER), clock_of(storage))
+    assert reports[0].instant == pending.time
+    assert all(instant.completed for instant in own_instants(storage))
+    check_listing(storage)
