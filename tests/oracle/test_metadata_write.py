@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -19,6 +20,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.rollback import rollback
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
+from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
 from tests.unit.metadata_write.upkeep import check_listing, own_timeline, read, rows, timeline, write, writer
 
@@ -28,6 +30,7 @@ BY_PARTITION = {
     "hoodie.metadata.record.level.index.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "false",
 }
+COMPLETED = re.compile(r"create \.hoodie/(timeline/)?\d+(_\d+)?\.(delta)?commit")
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
 
@@ -118,17 +121,25 @@ def test_our_killed_write_is_rolled_back_by_apache_hudi(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:
     """The metadata table has its delta commit already."""
-    root = tmp_path / "t"
+    root, whole = tmp_path / "t", tmp_path / "whole"
     storage = LocalStorage(str(root))
     made: dict[str, Any] = {"version": version, "kind": kind, "options": INDEXES}
     write(storage, rows(range(8), 1), **made)
-    write(storage, rows(range(3, 10), 2), **made)
-    newest = timeline(storage).last_completed
-    assert newest is not None
-    storage.delete(timeline(storage).layout.path(newest.file_name))
+    shutil.copytree(root, whole)
+    counting = KillingStorage(str(whole))
+    write(counting, rows(range(3, 10), 2), **made)
+    # the completed file of the table's own timeline
+    last = max(number for number, call in enumerate(counting.calls) if COMPLETED.fullmatch(call))
+    with pytest.raises(Killed):
+        write(KillingStorage(str(root), last), rows(range(3, 10), 2), **made)
+    storage.delete(".hoodie/lock")
+    (failed,) = timeline(storage).pending
+    recorded = own_timeline(storage).find(failed.time, Action.DELTA_COMMIT)
+    assert recorded is not None
+    assert recorded.completed
     assert theirs(oracle, root) == dict.fromkeys(range(8), 1)
     oracle.write(root, rows(range(2, 9), 3), options=INDEXES)
-    assert own_timeline(storage).find(newest.time, Action.DELTA_COMMIT) is None
+    assert own_timeline(storage).find(failed.time, Action.DELTA_COMMIT) is None
     agreed(oracle, root, {0: 1, 1: 1, **dict.fromkeys(range(2, 9), 3)})
 
 
@@ -160,7 +171,14 @@ def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, versio
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
     off = {"hoodie.metadata.enable": "false"}
-    first: dict[str, Any] = {"key": "id", "ordering": "ts", "partition": "p", "type": kind, "table_version": version, "name": "t"}
+    first: dict[str, Any] = {
+        "key": "id",
+        "ordering": "ts",
+        "partition": "p",
+        "type": kind,
+        "table_version": version,
+        "name": "t",
+    }
     oracle.write(root, rows(range(8), 1), options=off, **first)
     oracle.write(root, rows(range(3, 10), 2), options=off)
     write(
