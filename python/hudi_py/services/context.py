@@ -24,6 +24,7 @@ from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import MetadataWriter, TableChange
 from hudi_py.write.recovery import finish_recovery
 from hudi_py.write.restore import pending_restores
+from hudi_py.write.rollback import pending_rollbacks
 from hudi_py.write.settings import TransactionSettings
 
 
@@ -94,7 +95,8 @@ class ServiceContext:
     def locked(self, purpose: str) -> Iterator[Timeline]:
         """The timeline under the table lock. `purpose` goes on from "Cannot ...".
 
-        A restore that a dead process left half done is finished first: until then no plan can be made on the table.
+        A restore or rollback that a dead process left half done is finished first: until then no plan can be made on
+        the table, nor one carried out.
 
         Raises:
             ConflictError: another engine is restoring the table.
@@ -105,7 +107,7 @@ class ServiceContext:
             return
         with FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options):
             timeline = self.timeline()
-            if pending_restores(timeline):
+            if pending_restores(timeline) or pending_rollbacks(timeline):
                 timeline = finish_recovery(
                     self.storage, self.config(), settings=self.settings, clock=self.clock, metadata=self.metadata
                 )

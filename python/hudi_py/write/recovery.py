@@ -32,7 +32,7 @@ from hudi_py.write.restore import (
     read_restore_plan,
     sweep_rollbacks,
 )
-from hudi_py.write.rollback import finish_rollback, pending_rollbacks, read_plan, rollback_instant
+from hudi_py.write.rollback import PLANNED, finish_rollback, pending_rollbacks, read_plan, rollback_instant
 from hudi_py.write.settings import TransactionSettings
 from hudi_py.write.staging import gate_keeper, remove_write_folder, sweep_vanished
 
@@ -267,8 +267,13 @@ def _finish_rollbacks(
             and not _is_abandoned(storage, timeline, rollback, settings)
         ):
             continue  # another engine may be at it
-        elif target is not None and target.completed and timeline.write_completed[-1].time > target.time:
-            # planned, not begun, and overtaken by a commit since: instants are undone from the newest back
+        elif (
+            target is not None
+            and target.completed
+            and (Action(plan.action) in PLANNED or timeline.write_completed[-1].time > target.time)
+        ):
+            # Overtaken: by another attempt of the table service, or before it began by a commit, as instants are
+            # undone from the newest back
             remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
             remove_write_folder(storage, rollback.time)
         else:

@@ -47,7 +47,8 @@ from hudi_py.write.staging import close_gate, open_gate, remove_write_folder
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
-_PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+"""Pending actions which keep their plan when they are rolled back."""
 _DELETERS = 16
 _FEW = 32
 """Fewer requests than this are not worth threads."""
@@ -106,7 +107,7 @@ def request_rollback(
             return pending.time, plan
     plan = plan_rollback(storage, config, timeline, instant, by_markers=by_markers, restoring=restoring, lister=lister)
     rollback = clock.next_instant(timeline)
-    if not restoring and (instant.completed or instant.action in _PLANNED):
+    if not restoring and (instant.completed or instant.action in PLANNED):
         # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
         open_gate(storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
@@ -202,7 +203,8 @@ def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, pla
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
     close_gate(storage, failed)
     storage.delete_tree(temporary_folder(failed))
-    _unpublish(storage, config, failed, action)
+    if action not in PLANNED:
+        _unpublish(storage, config, failed, action)
     if len(plan.requests) < _FEW:
         partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
     else:
@@ -263,7 +265,7 @@ def _keeps_plan(storage: Storage, timeline: Timeline, instant: InstantTime, acti
 
     Rollback plans name a completed compaction `commit`, a pending one `compaction`.
     """
-    if action in _PLANNED:
+    if action in PLANNED:
         return action
     pending = next((i for i in timeline.pending if _is(i, instant, action)), None)
     if action is Action.REPLACE_COMMIT and pending is not None and is_clustering(storage, timeline, pending):

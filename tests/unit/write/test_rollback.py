@@ -8,12 +8,15 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, State
 from hudi_py.storage import LocalStorage, MemoryStorage
+from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import (
     RollbackPlan,
     decode_rollback_metadata,
     decode_rollback_plan,
+    encode_commit_metadata,
     encode_rollback_plan,
 )
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -202,6 +205,26 @@ def test_a_young_pending_rollback_of_a_table_service_is_left_alone(storage):
     recover(storage, config)
     assert [i.completed for i in rollbacks(storage, config)] == [True]
     assert load_timeline(storage, config).find(compaction).state is State.REQUESTED
+
+
+def test_a_rollback_of_an_attempt_does_not_undo_the_next_one(storage):
+    """A compaction was rolled back by a process that died, and run anew since: that stands."""
+    config = new_table(storage, 9, mor=True)
+    first_write(storage, config)
+    compaction, rollback = load_timeline(storage, config).instants[-1].time[:-3] + "999", "20991231235959999"
+    for name in (f"{compaction}.compaction.requested", f"{compaction}.compaction.inflight"):
+        storage.put(f".hoodie/timeline/{name}", b"")
+    done = f".hoodie/timeline/{compaction}_{compaction}.commit"
+    storage.put(
+        done,
+        encode_commit_metadata(CommitMetadata("COMPACT"), layout_for(config), action=Action.COMMIT, completed=True),
+    )
+    plan = encode_rollback_plan(RollbackPlan(compaction, "compaction"))
+    storage.put(f".hoodie/timeline/{rollback}.rollback.requested", plan)
+    storage.set_modified(f".hoodie/timeline/{rollback}.rollback.requested", 0)
+    recover(storage, config)
+    assert rollbacks(storage, config) == []
+    assert storage.stat(done) is not None
 
 
 def test_several_failed_writes_go_newest_first(storage):
