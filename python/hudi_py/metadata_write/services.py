@@ -33,16 +33,17 @@ from hudi_py.services.clean import Cleaning
 from hudi_py.services.clean.policy import CleanSettings
 from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
 from hudi_py.services.compaction.plan import existing_plan
+from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import run
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.clock import InstantClock, wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.timeline.times import add_ms
+from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.write.instants import requested_path
 from hudi_py.write.progress import Progress
 from hudi_py.write.settings import TransactionSettings
@@ -113,21 +114,34 @@ class _Services:
         )
 
     def run(self) -> Iterator[ServiceReport]:
-        for instant in Compaction().pending(self._context):
-            self._trim(instant, Action.COMPACTION)
-            yield run(self._compaction(), self._context, instant)
-        if not self._layout_1:
-            for instant in self._log_compaction().pending(self._context):
-                self._trim(instant, Action.LOG_COMPACTION)
-                yield run(self._log_compaction(), self._context, instant)
         timeline = self._context.timeline()
+        for report in self._pending(timeline):
+            yield report
+            timeline = self._context.timeline()
         sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         newest = _newest_delta(timeline)
         if newest is None:
             return
-        yield self._clean(timeline, newest)
-        yield from self._compact(newest)
-        yield archive(self._context, data_timeline=self._data)
+        options = self._context.options
+        now = InstantTime(format_instant(wall_clock_ms(), self._context.clock.zone))
+        due = not why_not_due(Trigger.of(options), timeline, now, self._context.clock.zone)
+        # what is superfluous comes of compactions: looking for it before each of them is enough, and costs no listing
+        # of the partitions with every commit
+        if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
+            yield self._clean(timeline, newest)
+        yield from self._compact(newest, due=due)
+        if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS):
+            yield archive(self._context, data_timeline=self._data)
+
+    def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
+        """Carries out plans that were made and not carried out."""
+        for instant in timeline.pending:
+            if instant.action is Action.COMPACTION:
+                self._trim(instant.time, instant.action)
+                yield run(self._compaction(), self._context, instant.time)
+            elif instant.action is Action.LOG_COMPACTION and not self._layout_1:
+                self._trim(instant.time, instant.action)
+                yield run(self._log_compaction(), self._context, instant.time)
 
     @property
     def _layout_1(self) -> bool:
@@ -169,8 +183,10 @@ class _Services:
             return ServiceReport(cleaning.name, None, reason=scheduled.reason)
         return run(cleaning, self._context, scheduled.instant)
 
-    def _compact(self, newest: InstantTime) -> Iterator[ServiceReport]:
+    def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
         """`compactIfNecessary`, `validateCompactionScheduling`, and those of the writer of table version 6."""
+        if not due and not self._settings.log_compaction:
+            return
         timeline = self._context.timeline()
         instant: InstantTime | None
         if self._layout_1:
@@ -186,10 +202,11 @@ class _Services:
             instant = add_ms(held[0].time, -1) if held else None
         if instant is not None and _holds(timeline, instant):
             return
-        compaction = self._compaction()
-        scheduled = compaction.schedule(self._context, instant=instant)
-        if scheduled.instant is not None:
-            yield run(compaction, self._context, scheduled.instant)
+        if due:
+            compaction = self._compaction()
+            scheduled = compaction.schedule(self._context, instant=instant)
+            if scheduled.instant is not None:
+                yield run(compaction, self._context, scheduled.instant)
         if self._settings.log_compaction and not held and not self._layout_1:
             logs = self._log_compaction()
             scheduled = logs.schedule(self._context)
