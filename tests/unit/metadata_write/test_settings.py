@@ -1,0 +1,154 @@
+"""What options ask of the metadata table, and the definitions of its indexes."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.metadata_write.definitions import (
+    IndexDefinition,
+    drop_definitions,
+    put_definition,
+    read_definitions,
+    source_fields,
+    version_of,
+)
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import MemoryStorage
+from hudi_py.timeline.properties import create_table_config, load_table_config
+
+
+def settings(**options: str) -> MetadataWriteSettings:
+    given = {f"hoodie.metadata.{key.replace('_', '.')}": value for key, value in options.items()}
+    return MetadataWriteSettings.of(Options.resolve(given, defaults={}))
+
+
+def config(version: int = 9, *, partitioned: bool = True, partitions: str = "") -> TableConfig:
+    return TableConfig(
+        {
+            "hoodie.table.name": "t",
+            "hoodie.table.version": str(version),
+            "hoodie.timeline.layout.version": "1" if version == 6 else "2",
+            "hoodie.table.partition.fields": "p" if partitioned else "",
+            "hoodie.table.metadata.partitions": partitions,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "partitioned", "expected"),
+    [
+        (6, True, ("files", "column_stats")),
+        (8, True, ("files", "column_stats", "partition_stats")),
+        (9, True, ("files", "column_stats", "partition_stats")),
+        (9, False, ("files", "column_stats")),
+    ],
+)
+def test_defaults_are_those_of_apache_hudi_on_spark(version, partitioned, expected):
+    assert settings().wanted(config(version, partitioned=partitioned)) == expected
+
+
+def test_indexes_come_in_the_order_in_which_apache_hudi_makes_them():
+    asked = settings(index_bloom_filter_enable="true", record_index_enable="true")
+    assert asked.wanted(config()) == ("files", "column_stats", "bloom_filters", "record_index", "partition_stats")
+    assert settings(index_column_stats_enable="false").wanted(config()) == ("files",)
+    assert settings(enable="false").wanted(config()) == ()
+
+
+def test_an_index_goes_only_where_its_option_is_false():
+    table = config(partitions="bloom_filters,column_stats,files,partition_stats,record_index")
+    assert settings().unwanted(table) == ()
+    assert settings(index_column_stats_enable="false").unwanted(table) == ("column_stats", "partition_stats")
+    assert settings(record_index_enable="false").unwanted(table) == ("record_index",)
+    assert settings(record_level_index_enable="false", record_index_enable="true").unwanted(table) == ()
+    assert settings(index_bloom_filter_enable="false", auto_delete_partitions="false").unwanted(table) == ()
+
+
+def test_aliases_and_numbers():
+    found = settings(
+        global_record_level_index_enable="true",
+        record_index_min_filegroup_count="3",
+        partitioned_record_index_max_filegroup_count="7",
+        compact_max_delta_commits="4",
+        index_column_stats_column_list="a, b",
+    )
+    assert found.global_record_index
+    assert found.record_index is None
+    assert found.record_index_groups == (3, 10000)
+    assert found.partition_record_index_groups == (1, 7)
+    assert found.compact_commits == 4
+    assert found.columns == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"record_index_enable": "true", "record_level_index_enable": "true"}, "two record indexes"),
+        ({"record_index_min_filegroup_count": "5", "record_index_max_filegroup_count": "4"}, "at least 5 .* at most 4"),
+        ({"compact_max_delta_commits": "0"}, "at least 1"),
+    ],
+)
+def test_contradictions_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        settings(**options)
+
+
+# -- definitions
+
+
+@pytest.fixture
+def storage():
+    made = MemoryStorage(f"definitions-{uuid.uuid4()}")
+    create_table_config(made, config().properties)
+    return made
+
+
+def test_definitions_are_stored_as_apache_hudi_stores_them(storage):
+    found = load_table_config(storage)
+    assert read_definitions(storage, found) == {}
+    found = put_definition(storage, found, IndexDefinition("column_stats", "column_stats", ("id", "ts"), version="V2"))
+    assert found.properties["hoodie.table.index.defs.path"] == ".hoodie/.index_defs/index.json"
+    # as in a table by Apache Hudi 1.2.0, but for the columns
+    assert json.loads(storage.read(".hoodie/.index_defs/index.json")) == {
+        "indexDefinitions": {
+            "column_stats": {
+                "indexName": "column_stats",
+                "indexType": "column_stats",
+                "indexFunction": "column_stats",
+                "sourceFields": ["id", "ts"],
+                "indexOptions": {},
+                "version": "V2",
+            }
+        }
+    }
+
+
+def test_a_definition_keeps_its_version(storage):
+    found = put_definition(storage, load_table_config(storage), IndexDefinition("column_stats", version="V1"))
+    found = put_definition(storage, found, IndexDefinition("column_stats", source_fields=("id",), version="V2"))
+    there = read_definitions(storage, found)
+    assert version_of(there, "column_stats", found) == "V1"
+    assert source_fields(there, "column_stats") == ["id"]
+    assert version_of({}, "column_stats", found) == "V2"
+    assert version_of({}, "column_stats", config(8)) == "V1"
+    assert version_of({"column_stats": {}}, "column_stats", found) == "V1"  # releases before 1.1 wrote none
+
+
+def test_definitions_are_dropped_by_name(storage):
+    found = put_definition(storage, load_table_config(storage), IndexDefinition("column_stats"))
+    found = put_definition(storage, found, IndexDefinition("record_index", options={"isPartitioned": "true"}))
+    drop_definitions(storage, found, ["column_stats", "other"])
+    assert set(read_definitions(storage, found)) == {"record_index"}
+    assert source_fields(read_definitions(storage, found), "column_stats") is None
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b'{"indexDefinitions": []}'])
+def test_definitions_that_cannot_be_read(storage, content):
+    storage.put(".hoodie/.index_defs/index.json", content)
+    with pytest.raises(CorruptFileError, match=r"index\.json"):
+        read_definitions(storage, load_table_config(storage))
