@@ -38,6 +38,14 @@ INLINE = flag(
     False,
     since=_SINCE,
 )
+ASYNC = flag(
+    "hoodie.datasource.compaction.async.enable",
+    "`false` has a commit to a merge-on-read table followed by the compaction that is due, as `hoodie.compact.inline` "
+    "does; `true` asks for nothing: compactions run beside writes where someone runs them.",
+    Scope.SERVICE,
+    True,
+    since=_SINCE,
+)
 SCHEDULE_INLINE = flag(
     "hoodie.compact.schedule.inline",
     "Whether a commit to a merge-on-read table is followed by planning the compaction that is due; someone else runs "
@@ -160,6 +168,7 @@ LOG_BLOCKS_THRESHOLD = integer(
 
 OPTIONS = (
     INLINE,
+    ASYNC,
     SCHEDULE_INLINE,
     TRIGGER_STRATEGY,
     MAX_DELTA_COMMITS,

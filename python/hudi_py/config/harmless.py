@@ -141,7 +141,6 @@ OPTIONS = (
     *_all(
         "Services which hudi-py does not run after a write.",
         Scope.SERVICE,
-        "hoodie.datasource.compaction.async.enable",
         "hoodie.auto.adjust.lock.configs",
     ),
     *_all(

@@ -74,7 +74,8 @@ class InlineServices:
             yield "archive", lambda context: archive(context).instant is not None
         if not context.config().is_mor:
             return
-        if options.get(compaction_config.INLINE):
+        # `DataSourceUtils.createHoodieConfig`: not to compact asynchronously is to compact inline
+        if options.get(compaction_config.INLINE) or not options.get(compaction_config.ASYNC):
             yield "compaction", _runs(Compaction())
         elif options.get(compaction_config.SCHEDULE_INLINE):
             yield "compaction plan", _plans(Compaction())
