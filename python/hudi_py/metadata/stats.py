@@ -163,10 +163,15 @@ def all_null(record: Mapping[str, Any]) -> bool:
 
 def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
     low, high = _value(record, "low", kind), _value(record, "high", kind)
-    if low is None or high is None or low > high or (pa.types.is_floating(kind) and low == high == 0):
-        # of Parquet files with a NaN Apache Hudi 1.2.0 records 0.0 for both bounds, whatever the numbers are
+    if low is None or high is None or low > high or (pa.types.is_floating(kind) and _hides_nan(low, high)):
         low = high = None
     return ColumnRange(low, high, record["nulls"], record["values"])
+
+
+def _hides_nan(low: float, high: float) -> bool:
+    """Whether there may be a NaN, which is after all numbers: Apache Hudi 1.2.0 records 0.0 for both bounds of Parquet
+    files with one, whatever the numbers are; this library records infinity."""
+    return low == high == 0 or high == math.inf
 
 
 def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
