@@ -29,7 +29,7 @@ OPTIONS = {
         ({"hoodie.compact.inline": "true"}, [(), (), ("compaction",), ()], 0),
         ({"hoodie.datasource.compaction.async.enable": "false"}, [(), (), ("compaction",), ()], 0),
         ({"hoodie.compact.schedule.inline": "true"}, [(), (), ("compaction plan",), ()], 1),
-        ({"hoodie.log.compaction.inline": "true"}, [(), (), ("log_compaction",), ()], 0),
+        ({"hoodie.log.compaction.inline": "true"}, [(), (), ("log_compaction",), ("log_compaction",)], 0),
     ],
     ids=["not at all", "inline", "not asynchronously", "planned inline", "logs"],
 )
