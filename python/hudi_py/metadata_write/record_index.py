@@ -8,6 +8,7 @@ reference 10.2.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ _REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DE
 """Operations whose replaced file groups take their rows along. A clustering's come back in its new ones."""
 _RECORD_BYTES: Final = 48
 """Size of an entry by which file groups are counted out (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+_GLOBAL_GROUP: Final = re.compile(rf"{GROUP_PREFIX}-\d{{4,}}-0", re.ASCII)
 _THREADS: Final = 8
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -138,15 +140,11 @@ def is_partitioned(source: TableSource) -> bool:
         for definition in index_definitions(source.storage, source.config):
             if definition.name == RECORD_INDEX:
                 return definition.options.get("isPartitioned", "").lower() == "true"
-        # tables before version 8 have no definitions: the file groups tell
+        # releases before 1.0 noted no definitions: the file groups tell
         files = source.storage.list(f"{FOLDER}/{RECORD_INDEX}")
-        names = [info.name.lstrip(".") for info in files if info.name.lstrip(".").startswith(f"{GROUP_PREFIX}-")]
-        return bool(names) and not any(_is_number(name[len(GROUP_PREFIX) + 1 :].partition("-")[0]) for name in names)
+        ids = [name.partition("_")[0] for info in files if (name := info.name.lstrip(".")).startswith(GROUP_PREFIX)]
+        return bool(ids) and not any(_GLOBAL_GROUP.fullmatch(file_id) for file_id in ids)
     return source.settings.record_index is True
-
-
-def _is_number(text: str) -> bool:
-    return len(text) >= 4 and text.isascii() and text.isdigit()
 
 
 class _Changes:

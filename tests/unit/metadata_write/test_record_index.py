@@ -17,14 +17,14 @@ from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
 from hudi_py.metadata_write import record_entries
 from hudi_py.metadata_write.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.record_index import RecordIndex
+from hudi_py.metadata_write.record_index import RecordIndex, is_partitioned
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.view import load_view
@@ -229,6 +229,25 @@ def test_one_entry_for_each_key_the_latest_of_those_that_are_there(
     }
     assert index.entries["", "k1"]["fileIndex"] == 3
     assert (index.entries["", "k1"]["fileId"], index.entries["", "k1"]["fileIdEncoding"]) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("names", "partitioned"),
+    [
+        ([".record-index-0000-0_00000000000000011.log.1_0-0-0", "record-index-0012-0_0-1-1_20240101.hfile"], False),
+        ([".record-index-2024-0000-0_20240101000000000.log.1_0-0-0"], True),
+        ([".record-index--0000-0_20240101000000000.log.1_0-0-0"], True),
+        ([".hoodie_partition_metadata"], False),
+    ],
+)
+def test_without_definitions_the_file_groups_tell(tmp_path: Path, names: list[str], partitioned: bool) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.write(path, _rows([1], [1], [False]), "insert", QUICK, record_key="k")
+    source = _source(path, _PARTITIONED if not partitioned else _GLOBAL)
+    for name in names:
+        source.storage.put(f".hoodie/metadata/record_index/{name}", b"")
+    config = update_table_config(source.storage, {"hoodie.table.metadata.partitions": "files,record_index"})
+    assert is_partitioned(replace(source, config=config)) == partitioned
 
 
 def test_file_groups_are_counted_out_by_rows(tmp_path: Path) -> None:
