@@ -36,6 +36,18 @@ EVERYTHING = CommittedInstants("99999999999999999", frozenset())
 NAME = "g-0000-0_0-1-1_00000000000000002.hfile"
 
 
+def base_file(partition: PartitionPath, name: str, size: int) -> BaseFile:
+    parsed = parse_base_file_name(name)
+    assert parsed is not None
+    return BaseFile(partition, parsed, size)
+
+
+def log_file(partition: PartitionPath, name: str, size: int) -> LogFile:
+    parsed = parse_log_file_name(name)
+    assert parsed is not None
+    return LogFile(partition, parsed, size)
+
+
 def decoded(data: bytes) -> dict[bytes, dict[str, Any]]:
     """Records by key, without fields that are null; files of a partition as a dict."""
     file = read_hfile(data)
@@ -75,8 +87,8 @@ def test_apache_hudi_makes_the_same_of_the_same_files(name: str, tmp_path: Path)
             stat = stats[FileId(operation.file_id)]
             base = None
             if operation.base_file:
-                base = BaseFile(partition, parse_base_file_name(operation.base_file), sizes[operation.base_file])
-            logs = [LogFile(partition, parse_log_file_name(log), sizes[log]) for log in operation.log_files]
+                base = base_file(partition, operation.base_file, sizes[operation.base_file])
+            logs = [log_file(partition, log, sizes[log]) for log in operation.log_files]
             logs.sort(key=lambda log: log.name.sort_key)
             piece = FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
             sink = io.BytesIO()
@@ -118,12 +130,12 @@ class Slice:
         name = "g-0000-0_0-0-0_00000000000000000.hfile"
         data = hfile(records, block_bytes)
         self.storage.put(f"{self.partition}/{name}", data)
-        self.base = BaseFile(self.partition, parse_base_file_name(name), len(data))
+        self.base = base_file(self.partition, name, len(data))
 
     def add_log(self, *blocks: bytes) -> None:
         name = f".g-0000-0_{len(self.logs) + 1:017}.log.1_0-0-0"
         self.storage.put(f"{self.partition}/{name}", b"".join(blocks))
-        self.logs.append(LogFile(self.partition, parse_log_file_name(name), sum(map(len, blocks))))
+        self.logs.append(log_file(self.partition, name, sum(map(len, blocks))))
 
     def header(self, schema: str = METADATA_SCHEMA) -> dict[HeaderKey, str]:
         return {HeaderKey.INSTANT_TIME: f"{len(self.logs) + 1:017}", HeaderKey.SCHEMA: schema}
