@@ -50,11 +50,16 @@ def context(path: Path, version: int, kind: str) -> ServiceContext:
 
 
 def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:
-    """Some writes, each followed by the table's own clean and archiving."""
+    """Some writes, each followed by the table's own clean and archiving.
+
+    Nothing is deleted from merge-on-read tables: of a key that comes back to one after a delete, the record index lacks
+    the entry when Apache Hudi writes it.
+    """
     storage = LocalStorage(str(path))
     for turn in range(first, first + count):
         data = rows(range(turn % 4, turn % 4 + 6), turn)
-        write(storage, data, "delete" if turn % 5 == 4 else "upsert", version=version, kind=kind, given=GIVEN)
+        operation = "delete" if turn % 5 == 4 and kind == "cow" else "upsert"
+        write(storage, data, operation, version=version, kind=kind, given=GIVEN)
         Cleaning().clean(context(path, version, kind))
         archive(context(path, version, kind))
 
@@ -62,7 +67,6 @@ def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:
 def theirs(oracle: Oracle, path: Path, version: int, kind: str, first: int, count: int) -> None:
     for turn in range(first, first + count):
         table = {"key": "id", "ordering": "ts", "partition": "p", "type": kind, "table_version": version}
-        # no deletes: what comes back after one, Apache Hudi's record index may lack
         oracle.write(path, rows(range(turn % 5, turn % 5 + 7), turn), "upsert", options=GIVEN, **table)  # type: ignore[arg-type]
 
 
@@ -78,12 +82,12 @@ def agree(oracle: Oracle, path: Path, version: int, kind: str) -> None:
 def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     seen = set()
-    ours(path, version, kind, 0, 9)
+    ours(path, version, kind, 0, 7)
     seen |= {instant.action for instant in own_instants(LocalStorage(str(path)))}
     agree(oracle, path, version, kind)
-    theirs(oracle, path, version, kind, 10, 5)
+    theirs(oracle, path, version, kind, 10, 3)
     agree(oracle, path, version, kind)
-    ours(path, version, kind, 20, 8)
+    ours(path, version, kind, 20, 5)
     agree(oracle, path, version, kind)
     seen |= {instant.action for instant in own_instants(LocalStorage(str(path)))}
     assert seen >= {Action.COMMIT, Action.DELTA_COMMIT}
