@@ -239,8 +239,34 @@ def _evolved(oracle: Oracle, path: Path) -> None:
     oracle.write(str(path), some(range(10, 12), 2, 0, note="x"), "delete", options=off)
 
 
+def _on_read(oracle: Oracle, path: Path) -> None:
+    """Columns that are told apart by their ids: one added, one renamed, one widened."""
+    on = {"hoodie.schema.on.read.enable": "true", "hoodie.compact.inline": "false"}
+    never = {**on, "hoodie.compact.inline.max.delta.commits": "100"}
+    oracle.sql(
+        f"create table evolving (id int, name string, qty int, ts bigint) using hudi tblproperties "
+        f"(type='mor', primaryKey='id', preCombineField='ts') location '{path}'",
+        options=on,
+    )
+    for statement in (
+        "insert into evolving select id, concat('n', id), id, 1000 from (select explode(sequence(1, 12)) id)",
+        "alter table evolving add columns (extra string after qty)",
+        "update evolving set extra = 'e', ts = 1100 where id in (1, 2, 3)",
+        "alter table evolving rename column name to full_name",
+        "update evolving set full_name = 'renamed', ts = 1200 where id in (3, 4, 5)",
+        "alter table evolving alter column qty type bigint",
+        "update evolving set qty = 5000000000, ts = 1300 where id in (5, 6)",
+    ):
+        oracle.sql(statement, options=never)
+    oracle.sql("drop table evolving")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make_logs", [_partial, _evolved], ids=["partial updates", "evolution and ordering"])
+@pytest.mark.parametrize(
+    "make_logs",
+    [_partial, _evolved, _on_read],
+    ids=["partial updates", "evolution and ordering", "evolution on read"],
+)
 def test_every_kind_of_log(oracle: Oracle, tmp_path: Path, make_logs: Callable[[Oracle, Path], None]) -> None:
     theirs, own = tmp_path / "theirs", tmp_path / "own"
     make_logs(oracle, theirs)
