@@ -94,6 +94,40 @@ def check(root: Path) -> None:
     assert newest in committed
 
 
+@pytest.mark.parametrize("torn", [False, True])
+def test_log_compaction_killed_at_any_call(tmp_path: Path, torn: bool) -> None:
+    given = {
+        **GIVEN,
+        "hoodie.metadata.log.compaction.enable": "true",
+        "hoodie.metadata.log.compaction.blocks.threshold": "2",
+        "hoodie.metadata.compact.max.delta.commits": "90",
+        "hoodie.keep.max.commits": "90",
+    }
+    wanted = MetadataWriteSettings.of(options(9, "cow", given))
+    table = tmp_path / "table"
+    for turn in range(3):
+        write(LocalStorage(str(table)), rows(range(3), turn), kind="cow", given=given, maintained=False)
+    shutil.copytree(table, tmp_path / "whole")
+    counting = KillingStorage(str(tmp_path / "whole"))
+    assert [report.service for report in maintain(counting, wanted, clock_of(counting))] == ["log_compaction"]
+    assert len(counting.calls) > 8
+    for call in range(len(counting.calls)):
+        root = tmp_path / f"{call}"
+        shutil.copytree(table, root)
+        storage = KillingStorage(str(root), call, torn=torn)
+        with pytest.raises(Killed):
+            maintain(storage, wanted, clock_of(storage))
+        check_listing(LocalStorage(str(root)))
+        write(LocalStorage(str(root)), rows(range(5), 99), kind="cow", given=given)
+        check_listing(LocalStorage(str(root)))
+        instants = own_instants(LocalStorage(str(root)))
+        assert all(instant.completed for instant in instants)
+        names = [info.name for info in own(LocalStorage(str(root))).list(".hoodie/timeline")]
+        assert any(name.endswith(".logcompaction.requested") for name in names)
+        assert not [info.path for part in (".hoodie/.temp", ".hoodie/.hudi_py")
+                    for info in own(LocalStorage(str(root))).walk(part)]  # fmt: skip
+
+
 INDEXED = {
     **GIVEN,
     "hoodie.metadata.compact.max.delta.commits": "3",
