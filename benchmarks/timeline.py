@@ -69,7 +69,7 @@ class LongTable:
     def commit(self, number: int) -> None:
         time, group = instant_time(number), number % GROUPS
         partition = f"p{group % PARTITIONS}"
-        file_id = f"{uuid.UUID(int=group)}-0"
+        file_id = f"{uuid.UUID(int=(0xFACE << 112) + group)}-0"
         name = f"{partition}/{file_id}_0-1-2_{time}.parquet"
         stat = WriteStat(file_id, name, partition, num_writes=1, num_updates=1, file_size=len(self.content))
         self.newest[group] = name
