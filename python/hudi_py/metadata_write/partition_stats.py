@@ -3,8 +3,11 @@
 A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and the
 files of the newest slices beside them, whose ranges `column_stats` has. Where it has none, as of columns that are
 indexed since, the file is asked and `column_stats` is completed; a partition whose files do not all tell has bounds
-that hold every value. Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`,
-`convertFilesToPartitionStatsRecords`, `FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over such files.
+that hold every value. Of a partition with many files the standing record serves, as long as files only come: then the
+cost of a commit does not grow with the partition.
+
+Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
+`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_grou
 
 _DELETE_PARTITION: Final = "DELETE_PARTITION"
 _PARTITIONS_AT_ONCE: Final = 64
+_MANY: Final = 32
+"""Files of a partition from which on its standing record is taken for all of them, where nothing of them goes."""
 _MERGED_LOGS: Final = 8
 """First table version whose log files are named by their own instant."""
 _SCHEMAS: Final = ".hoodie/.schema"
@@ -79,13 +84,10 @@ class PartitionStats:
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
-            beside = [
-                file
-                for path in some
-                for piece in source.view.latest_slices(path)
-                for file in _kept(source, piece, written[path])
-            ]
-            yield gathered.look_up(beside)
+            beside = {path: _beside(source, path, written[path]) for path in some}
+            many = [path for path in some if len(beside[path]) > _MANY and not _rewrites(source, path, written[path])]
+            standing = gathered.take_standing(many)
+            yield gathered.look_up([file for path in some if path not in standing for file in beside[path]])
             yield gathered.records()
 
 
@@ -132,6 +134,26 @@ class _Gathered:
             self._add(file.partition, found)
             fresh.append((file, found))
         return fresh
+
+    def take_standing(self, partitions: Sequence[str]) -> set[str]:
+        """Takes what the records of partitions tell already; returns those of which that is all there was to know."""
+        metadata = open_metadata(self._source.storage, self._source.config, self._source.timeline)
+        if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
+            return set()
+        keys = [partition_stats_key(column.name, path) for path in partitions for column in self._columns]
+        table = stored_ranges(metadata, keys, partitions, partition=PARTITION_STATS)
+        taken: set[str] = set()
+        for path in partitions:
+            rows = table.filter(pc.equal(table[FILE], path)).drop_columns([FILE])
+            names = rows["column"].to_pylist()
+            counts = set(rows["values"].to_pylist())
+            # each column once, and all over the same rows: none came later than the files
+            if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
+                self._tables.append(rows)
+                self._groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
+                self._told.add(path)
+                taken.add(path)
+        return taken
 
     def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
         """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
@@ -191,6 +213,17 @@ def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
 def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
     arrays = [pa.concat_arrays([one.rows.column(at), other.rows.column(at)]) for at in range(len(RANGES))]
     return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
+
+
+def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
+    """The files of a partition which stay of the newest state beside those written."""
+    return [file for piece in source.view.latest_slices(partition) for file in _kept(source, piece, written)]
+
+
+def _rewrites(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
+    """Whether a base file written takes the place of others."""
+    groups = {base.file_id for file in written if (base := parse_base_file_name(file.name))}
+    return any(piece.file_id in groups for piece in source.view.latest_slices(partition))
 
 
 def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from hudi_py.metadata.table import PARTITION_STATS
-from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.partition_stats import PartitionStats, _Gathered
+from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -19,8 +22,9 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.files import DataFile
 from tests.support.kept_up import rows, settings, write
-from tests.support.statistics import Records, made
+from tests.support.statistics import Records, made, stored
 
 AFTER = InstantTime("20990101000000000")
 
@@ -117,3 +121,31 @@ def test_other_actions_change_nothing(storage: MemoryStorage) -> None:
     for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
         change = TableChange(AFTER, action, deleted={"a": ("x",)}, deleted_partitions=("a",))
         assert made(PartitionStats().changes(source(storage), change)) == {}
+
+
+def test_the_standing_record_serves_where_files_only_come(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hudi_py.metadata_write.partition_stats._MANY", 1)
+    few = {"hoodie.parquet.small.file.limit": "0"}
+    asked: list[int] = []
+    looked_up = _Gathered.look_up
+
+    def look_up(gathered: _Gathered, files: Sequence[DataFile]) -> MetadataRecords:
+        asked.append(len(files))
+        return looked_up(gathered, files)
+
+    monkeypatch.setattr(_Gathered, "look_up", look_up)
+    for turn in range(4):
+        write(storage, rows([2 * turn], turn), "insert", kind="cow", given=few)
+    assert asked == [0, 1, 0, 0]
+    last = {
+        record["columnName"]: record
+        for (name, _), record in stored(storage, source(storage).timeline.completed[-1].time).items()
+        if name == PARTITION_STATS
+    }
+    assert (last["id"]["minValue"][1], last["id"]["maxValue"][1], last["id"]["valueCount"]) == (0, 6, 4)
+    write(storage, rows([0], 9), kind="cow", given=few)
+    assert asked[-1] == 3
+    write(storage, rows([10], 10).append_column("more", pa.array([1], pa.int32())), "insert", kind="cow", given=few)
+    assert asked[-1] == 4
