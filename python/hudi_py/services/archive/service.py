@@ -101,6 +101,8 @@ class _Archiver:
             cleaned = v1.finish_merge(storage, folder)
             report = replace(report, files_cleaned=cleaned, files_deleted=self._finish_deletes())
         selection = self._select(data_timeline)
+        if selection.instants:
+            self._context.progress.phase("archiving instants")
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
             report = self._archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
