@@ -209,8 +209,13 @@ class _Planner:
         ]
 
     def _is_all(self, partition: str, going: set[str]) -> bool:
-        """Whether nothing of a partition would be left; files of writes under way are seen on the storage alone."""
+        """Whether there is such a partition, of which nothing would be left.
+
+        Files of writes under way are seen on the storage alone.
+        """
         found = self._storage_lister.files(PartitionPath(partition))
+        if not found and not (isinstance(self._view.lister, MetadataLister) and partition in self._view.partitions()):
+            return False  # an earlier clean has deleted it
         return all(info.name in going for info in found if is_data_file(info.name))
 
 
