@@ -137,3 +137,35 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
     assert "record_index" in report["metadata_partitions"]
     read = oracle.read(path, columns=["_hoodie_partition_path", "k", "ts"])
     assert sorted(zip(*(read[name].to_pylist() for name in read.schema.names), strict=True)) == model.expected()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("index", "partitioned"), [(GLOBAL, False), (BY_PARTITION, False), (GLOBAL, True), (BY_PARTITION, True)]
+)
+def test_no_partitions_and_such_with_special_names(
+    oracle: Oracle, tmp_path: Path, index: dict[str, str], partitioned: bool
+) -> None:
+    names = ["2024", "a/b_c", "x-y=1%", "ü z", "0001-0"]
+    path = str(tmp_path / "t")
+    options = {
+        **index,
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+        # Apache Hudi 1.2.0 cannot write to a table with a record index by partition and partition statistics
+        "hoodie.metadata.index.column.stats.enable": "false",
+    }
+    table: dict[str, Any] = {"record_key": "k", "ordering_by": "ts", "table_type": "mor"}
+    if partitioned:
+        table["partition_by"] = "p"
+    for turn in range(4):
+        keys = [*range(10), *range(100 * turn, 100 * turn + 3)]
+        rows = [{"k": key, "p": names[key % 5], "ts": turn, "_hoodie_is_deleted": key == 4 + turn} for key in keys]
+        data = pa.Table.from_pylist(rows, SCHEMA)
+        if turn % 2:
+            oracle.write(path, data, "upsert", options=options)
+        else:
+            hudi_py.write(path, data, "upsert", {**options, **QUICK}, **({} if turn else table))
+        found = hudi_py.open_table(path).scan(["k"]).to_table()["k"].to_pylist()
+        assert len(found) == len(set(found)), turn
+        assert indexed(path, by_partition=index is BY_PARTITION) == stored(path), turn
+    assert oracle.read(path).num_rows == len(found)
