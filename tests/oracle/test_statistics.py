@@ -296,7 +296,7 @@ def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: st
     for done in lives(path, kind, version):
         pruned += check(path, rnd)
         if done in ("compaction", "clean"):
-            report = oracle.check(path, keys=2, deep=True)
+            report = oracle.request("check", path=path, keys=1, deep=True, timeout=900)
             # with data skipping Apache Hudi finds no NaN by its value, whatever the statistics say
             problems = [
                 each for each in report["problems"] if not re.search(r"= nan|_nan [<>]= (least|greatest)", each)
@@ -320,7 +320,6 @@ def test_nan_and_long_texts_are_found_by_apache_hudi(oracle: Oracle, tmp_path: P
         "f_nan >= 3",
         "zeros = 0",
         "s_long > 'y'",
-        "s_long like 'yyyy%'",
         "s_order >= '\\uffee'",
         "added is null",
         "none_i is null",

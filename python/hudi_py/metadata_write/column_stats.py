@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
@@ -48,14 +49,14 @@ class ColumnStats:
         return source.settings.column_stats_groups
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Ranges of every file there is, older versions of file groups among them."""
+        """Ranges of every file with rows there is, older versions of file groups among them."""
         files = (
             DataFile(partition, name, size)
             for listing in listed(source)
             for partition, sizes in listing.items()
             for name, size in sizes.items()
         )
-        yield from _of_files(source, files, KeptStatistics.of(source), "")
+        yield from _of_files(source, files, KeptStatistics.of(source), "", with_rows=True)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """Ranges of the files a commit wrote; removals of those that a clean deleted.
@@ -134,11 +135,23 @@ def _columns(
 
 
 def _of_files(
-    source: TableSource, files: Iterable[DataFile], kept: KeptStatistics, sidecars: str
+    source: TableSource,
+    files: Iterable[DataFile],
+    kept: KeptStatistics,
+    sidecars: str,
+    *,
+    with_rows: bool = False,
 ) -> Iterator[MetadataRecords]:
+    """`with_rows`: files without a row, such as logs of deletes, are left out."""
     for some in _some(files):
         found = ranges_of_files(source.storage, some, kept.columns, sidecars=sidecars)
+        if with_rows:
+            found = ((file, each) for file, each in found if each is not None and pc.any(_counted(each)).as_py())
         yield stats_records(found, index_version=kept.version)
+
+
+def _counted(ranges: ColumnRanges) -> pa.Array:
+    return pc.greater(ranges.rows["values"], 0)
 
 
 def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Iterator[MetadataRecords]:

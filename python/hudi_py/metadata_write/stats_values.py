@@ -169,7 +169,8 @@ def _wrapped(
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             elif pa.types.is_floating(inner.type):
-                found = _real(found, lower=lower).cast(inner.type)
+                nulls = pc.equal(_plain(rows["nulls"]), _plain(rows["values"]))
+                found = pc.if_else(nulls, found, _real(found, lower=lower)).cast(inner.type)
             else:
                 found = found.cast(inner.type)
             values = pc.if_else(of_kind, found, values)
