@@ -32,6 +32,9 @@ from hudi_py.formats.parquet import (
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
+NAN_COLUMNS = "hudi_py.nan_columns"
+"""In the footer: `BaseFileSummary.nan`, with commas in between. Statistics of Parquet keep NaN back, so that without it
+nobody could tell whether they are of all values."""
 ROW_GROUP_BYTES = 128 << 20
 """Arrow bytes of a row group; Java bounds its row groups by 120 MB in memory, too."""
 PAGE_BYTES = 1 << 20
@@ -188,6 +191,8 @@ class BaseFileWriter:
         """Finishes the file; a second call answers the same."""
         if self._summary is None:
             self._flush()
+            if self._floats:
+                self._writer.add_key_value_metadata({NAN_COLUMNS: ",".join(sorted(self._nan))})
             if self._bloom is not None:
                 pairs = {BLOOM_FILTER: self._bloom.encode()}
                 if self._bloom.type_code != SIMPLE:

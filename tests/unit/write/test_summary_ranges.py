@@ -301,5 +301,6 @@ def test_ranges_of_a_file_as_it_is_written() -> None:
     assert summary.nan == {"f", "fs.y"}
     told = written_ranges(storage, "t/a.parquet", summary.metadata, asked, summary.nan)
     assert shown(told) == shown(footer_ranges(storage, "t/a.parquet", asked))
+    assert pq.read_metadata(pa.BufferReader(storage.read("t/a.parquet"))).metadata[b"hudi_py.nan_columns"] == b"f,fs.y"
     assert shown(told)["fs.y"] == ("1.0", "nan", 3, 1)
     assert shown(told)["long"] == ("a" * 5000, "b", 3, 1)

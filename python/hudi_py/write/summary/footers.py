@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.parquet_writer import NAN_COLUMNS
 from hudi_py.storage import Storage
 from hudi_py.write.summary.columns import IndexedColumn, ValueType
 from hudi_py.write.summary.ranges import Bound, ColumnRanges, Range, add_values, leaf
@@ -46,7 +47,8 @@ def footer_ranges(
     """Ranges of a base file's columns; those which the file lacks are left out.
 
     Types are those of the file, which may be older than the table's. Columns whose range the footer does not tell are
-    read: texts of more than 4096 bytes, floating-point numbers unless the writer is known to keep NaN apart.
+    read: texts of more than 4096 bytes, and floating-point numbers unless the footer tells which have a NaN, or its
+    writer is known to keep them apart.
 
     Args:
         nan: names of the floating-point columns with a NaN, from whoever wrote the file; None: not known.
@@ -82,6 +84,9 @@ def _of_metadata(
 ) -> tuple[list[Range], list[Range]]:
     """Ranges of the columns there are, and those of them which the footer does not tell."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    noted = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
+    if nan is None and noted is not None:
+        nan = noted.decode("utf-8", "replace").split(",")
     found: list[Range] = []
     unknown: list[Range] = []
     for column in columns:
