@@ -1,0 +1,153 @@
+"""Planning a clean of a table with many files.
+
+    python -m benchmarks clean --files 100000 --out figures.json
+
+100 partitions of 100 file groups each, of which a commit rewrites those of one partition; nothing was cleaned yet.
+Listed by the storage (a local disk) and by the metadata table. Every figure is the median of some runs, in seconds.
+`incremental` is the plan of the clean that follows one more commit after a clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+
+import hudi_py
+from benchmarks.tpch import timed
+from hudi_py.formats.avro import avro_schema
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action
+from hudi_py.services.clean import Cleaning, CleanSettings, plan_clean
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run
+from hudi_py.storage import open_storage
+from hudi_py.timeline.clock import wall_clock_ms
+from hudi_py.timeline.layout import layout_for
+from hudi_py.timeline.metadata import encode_commit_metadata
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.upkeep import service_context
+
+PARTITIONS = 100
+GROUPS = 100
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string())])
+AVRO = json.dumps(avro_schema(SCHEMA, "r", "hoodie"))
+OPTIONS = {
+    "hoodie.table.name": "wide",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.metadata.enable": "false",
+}
+RETAINED = 100
+"""Commits."""
+RETAINED_KEY = "hoodie.clean.commits.retained"
+FILES_ONLY = {
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+    "hoodie.metadata.record.index.enable": "false",
+}
+"""The metadata table has the index of files alone: these hold no rows."""
+
+
+def instant_time(number: int, millis: int = 0) -> str:
+    moment = datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=number, milliseconds=millis)
+    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03}"
+
+
+class WideTable:
+    """A table whose files hold a byte: planning looks at their names alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        hudi_py.create_table(str(path), SCHEMA, OPTIONS)
+        self.storage = open_storage(str(path))
+        self.layout = layout_for(load_table_config(self.storage))
+        self.commits = 0
+        for partition in range(PARTITIONS):
+            self.storage.put(f"p{partition:02}/.hoodie_partition_metadata", b"commitTime=0\npartitionDepth=1\n")
+
+    def commit(self) -> None:
+        number, self.commits = self.commits, self.commits + 1
+        time, before, partition = instant_time(number), instant_time(number - PARTITIONS), f"p{number % PARTITIONS:02}"
+        stats = []
+        for group in range(GROUPS):
+            file_id = f"{uuid.UUID(int=(0xFACE << 112) + number % PARTITIONS * GROUPS + group)}-0"
+            name = f"{partition}/{file_id}_{group}-1-2_{time}.parquet"
+            with open(self.path / name, "wb") as out:
+                out.write(b"x")
+            previous = before if number >= PARTITIONS else "null"
+            stats.append(WriteStat(file_id, name, partition, previous, num_writes=1, file_size=1))
+        metadata = CommitMetadata("UPSERT", tuple(stats), {"schema": AVRO})
+        content = encode_commit_metadata(metadata, self.layout, action=Action.COMMIT, completed=True)
+        self.storage.put(self.layout.path(self.layout.requested_name(time, Action.COMMIT)), b"")
+        self.storage.put(self.layout.path(self.layout.inflight_name(time, Action.COMMIT)), b"")
+        name = self.layout.completed_name(time, Action.COMMIT, instant_time(number, 5000))
+        self.storage.put(self.layout.path(name), content)
+
+    def context(self, options: Mapping[str, str]) -> ServiceContext:
+        return service_context(self.storage, {RETAINED_KEY: str(RETAINED), **FILES_ONLY, **options}, "clean")
+
+    def plan(self, context: ServiceContext) -> int:
+        """Files that a clean would delete."""
+        settings = CleanSettings.of(context.options)
+        plan = plan_clean(context, context.timeline(), settings, now_ms=wall_clock_ms()).plan
+        return 0 if plan is None else sum(map(len, plan.files.values()))
+
+
+def measure(table: WideTable, runs: int) -> dict[str, float]:
+    ways = {
+        "by commits, everything": {"hoodie.clean.incremental.enabled": "false"},
+        "by file versions": {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"},
+    }
+    figures: dict[str, float] = {}
+    for name, options in ways.items():
+        context = table.context(options)
+        files = table.plan(context)
+        seconds = sorted(timed(lambda context=context: table.plan(context)) for _ in range(runs))
+        figures[f"{name}, {files} files to delete"] = seconds[len(seconds) // 2]
+    return figures
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", help="write the figures as JSON")
+    given = parser.parse_args(arguments)
+    work = Path(tempfile.mkdtemp(prefix="hudi-py-bench-"))
+    figures: dict[str, dict[str, float]] = {}
+    try:
+        table = WideTable(work / "wide")
+        for _ in range(given.files // GROUPS):
+            table.commit()
+        figures["listed by the storage"] = measure(table, given.runs)
+        context = table.context({})
+        assert context.metadata is not None
+        with context.locked("make the metadata table") as timeline:
+            context.metadata.prepare(table.storage, context.config(), timeline, context.clock)
+        figures["listed by the metadata table"] = measure(table, given.runs)
+        scheduled = Cleaning().schedule(context)
+        assert scheduled.instant is not None
+        figures["carried out"] = {"one clean": timed(lambda: run(Cleaning(), context, scheduled.instant))}
+        later = table.context({RETAINED_KEY: str(RETAINED - 1), "hoodie.clean.trigger.max.commits": "0"})
+        files = table.plan(later)
+        seconds = sorted(timed(lambda: table.plan(later)) for _ in range(given.runs))
+        figures["incremental"] = {f"one commit later, {files} files to delete": seconds[len(seconds) // 2]}
+    finally:
+        shutil.rmtree(work)
+    print(f"{given.files} files, {os.cpu_count()} cores")
+    for title, cells in figures.items():
+        print(title)
+        for name, seconds in cells.items():
+            print(f"  {seconds * 1000:10.1f} ms  {name}")
+    if given.out:
+        Path(given.out).write_text(json.dumps(figures, indent=2))
