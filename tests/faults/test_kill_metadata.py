@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -187,3 +188,35 @@ def test_dropping_an_index(version):
     settled(dead)
     assert set(load_table_config(dead).metadata_partitions) >= {"files", "column_stats", "record_index"}
     assert read(dead) == AFTER
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_a_whole_write(version, kind):
+    """Killed anywhere, recovered by the next write: the rows of before or after, and a metadata table that fits."""
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), version=version, kind=kind)
+    files = files_of(storage)
+    counting = KillingMemory(copy_of(files))
+    write(counting, rows(range(2, 5), 2), version=version, kind=kind)
+    outcomes = []
+    for number in range(0, len(counting.calls), 2):
+        dead = copy_of(files)
+        with contextlib.suppress(Killed):  # names of files differ, and with them the file groups that are written to
+            write(KillingMemory(dead, number), rows(range(2, 5), 2), version=version, kind=kind)
+        dead.delete(".hoodie/lock")
+        published = read(dead) == AFTER
+        assert published or read(dead) == BEFORE
+        recover_failed_writes(
+            dead,
+            load_table_config(dead),
+            settings=TransactionSettings(clock_skew_ms=20),
+            clock=clock(dead),
+            metadata=writer(),
+        )
+        assert read(dead) == (AFTER if published else BEFORE)
+        outcomes.append(published)
+        write(dead, rows(range(2, 5), 2), version=version, kind=kind)
+        settled(dead)
+        assert read(dead) == AFTER
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {True, False}
