@@ -92,8 +92,8 @@ def stats_values(
     columns = {
         "fileName": files,
         "columnName": _plain(rows["column"]),
-        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, index_version, lower=True),
-        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, index_version, lower=False),
+        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, index_version),
+        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, index_version),
         "valueCount": _plain(rows["values"]),
         "nullCount": _plain(rows["nulls"]),
         "totalSize": _plain(rows["size"]),
@@ -142,12 +142,7 @@ def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: i
 
 
 def _wrapped(
-    bounds: pa.Array,
-    rows: pa.Table | pa.RecordBatch,
-    kinds: npt.NDArray[np.int32],
-    index_version: int,
-    *,
-    lower: bool,
+    bounds: pa.Array, rows: pa.Table | pa.RecordBatch, kinds: npt.NDArray[np.int32], index_version: int
 ) -> pa.Array:
     """Bounds as unions of wrappers, nulls where there is none."""
     wrappers = _FIRST_WRAPPERS if index_version < 2 else _WRAPPERS
@@ -169,8 +164,8 @@ def _wrapped(
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             elif pa.types.is_floating(inner.type):
-                nulls = pc.equal(_plain(rows["nulls"]), _plain(rows["values"]))
-                found = pc.if_else(nulls, found, _real(found, lower=lower)).cast(inner.type)
+                # Apache Hudi 1.2.0 takes a bound of NaN for one below all numbers
+                found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf")), found).cast(inner.type)
             else:
                 found = found.cast(inner.type)
             values = pc.if_else(of_kind, found, values)
@@ -179,15 +174,6 @@ def _wrapped(
         filled = pc.fill_null(values, _zero(inner.type))
         members[_MEMBERS[wrapper]] = pa.StructArray.from_arrays([filled], fields=[inner], mask=pc.invert(there))
     return pa.StructArray.from_arrays(members, fields=list(_UNION), mask=pa.array(~present))
-
-
-def _real(numbers: pa.Array, *, lower: bool) -> pa.Array:
-    """Bounds of floating-point numbers by which Apache Hudi 1.2.0 finds every row.
-
-    It takes a bound of NaN for one below all numbers, and -0.0 for less than 0.0; of NaN it finds none either way.
-    """
-    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(float("inf")), numbers)
-    return pc.if_else(pc.equal(numbers, 0.0), pa.scalar(-0.0 if lower else 0.0), numbers)
 
 
 def _zero(kind: pa.DataType) -> pa.Scalar:

@@ -70,18 +70,18 @@ def rows(ids: list[int], ts: int, *, added: bool = False) -> pa.Table:
 
 
 def shown(table: pa.Table) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """File and column to bounds and counts; floats as texts, zeros and NaN as they are stored."""
+    """File and column to bounds and counts; floats as texts, NaN as it is stored."""
 
-    def bound(struct: dict[str, Any] | None, zero: str) -> Any:
+    def bound(struct: dict[str, Any] | None) -> Any:
         value = next((each for each in (struct or {}).values() if each is not None), None)
         if isinstance(value, float):
-            return zero if value == 0 else "inf" if value != value else str(value)
+            return "inf" if value != value else str(value)
         return value
 
     return {
         (row[FILE], row["column"]): (
-            bound(row["low"], "-0.0"),
-            bound(row["high"], "0.0"),
+            bound(row["low"]),
+            bound(row["high"]),
             row["values"],
             row["nulls"],
             row["type"],

@@ -17,7 +17,7 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.formats.parquet_writer import NAN_COLUMNS
 from hudi_py.storage import Storage
 from hudi_py.write.summary.columns import IndexedColumn, ValueType
-from hudi_py.write.summary.ranges import Bound, ColumnRanges, Range, add_values, leaf
+from hudi_py.write.summary.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
 
 _PHYSICAL: Final = {
     "BOOLEAN": ValueType.BOOLEAN,
@@ -157,7 +157,7 @@ def _told(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool |
         whole.low = whole.high = _DEFAULTS.get(physical)
     if nan and is_float:
         whole.include(float("nan"), float("nan"))
-    _widen_zeros(whole)
+    widen_zeros(whole)
     return whole, told
 
 
@@ -175,13 +175,6 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
     return float(raw) if column.type in _FLOATS else int(raw)
 
 
-def _widen_zeros(whole: Range) -> None:
-    """Zeros of both signs are within the range, as where Java reads a footer (`Statistics.DoubleBuilder`)."""
-    if whole.column.type in _FLOATS and whole.nulls < whole.values:
-        whole.low = -0.0 if whole.low == 0 else whole.low
-        whole.high = 0.0 if whole.high == 0 else whole.high
-
-
 def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
     """Makes the ranges anew from the values themselves; sizes stay."""
     fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
@@ -191,4 +184,4 @@ def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
             add_values(each, leaf(batch, each.column.name))
     for each, made in zip(unknown, fresh, strict=True):
         each.low, each.high, each.nulls, each.values = made.low, made.high, made.nulls, made.values
-        _widen_zeros(each)
+        widen_zeros(each)

@@ -261,6 +261,8 @@ def column_ranges(
             add_values(each, leaf(batch, each.column.name))
     if not rows:
         return ColumnRanges.of([Range(IndexedColumn(column.name, ValueType.NULL)) for column in columns])
+    for each in ranges:
+        widen_zeros(each)
     return ColumnRanges.of(ranges)
 
 
@@ -299,6 +301,16 @@ def add_values(target: Range, array: pa.Array) -> None:
     for scalar in (found["min"], found["max"]):
         bound = _bound(scalar, kind, target.column)
         target.include(bound, bound)
+
+
+def widen_zeros(target: Range) -> None:
+    """Takes the zeros of both signs in where one is a bound: Apache Hudi has -0.0 before 0.0, Spark takes them for one.
+
+    Of base files Java does so as it reads a footer (`Statistics.DoubleBuilder`), of log records it does not.
+    """
+    if slot_of(target.column.type) == "real" and target.nulls < target.values:
+        target.low = -0.0 if target.low == 0 else target.low
+        target.high = 0.0 if target.high == 0 else target.high
 
 
 def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
