@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,7 +104,7 @@ class _Index:
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
-    storage = MemoryStorage()
+    storage = MemoryStorage(str(uuid.uuid4()))
     monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, "s", name))
     monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def _rows(keys: list[int], ts: list[int], deleted: list[bool]) -> pa.Table:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     """Where sidecars are kept which a write would remove when it is over."""
-    storage = MemoryStorage()
+    storage = MemoryStorage(str(uuid.uuid4()))
     monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
     monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
@@ -155,7 +156,7 @@ def test_without_settings_there_are_no_sidecars(tmp_path: Path, monkeypatch: pyt
 
 
 def test_keys_and_ranges_are_told_apart() -> None:
-    storage = MemoryStorage()
+    storage = MemoryStorage(str(uuid.uuid4()))
     ranges = pa.record_batch({"column": ["a"], "nulls": [3]}).replace_schema_metadata({"own": "x"})
     sidecar = Sidecar()
     sidecar.add_keys(pa.array(["1", "2"]))
@@ -184,7 +185,7 @@ def test_keys_and_ranges_are_told_apart() -> None:
 
 
 def test_missing_and_damaged_sidecars() -> None:
-    storage = MemoryStorage()
+    storage = MemoryStorage(str(uuid.uuid4()))
     assert read_sidecar(storage, "f", "none") is None
     assert read_sidecar(storage, "", "none") is None
     storage.put("f/bad.arrow", b"no Arrow stream at all")
