@@ -241,7 +241,8 @@ def _evolved(oracle: Oracle, path: Path) -> None:
 
 def _on_read(oracle: Oracle, path: Path) -> None:
     """Columns that are told apart by their ids: one added, one renamed, one widened."""
-    on = {"hoodie.schema.on.read.enable": "true", "hoodie.compact.inline": "false"}
+    drop = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+    on = {"hoodie.schema.on.read.enable": "true", "hoodie.compact.inline": "false", drop: "true"}
     never = {**on, "hoodie.compact.inline.max.delta.commits": "100"}
     oracle.sql(
         f"create table evolving (id int, name string, qty int, ts bigint) using hudi tblproperties "
