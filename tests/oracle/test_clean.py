@@ -230,7 +230,8 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
     path = tmp_path / "t"
     make(path, version, kind, 100 + seed, steps=12)
     savepoints = any(instant.action is Action.SAVEPOINT for instant in timeline(path).completed)
-    for policy, number in (("commits", 1), ("commits", 4), ("hours", 1), ("versions", 1), ("versions", 3)):
+    policies = [("commits", 1), ("versions", 1), ("commits", 4), ("versions", 3), ("hours", 1)]
+    for policy, number in (policies[seed % 5], policies[(seed + 1) % 5]):
         if policy == "versions" and savepoints:
             continue  # here a savepointed version does not use one up; in Apache Hudi it does
         copy = tmp_path / f"{policy}-{number}"
