@@ -18,16 +18,13 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
-from hudi_py.metadata.keys import column_stats_key
 from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
-from hudi_py.model.instant import Action
 from hudi_py.storage import FolderStorage, Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 from tests.oracle.client import Oracle
 from tests.oracle.test_skipping import check
 from tests.support.statistics import (
@@ -185,9 +182,7 @@ def initial_records(storage: Storage) -> Records:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 8), ("mor", 6)])
-def test_removals_and_first_records_are_those_of_apache_hudi(
-    oracle: Oracle, tmp_path: Path, kind: str, version: int
-) -> None:
+def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
     storage = open_storage(path)
     off = {**KEEP, "hoodie.metadata.enable": "false"}
@@ -213,26 +208,6 @@ def test_removals_and_first_records_are_those_of_apache_hudi(
     )
     found = list(differences(theirs, ours, UNTRUE))
     assert not found, f"first records: {len(found)} differences\n" + "\n".join(found[:12])
-    oracle.call(path, "run_clean(table => '{table}', retain_commits => 1)", options=KEEP)
-    clean = newest(storage, Action.CLEAN)
-    deleted: dict[str, list[str]] = {}
-    for key, record in stored(storage, clean.time).items():
-        if key[0] == "column_stats" and record["columnName"] == "id":
-            place = next(p for p in ("a", "b", "ü x") if column_stats_key("id", p, record["fileName"]) == key[1])
-            deleted.setdefault(place, []).append(record["fileName"])
-    assert deleted
-    change = TableChange(clean.time, Action.CLEAN, deleted={p: tuple(names) for p, names in deleted.items()})
-    found = list(differences(stored(storage, clean.time), remade(storage, clean, settings(KEEP), change)))
-    assert not found, f"clean: {len(found)} differences\n" + "\n".join(found[:12])
-    oracle.write(
-        path,
-        rows([400], 9, extra=True),
-        "delete_partition",
-        options={**KEEP, "hoodie.datasource.write.partitions.to.delete": "a"},
-    )
-    instant = newest(storage)
-    found = list(differences(stored(storage, instant.time), remade(storage, instant, settings(KEEP), None)))
-    assert not found, f"delete_partition: {len(found)} differences\n" + "\n".join(found[:12])
 
 
 def lives(path: str, kind: str, version: int) -> Iterator[str]:
