@@ -36,9 +36,9 @@ GIVEN = {
 }
 KINDS = [
     pytest.param(9, "mor", id="v9-mor"),
-    pytest.param(6, "cow", id="v6-cow", marks=pytest.mark.slow),
-    pytest.param(8, "cow", id="v8-cow", marks=pytest.mark.slow),
-    pytest.param(6, "mor", id="v6-mor", marks=pytest.mark.slow),
+    pytest.param(6, "cow", id="v6-cow"),
+    pytest.param(8, "cow", id="v8-cow", marks=pytest.mark.long),
+    pytest.param(6, "mor", id="v6-mor", marks=pytest.mark.long),
 ]
 
 
@@ -78,6 +78,8 @@ def agree(oracle: Oracle, path: Path, version: int, kind: str, *, deep: bool = F
     assert oracle.check(str(path), keys=1, deep=deep)["problems"] == []
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind"), KINDS)
 def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -96,7 +98,7 @@ def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Ora
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (6, "mor"), (8, "mor")])
+@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (6, "mor"), pytest.param(8, "mor", marks=pytest.mark.long)])
 def test_we_take_over_and_rebuild_what_apache_hudi_made(
     version: int, kind: str, oracle: Oracle, tmp_path: Path
 ) -> None:

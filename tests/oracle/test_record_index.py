@@ -23,12 +23,13 @@ MOVES = {**GLOBAL, "hoodie.record.index.update.partition.path": "true"}
 BY_PARTITION = {"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.metadata.record.level.index.enable": "true"}
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 TABLES = [
-    pytest.param(9, "mor", GLOBAL, 5, id="v9-mor-global"),
-    pytest.param(9, "mor", GLOBAL, 9, id="v9-mor-global-longer", marks=pytest.mark.slow),
+    pytest.param(9, "mor", GLOBAL, 9, id="v9-mor-global"),
+    pytest.param(9, "cow", BY_PARTITION, 5, id="v9-cow-by-partition"),
+    pytest.param(9, "mor", MOVES, 5, id="v9-mor-moves"),
     *(
-        pytest.param(version, kind, index, 9, id=name, marks=pytest.mark.slow)
+        pytest.param(version, kind, index, 9, id=name, marks=pytest.mark.long)
         for version, kind, index, name in [
-            (9, "cow", BY_PARTITION, "v9-cow-by-partition"),
+            (9, "cow", BY_PARTITION, "v9-cow-by-partition-longer"),
             (6, "cow", GLOBAL, "v6-cow-global"),
             (6, "mor", GLOBAL, "v6-mor-global"),
             (8, "mor", GLOBAL, "v8-mor-global"),
@@ -36,7 +37,7 @@ TABLES = [
             (9, "mor", BY_PARTITION, "v9-mor-by-partition"),
             (6, "mor", MOVES, "v6-mor-moves"),
             (9, "cow", MOVES, "v9-cow-moves"),
-            (9, "mor", MOVES, "v9-mor-moves"),
+            (9, "mor", MOVES, "v9-mor-moves-longer"),
         ]
     ),
 ]
@@ -94,6 +95,8 @@ def batch(chance: random.Random, turn: int, *, marks: bool) -> list[dict[str, An
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "index", "turns"), TABLES)
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index: dict[str, str], turns: int) -> None:
     everywhere = index is not BY_PARTITION
@@ -141,7 +144,13 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("index", "partitioned"), [(GLOBAL, False), (BY_PARTITION, False), (GLOBAL, True), (BY_PARTITION, True)]
+    ("index", "partitioned"),
+    [
+        (GLOBAL, True),
+        (BY_PARTITION, True),
+        pytest.param(GLOBAL, False, marks=pytest.mark.long),
+        pytest.param(BY_PARTITION, False, marks=pytest.mark.long),
+    ],
 )
 def test_no_partitions_and_such_with_special_names(
     oracle: Oracle, tmp_path: Path, index: dict[str, str], partitioned: bool

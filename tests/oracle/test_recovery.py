@@ -36,13 +36,13 @@ PLAIN = {"hoodie.compact.inline": "false"}
 COMPACTING = {**PLAIN, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 KINDS = [
     pytest.param(9, "mor", True, id="v9-mor"),
-    pytest.param(6, "mor", True, id="v6-mor", marks=pytest.mark.slow),
-    pytest.param(9, "cow", True, id="v9-cow", marks=pytest.mark.slow),
-    pytest.param(8, "mor", True, id="v8-mor", marks=pytest.mark.slow),
-    pytest.param(8, "cow", True, id="v8-cow", marks=pytest.mark.slow),
-    pytest.param(6, "cow", True, id="v6-cow", marks=pytest.mark.slow),
-    pytest.param(9, "mor", False, id="v9-mor-listed", marks=pytest.mark.slow),
-    pytest.param(6, "mor", False, id="v6-mor-listed", marks=pytest.mark.slow),
+    pytest.param(6, "mor", True, id="v6-mor"),
+    pytest.param(9, "cow", True, id="v9-cow", marks=pytest.mark.long),
+    pytest.param(8, "mor", True, id="v8-mor", marks=pytest.mark.long),
+    pytest.param(8, "cow", True, id="v8-cow", marks=pytest.mark.long),
+    pytest.param(6, "cow", True, id="v6-cow", marks=pytest.mark.long),
+    pytest.param(9, "mor", False, id="v9-mor-listed", marks=pytest.mark.long),
+    pytest.param(6, "mor", False, id="v6-mor-listed", marks=pytest.mark.long),
 ]
 _NO_LOG = LogFileName(FileId(""), "", 0, "")
 KEEPS, DROPS = (
@@ -130,6 +130,8 @@ def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> t
     return states, options
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
 def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
@@ -195,6 +197,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
 def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"

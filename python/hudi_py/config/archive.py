@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hudi_py.config.option import Scope, flag, integer
 
-_SINCE = "0.2.0"
+_SINCE = "0.1.0"
 
 AUTOMATIC = flag(
     "hoodie.archive.automatic",

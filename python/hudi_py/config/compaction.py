@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hudi_py.config.option import Option, Scope, choice, flag, integer, optional_text
 
-_SINCE = "0.2.0"
+_SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _PLAN_GENERATOR = "org.apache.hudi.table.action.compact.plan.generators.HoodieCompactionPlanGenerator"
 

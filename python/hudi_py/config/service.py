@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hudi_py.config.option import Scope, flag
 
-_SINCE = "0.2.0"
+_SINCE = "0.1.0"
 
 ENABLED = flag(
     "hoodie.table.services.enabled",
