@@ -50,6 +50,11 @@ KEEP = {
     "hoodie.clean.automatic": "false",
     "hoodie.compact.inline": "false",
 }
+TABLES = [
+    ("mor", 9),
+    ("cow", 6),
+    *(pytest.param(*pair, marks=pytest.mark.long) for pair in [("cow", 9), ("mor", 8), ("cow", 8), ("mor", 6)]),
+]
 UNTRUE = ("f_nan", "d_nan", "zeros", "s_long", "s_order", "added")
 """Columns whose bounds in Apache Hudi 1.2.0 lose rows: those with a NaN, zeros of one sign in logs, texts of more than
 4 kB, texts whose order differs between UTF-8 and UTF-16, and columns which older files of a partition have not."""
@@ -144,17 +149,9 @@ def steps(oracle: Oracle, path: str, kind: str, version: int, options: dict[str,
     yield "upsert behind the overwrite"
 
 
-@pytest.mark.parametrize(
-    ("kind", "version"),
-    [
-        ("mor", 9),
-        pytest.param("cow", 9, marks=pytest.mark.slow),
-        pytest.param("mor", 8, marks=pytest.mark.slow),
-        pytest.param("cow", 8, marks=pytest.mark.slow),
-        pytest.param("mor", 6, marks=pytest.mark.slow),
-        pytest.param("cow", 6, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
     storage = open_storage(path)
@@ -181,7 +178,10 @@ def initial_records(storage: Storage) -> Records:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 8), ("mor", 6)])
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [("mor", 9), pytest.param("cow", 8, marks=pytest.mark.long), pytest.param("mor", 6, marks=pytest.mark.long)],
+)
 def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
     storage = open_storage(path)
@@ -252,18 +252,9 @@ def lives(path: str, kind: str, version: int) -> Iterator[str]:
     yield "clean"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    ("kind", "version"),
-    [
-        pytest.param("cow", 9, marks=pytest.mark.slow),
-        pytest.param("mor", 9, marks=pytest.mark.slow),
-        pytest.param("mor", 8, marks=pytest.mark.slow),
-        pytest.param("cow", 8, marks=pytest.mark.slow),
-        pytest.param("mor", 6, marks=pytest.mark.slow),
-        pytest.param("cow", 6, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
     rnd = random.Random(f"{kind} {version}")
