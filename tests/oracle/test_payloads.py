@@ -225,8 +225,13 @@ def random_table(path: Path, name: str, version: int, *, marked: bool) -> MadeTa
     return table
 
 
-@pytest.mark.parametrize("marked", [False, True], ids=["plain", "marked"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+LEFT_OUT = [(6, False), (8, False), (8, True), (9, True)]
+
+
+@pytest.mark.parametrize(
+    ("version", "marked"),
+    [(6, True), (9, False), *(pytest.param(*each, marks=pytest.mark.long) for each in LEFT_OUT)],
+)
 @pytest.mark.parametrize("name", list(KINDS))
 def test_random_logs(oracle: Oracle, tmp_path: Path, name: str, version: int, marked: bool) -> None:
     table = random_table(tmp_path / "t", name, version, marked=marked)
@@ -242,7 +247,7 @@ WHOLE = pa.schema(
 
 @pytest.mark.parametrize("ignores", [False, True], ids=["", "ignores defaults"])
 @pytest.mark.parametrize("mode", ["EVENT", "COMMIT"])
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("version", [pytest.param(8, marks=pytest.mark.long), 9])
 def test_blocks_of_partial_updates(oracle: Oracle, tmp_path: Path, version: int, mode: str, ignores: bool) -> None:
     """Whole records first in some logs, then partial ones of changing columns, with deletes between."""
     rnd = random.Random(f"{version} {mode} {ignores}")

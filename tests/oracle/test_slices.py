@@ -59,7 +59,7 @@ KEYS: dict[str, pa.Table] = {
 }
 
 
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", [pytest.param(6, marks=pytest.mark.long), 9])
 @pytest.mark.parametrize("name", list(KEYS))
 def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, version: int) -> None:
     path = str(tmp_path / "t")
