@@ -352,13 +352,20 @@ class Table:
         """
         return archive(self._context(f"archive {self._config.name}", options))
 
-    def rollback(self, instant: str, *, options: Mapping[str, Any] | None = None) -> RollbackReport:
-        """Undoes a commit, or a pending one, as if it had never been; later ones have to be undone first.
+    def rollback(
+        self, instant: str, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+    ) -> RollbackReport:
+        """Undoes a commit, or a pending one, as if it had never been.
+
+        Args:
+            with_newer: undo newer commits, too, newest first; otherwise they refuse it.
 
         Raises:
             ConfigError: there is no such instant, or it is one that cannot be undone: the reason is told.
+            ConflictError: newer commits or plans count on it, or a savepoint keeps it.
+            HistoryCleanedError: what it replaced has been cleaned.
         """
-        return rollback(self._context(f"rollback {self._config.name}", options), instant)
+        return rollback(self._context(f"rollback {self._config.name}", options), instant, with_newer=with_newer)
 
     def savepoint(
         self, instant: str | None = None, *, user: str = "", comment: str = "", options: Mapping[str, Any] | None = None

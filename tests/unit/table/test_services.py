@@ -1,0 +1,196 @@
+"""Table services by the facade, and those that follow a commit."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError
+from hudi_py.services.inline import InlineServices
+
+QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
+BY_HAND = {**QUICK, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+
+
+def write(path: str, ts: int, options: dict[str, str] | None = None, kind: str = "mor") -> hudi_py.WriteResult:
+    rows = [{"id": n, "p": "ab"[n % 2], "ts": ts, "v": n * 1.5} for n in range(8)]
+    return hudi_py.write(path, rows, "upsert", BY_HAND if options is None else options, **KEYED, table_type=kind)
+
+
+def read(path: str, **query: Any) -> set[int]:
+    return set(hudi_py.open_table(path).scan(["ts"], **query).to_table()["ts"].to_pylist())
+
+
+def actions(path: str) -> list[str]:
+    return hudi_py.open_table(path).instants()["action"].to_pylist()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = str(tmp_path / "t")
+    for ts in range(3):
+        write(path, ts)
+    return path
+
+
+def test_compaction_in_one_call_and_in_halves(path: str) -> None:
+    table = hudi_py.open_table(path, BY_HAND)
+    report = table.compact()
+    assert report.to_dict()["num_file_groups"] == 2
+    assert report.instant in table.instants()["instant"].to_pylist()
+    assert not any(row["log_files"] for row in table.files().to_pylist())
+    nothing = table.compact()
+    assert nothing.instant is None
+    assert "no file group has logs" in nothing.reason
+
+    write(path, 7)
+    planned = table.compaction.schedule()
+    assert table.compaction.pending() == [planned]
+    write(path, 8)
+    done = table.compaction.run()
+    assert done.instant == planned
+    assert table.compaction.pending() == []
+    assert read(path) == {8}
+    assert table.compaction.run().reason == "no plan is pending"
+    with pytest.raises(ConfigError, match="no such pending plan; pending: none"):
+        table.compaction.run("20200101000000000")
+
+
+def test_log_compaction_keeps_base_files(path: str) -> None:
+    write(path, 3)
+    table = hudi_py.open_table(path, BY_HAND)
+    bases = table.files()["base_file"].to_pylist()
+    report = table.log_compact(options={**BY_HAND, "hoodie.log.compaction.blocks.threshold": "2"})
+    assert report.instant is not None
+    assert table.files()["base_file"].to_pylist() == bases
+    assert table.log_compaction.pending() == []
+    assert read(path) == {3}
+
+
+def test_clean_takes_old_versions_away(tmp_path: Path) -> None:
+    path = str(tmp_path / "cow")
+    first = write(path, 0, kind="cow")
+    for ts in range(1, 5):
+        write(path, ts, kind="cow")
+    table = hudi_py.open_table(path)
+    options = {**BY_HAND, "hoodie.cleaner.commits.retained": "1"}
+    report = table.clean(options=options).to_dict()
+    assert (report["num_files"], report["failed"]) == (6, ())
+    assert table.cleaning.pending() == []
+    assert read(path) == {4}
+    with pytest.raises(hudi_py.HistoryCleanedError):
+        read(path, as_of=first.instant)
+    assert table.clean(options=options).instant is None
+
+
+def test_archived_instants_stay_in_sight(tmp_path: Path) -> None:
+    path = str(tmp_path / "cow")
+    results = [write(path, ts, {**BY_HAND, "hoodie.metadata.enable": "false"}, kind="cow") for ts in range(8)]
+    table = hudi_py.open_table(path)
+    options = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.cleaner.commits.retained": "1"}
+    table.clean(options={**BY_HAND, **options, "hoodie.metadata.enable": "false"})
+    report = table.archive(options={**BY_HAND, **options, "hoodie.metadata.enable": "false"})
+    assert report.archived == 6
+    assert len(table.history()) == 2
+    assert table.history(archived=True)["instant"].to_pylist() == [result.instant for result in results]
+
+
+def test_savepoints_rollbacks_and_restores(path: str) -> None:
+    table = hudi_py.open_table(path, BY_HAND)
+    saved = table.savepoint(user="ana", comment="before")
+    (row,) = table.savepoints().to_pylist()
+    assert (row["instant"], row["user"], row["comment"], row["num_partitions"]) == (saved.instant, "ana", "before", 2)
+    second, third = write(path, 10).instant, write(path, 11).instant
+    assert second is not None
+    with pytest.raises(ConflictError, match=f"newer instants are completed.*{third}"):
+        table.rollback(second)
+    report = table.rollback(second, with_newer=True)
+    assert report.rolled_back == (third, second)
+    assert read(path) == {2}
+    write(path, 12)
+    assert saved.instant is not None
+    table.restore(saved.instant)
+    assert read(path) == {2}
+    assert table.delete_savepoint(saved.instant).instant == saved.instant
+    assert table.savepoints().num_rows == 0
+    assert table.metadata.verify().ok
+
+
+def test_the_metadata_table_is_verified_rebuilt_and_dropped(path: str) -> None:
+    metadata = hudi_py.open_table(path, BY_HAND).metadata
+    report = metadata.verify()
+    assert [check.partition for check in report.partitions] == ["files", "column_stats", "partition_stats"]
+    assert report.ok
+    assert metadata.drop("column_stats") == ("column_stats", "partition_stats")
+    assert [check.partition for check in metadata.verify().partitions] == ["files"]
+    assert metadata.rebuild(["column_stats"]) == ("column_stats",)
+    assert metadata.verify(["column_stats"]).ok
+    with pytest.raises(ConfigError, match="secondary"):
+        metadata.drop("secondary_index_x")
+
+
+def test_what_follows_a_commit(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {**QUICK, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    options |= {"hoodie.cleaner.commits.retained": "1", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    seen = [write(path, ts, options).services for ts in range(12)]
+    assert set().union(*seen) == {"clean", "archive", "compaction"}
+    assert actions(path).count("deltacommit") < 8
+    assert read(path) == {11}
+    off = write(path, 20, {**options, "hoodie.table.services.enabled": "false"})
+    assert off.services == ()
+
+
+def test_a_plan_is_made_and_left(path: str) -> None:
+    options = {**BY_HAND, "hoodie.compact.schedule.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    assert write(path, 5, options).services == ("compaction plan",)
+    assert write(path, 6, options).services == ()  # one at a time
+    assert len(hudi_py.open_table(path).compaction.pending()) == 1
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """The clean after each commit fails."""
+
+    def fail(_: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(InlineServices, "_steps", lambda self, context: iter([("clean", fail)]))
+
+
+def test_a_failure_after_a_commit_is_told(
+    path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing(monkeypatch, CorruptFileError("Cannot read the plan x: it is torn\nmore"))
+    with pytest.raises(HudiError, match=r"is committed, but the clean after it failed: Cannot read the plan x: it is"):
+        write(path, 30, QUICK)
+    assert read(path) == {30}
+    with caplog.at_level(logging.WARNING):
+        result = write(path, 31, {**QUICK, "hoodie.fail.writes.on.inline.table.service.exception": "false"})
+    assert result.services == ()
+    assert "the clean after the commit failed" in caplog.text
+    failing(monkeypatch, ConflictError("Cannot run it: another is at it"))
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert write(path, 32, QUICK).services == ()
+    assert "is left to the next one" in caplog.text
+
+
+def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "cow")
+    write(path, 1, kind="cow")
+    table = hudi_py.open_table(path)
+    report = table.compact(options=BY_HAND)
+    assert report.instant is None
+    assert "only MERGE_ON_READ tables have logs to compact" in report.reason
+    with pytest.raises(ConfigError, match=r"hoodie\.clustering\.inline"):
+        table.clean(options={"hoodie.clustering.inline": "true"})
+
+
+def test_schema_of_savepoints_without_any(path: str) -> None:
+    assert hudi_py.open_table(path).savepoints().schema.field("created").type == pa.timestamp("ms", "UTC")
