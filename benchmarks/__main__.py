@@ -1,5 +1,5 @@
-"""`python -m benchmarks` runs the TPC-H comparison; `reading`, `compaction`, `clean`, `timeline` and `commits`, named as the
-first argument, the others."""
+"""`python -m benchmarks` runs the TPC-H comparison; with `reading`, `compaction`, `clean`, `timeline` or `commits` as its
+first argument another one."""
 
 import sys
 
