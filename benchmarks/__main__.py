@@ -1,5 +1,4 @@
-"""`python -m benchmarks` runs the TPC-H comparison; with `reading`, `compaction`, `clean`, `timeline` or `commits` as its
-first argument another one."""
+"""`python -m benchmarks` runs the TPC-H comparison, with a name of `OTHERS` behind it another one."""
 
 import sys
 

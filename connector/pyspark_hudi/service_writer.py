@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -81,7 +81,7 @@ def plan_service(path: str, options: Options) -> ServiceCall:
     if call.instant is None:
         raise ConfigError(f"Cannot execute the service {name} without an instant ({spark_config.SERVICE_INSTANT.key})")
     work = service.join(call.context(), InstantTime(call.instant))
-    return ServiceCall(call.path, call.options, name, call.phase, call.instant, call.token, work, call.storage_options)
+    return replace(call, work=work)
 
 
 class ServiceMessage(WriterCommitMessage):
