@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 NAN_COLUMNS = "hudi_py.nan_columns"
-"""In the footer: `BaseFileSummary.nan`, with commas in between. Statistics of Parquet keep NaN back, so that without it
-nobody could tell whether they are of all values."""
+"""In the footer: `BaseFileSummary.nan`, with commas in between. Statistics of Arrow keep NaN back, so that without it
+nobody could tell whether they are of all values; columns which have one have none."""
 ROW_GROUP_BYTES = 128 << 20
 """Arrow bytes of a row group; Java bounds its row groups by 120 MB in memory, too."""
 PAGE_BYTES = 1 << 20
@@ -124,32 +124,17 @@ class BaseFileWriter:
         self._footers: list[pq.FileMetaData] = []
         self._floats = list(_float_columns(self._schema))
         self._nan: set[str] = set()
-        compression = _CODECS[codec.lower()]
-        if compression == "gzip" and compression_level is None:
-            compression_level = _GZIP_LEVEL
+        self._codec = _CODECS[codec.lower()]
+        self._level = _GZIP_LEVEL if self._codec == "gzip" and compression_level is None else compression_level
+        self._page_bytes = page_bytes
+        self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **(extra_metadata or {})}
+        self._storage = storage
+        self._writer: pq.ParquetWriter | None = None
+        self._bare: frozenset[str] = frozenset()
+        """Columns without statistics in the file."""
         with ExitStack() as undo:
             self._output = undo.enter_context(storage.open_output(path))
-            self._writer = pq.ParquetWriter(
-                self._output,
-                self._schema,
-                version="1.0",
-                compression=compression,
-                compression_level=compression_level,
-                data_page_size=page_bytes,
-                data_page_version="1.0",
-                use_deprecated_int96_timestamps=False,
-                coerce_timestamps="us",
-                use_compliant_nested_type=True,
-                # Java knows nothing of Arrow's schema, and with it other readers would prefer Arrow's types to Hudi's
-                store_schema=False,
-                store_decimal_as_integer=False,
-                write_page_index=True,
-                metadata_collector=self._footers,
-            )
             self._open = undo.pop_all()
-        self._writer.add_key_value_metadata({AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"})
-        if extra_metadata:
-            self._writer.add_key_value_metadata(dict(extra_metadata))
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Adds rows; columns are matched by name.
@@ -192,15 +177,16 @@ class BaseFileWriter:
         if self._summary is None:
             self._flush()
             if self._floats:
-                self._writer.add_key_value_metadata({NAN_COLUMNS: ",".join(sorted(self._nan))})
+                self._pairs[NAN_COLUMNS] = ",".join(sorted(self._nan))
             if self._bloom is not None:
-                pairs = {BLOOM_FILTER: self._bloom.encode()}
+                self._pairs[BLOOM_FILTER] = self._bloom.encode()
                 if self._bloom.type_code != SIMPLE:
-                    pairs[BLOOM_FILTER_TYPE_CODE] = self._bloom.type_code
+                    self._pairs[BLOOM_FILTER_TYPE_CODE] = self._bloom.type_code
                 if self._min_key is not None and self._max_key is not None:
-                    pairs |= {MIN_RECORD_KEY: self._min_key, MAX_RECORD_KEY: self._max_key}
-                self._writer.add_key_value_metadata(pairs)
-            self._writer.close()
+                    self._pairs |= {MIN_RECORD_KEY: self._min_key, MAX_RECORD_KEY: self._max_key}
+            self._finish()
+            if self._nan - self._bare:
+                self._write_again()
             size = int(self._output.tell())
             self._open.close()
             footer = self._footers[0] if self._footers else None
@@ -219,8 +205,8 @@ class BaseFileWriter:
         elif self._summary is None:
             # the storage sees the exception, so that it can drop the upload
             self._open.__exit__(kind, error, trace)
-            # else the writer would try to finish the file when it is collected
-            self._writer.is_open = False
+            if self._writer is not None:  # else it would try to finish the file when it is collected
+                self._writer.is_open = False
 
     def _conformed(self, data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
@@ -255,9 +241,61 @@ class BaseFileWriter:
             return
         table = pa.Table.from_batches(self._pending, self._schema)
         self._pending = []
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._started().write_table(table, row_group_size=table.num_rows)
         self._flushed_bytes += self._pending_bytes
         self._pending_bytes = 0
+
+    def _started(self) -> pq.ParquetWriter:
+        """The writer, made with the first row group, of which it is known where there is a NaN.
+
+        Statistics of Arrow leave NaN out, and readers (Spark's, for one) believe bounds without NaN: a row group whose
+        numbers are all small would not be looked into for those above a limit, as which NaN counts. Java's readers pass
+        over bounds that are NaN, which Arrow cannot write; so there are none.
+        """
+        if self._writer is None:
+            self._bare = frozenset(self._nan)
+            leaves = [path for each in self._schema for path in _leaves(each)] if self._bare else []
+            self._writer = pq.ParquetWriter(
+                self._output,
+                self._schema,
+                version="1.0",
+                compression=self._codec,
+                compression_level=self._level,
+                data_page_size=self._page_bytes,
+                data_page_version="1.0",
+                use_deprecated_int96_timestamps=False,
+                coerce_timestamps="us",
+                use_compliant_nested_type=True,
+                # Java knows nothing of Arrow's schema, and with it other readers would prefer Arrow's types to Hudi's
+                store_schema=False,
+                store_decimal_as_integer=False,
+                write_statistics=[path for path in leaves if path not in self._bare] if self._bare else True,
+                write_page_index=True,
+                metadata_collector=self._footers,
+            )
+        return self._writer
+
+    def _finish(self) -> None:
+        writer = self._started()
+        writer.add_key_value_metadata(self._pairs)
+        writer.close()
+
+    def _write_again(self) -> None:
+        """For a NaN that came after the first row group: the same file without statistics of its column."""
+        self._open.close()
+        aside = f"{self._path}.nan"
+        self._storage.rename(self._path, aside)
+        self._footers.clear()
+        self._writer = None
+        with ExitStack() as undo:
+            self._output = undo.enter_context(self._storage.open_output(self._path))
+            self._open = undo.pop_all()
+        with self._storage.open_input(aside) as source, pq.ParquetFile(source) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group).cast(self._schema)
+                self._started().write_table(table, row_group_size=table.num_rows)
+        self._finish()
+        self._storage.delete(aside)
 
     def _widen_range(self, keys: pa.StringArray) -> None:
         low, high = least_and_greatest(keys)
@@ -279,6 +317,21 @@ def _float_columns(
             yield ".".join(path), path
         elif pa.types.is_struct(each.type):
             yield from _float_columns(each.type, path)
+
+
+def _leaves(each: pa.Field, above: str = "") -> Iterator[str]:
+    """Paths of the columns of a field in a Parquet file."""
+    path, kind = above + each.name, each.type
+    if pa.types.is_struct(kind):
+        for child in kind:
+            yield from _leaves(child, f"{path}.")
+    elif pa.types.is_map(kind):
+        yield from _leaves(kind.key_field.with_name("key"), f"{path}.key_value.")
+        yield from _leaves(kind.item_field.with_name("value"), f"{path}.key_value.")
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _leaves(kind.value_field.with_name("element"), f"{path}.list.")
+    else:
+        yield path
 
 
 def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:

@@ -349,3 +349,48 @@ def test_memory_storage() -> None:
 def test_what_arrow_raises_of_damaged_pages_is_corruption(error: type[Exception]) -> None:
     with pytest.raises(CorruptFileError, match="Cannot read base file f: Index 0 out of bounds"), damage_named("f"):
         raise error("Index 0 out of bounds")
+
+
+def statistics(storage: Storage, path: str) -> list[dict[str, bool]]:
+    """For each row group its columns, and whether they have bounds."""
+    with open_parquet(storage, path) as file:
+        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+        columns = [[group.column(at) for at in range(group.num_columns)] for group in groups]
+        return [{each.path_in_schema: each.is_stats_set and each.statistics.has_min_max for each in c} for c in columns]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in the first row group", "in a later one"])
+def test_columns_with_nan_have_no_bounds(storage: Storage, late: bool) -> None:
+    """Bounds leave NaN out, and readers who trust them miss the rows with one."""
+    count = 40
+    numbers = [float(n) for n in range(count)]
+    numbers[-1 if late else 0] = float("nan")
+    table = rows(
+        [f"k{n}" for n in range(count)],
+        x=pa.array(numbers, pa.float64()),
+        y=pa.array(range(count), pa.float32()),
+        s=pa.array([{"in": n} for n in numbers], pa.struct([("in", pa.float64())])),
+        l=pa.array([[1.0]] * count, pa.list_(pa.float64())),
+        m=pa.array([[("a", 1.0)]] * count, pa.map_(pa.string(), pa.float64())),
+    )
+    options: dict[str, Any] = {"bloom": SMALL, "codec": "snappy", "row_group_bytes": table.nbytes // 4}
+    with BaseFileWriter(storage, "f.parquet", table.schema, '"avro"', **options) as writer:
+        for start in range(0, count, 5):
+            writer.write(table.slice(start, 5))
+        summary = writer.close()
+    assert summary.nan == {"x", "s.in"}
+    info = storage.stat("f.parquet")
+    assert info is not None
+    assert info.size == summary.size
+    assert [info.name for info in storage.list()] == ["f.parquet"]
+    groups = statistics(storage, "f.parquet")
+    assert len(groups) > 1
+    for group in groups:
+        assert [name for name, bounds in group.items() if not bounds] == ["x", "s.in"]
+    assert {"l.list.element", "m.key_value.key", "m.key_value.value"} <= groups[0].keys()
+    found = read(storage, "f.parquet")
+    assert [str(n) for n in found["x"].to_pylist()] == [str(n) for n in numbers]
+    assert found.drop_columns(["x", "s"]).equals(table.drop_columns(["x", "s"]))
+    footer = pq.read_metadata(pa.BufferReader(storage.read("f.parquet"))).metadata
+    assert footer[b"hudi_py.nan_columns"] == b"s.in,x"
+    assert footer[b"hoodie_min_record_key"] == b"k0"
