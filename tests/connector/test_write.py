@@ -202,7 +202,7 @@ def test_a_failed_write_leaves_the_table_as_it_was(spark: SparkSession, path: st
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"hoodie.compact.inline": "true"}, "hoodie.compact.inline = 'true'"),
+        ({"hoodie.clustering.inline": "true"}, "hoodie.clustering.inline = 'true'"),
         ({"hoodie.datasource.hive_sync.enable": "true"}, "hoodie.datasource.hive_sync.enable"),
         ({"hoodie.index.type": "BUCKET"}, "bucket index is not built"),
         ({"hoodie.datasource.write.recordkey.field": "v"}, "contradict"),
