@@ -162,7 +162,8 @@ def check(oracle: Oracle, path: Path, before: pa.Table) -> None:
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
-@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), pytest.param(6, "mor", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (6, "mor")])
 def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """The first clean looks at everything, the second at what has changed since."""
     path = tmp_path / "t"
@@ -176,8 +177,9 @@ def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind:
     assert assert_same_plan(oracle, path, "commits", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     make(path, version, kind, 5)

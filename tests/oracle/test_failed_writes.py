@@ -23,7 +23,7 @@ from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 
 UPDATE = rows(range(2, 14), 3)
-IDS = [f"v{version}-{kind}" for version, kind in KINDS]
+SOME = [pytest.param(*pair, marks=[] if pair in {(6, "mor"), (9, "cow")} else [pytest.mark.slow]) for pair in KINDS]
 
 
 def theirs(oracle: Oracle, root: Path) -> list[dict[str, object]]:
@@ -48,7 +48,7 @@ def kill_points(table: Path, scratch: Path, version: int, kind: str) -> dict[str
     return {"inflight": inflight + 1, "half": renames[0] + 1, "complete": renames[-1] + 1}
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), SOME)
 def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = tmp_path / "t"
     make_table(table, version, kind)
@@ -79,7 +79,7 @@ def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path,
         assert read(root) == expected
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), SOME)
 def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = tmp_path / "t"
     make_table(table, version, kind)
@@ -104,7 +104,7 @@ def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, 
     assert oracle.check(str(table))["problems"] == []
 
 
-@pytest.mark.parametrize("name", ["v6_mor_inflight", "v9_mor_inflight"])
+@pytest.mark.parametrize("name", [pytest.param("v6_mor_inflight", marks=pytest.mark.slow), "v9_mor_inflight"])
 def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
     root = golden_copy(name)
     storage = LocalStorage(str(root))

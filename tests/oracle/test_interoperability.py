@@ -138,6 +138,7 @@ def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, versi
     agree(oracle, path, newest(fresh))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), EACH)
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
