@@ -18,6 +18,7 @@ from hudi_py.read import check_columns, parse_filter
 from hudi_py.read.plain import why_not_plain
 from hudi_py.read.reports import file_report, instant_report, partition_report, split_report
 from hudi_py.services.calls import read_report
+from hudi_py.services.pending import plan_report
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -82,6 +83,8 @@ def _table_report(path: str, options: Options) -> pa.Table:
         timeline = timeline.at(PlanPin.decode(pin).state)
     if options.get(spark_config.VIEW) == "timeline":
         return instant_report(timeline)
+    if options.get(spark_config.VIEW) == "plans":
+        return plan_report(storage, timeline)
     given = options.get(read_config.AS_OF_INSTANT)
     as_of = None if given is None else parse_instant(given, table_zone(config))
     report = file_report if options.get(spark_config.VIEW) == "files" else partition_report

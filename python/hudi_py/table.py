@@ -20,6 +20,7 @@ from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.pending import plan_report
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import RestoreReport, restore
 from hudi_py.services.rollback import RollbackReport, rollback
@@ -311,6 +312,11 @@ class Table:
     def metadata(self) -> MetadataPartitions:
         """The partitions of the metadata table."""
         return MetadataPartitions(partial(self._context, f"metadata table of {self._config.name}", None))
+
+    def plans(self) -> pa.Table:
+        """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
+        (string), files (list of string): a row for each file group to compact, and each partition to clean."""
+        return plan_report(self._storage, self.timeline)
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
         """Merges logs into new base files: carries out pending compactions, then compacts what is left.

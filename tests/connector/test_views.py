@@ -208,3 +208,10 @@ def test_native_files_hold_the_rows_as_the_table_shows_them(golden: Extracted, n
         assert found["native_files"] == []
     if name in ALL_NATIVE:
         assert found["other_splits"] == 0
+
+
+def test_pending_plans_of_services(path: str) -> None:
+    assert view(path, "plans").num_rows == 0
+    instant = hudi_py.open_table(path).compaction.schedule()
+    (row,) = view(path, "plans").to_pylist()  # one file group has a log
+    assert (row["service"], row["instant"], row["partition"], len(row["files"])) == ("compaction", instant, "a", 2)

@@ -10,10 +10,10 @@ VIEW = optional_choice(
     "view",
     "Instead of rows, what a table or a read of it consists of: its newest file slices (`files`), its active timeline "
     "(`timeline`), its partitions (`partitions`), the file slices which this very read would take, and which of them "
-    "Spark's own Parquet reader may take (`splits`), one row which explains the read (`plan`), or the report of a "
-    "table service (`service`).",
+    "Spark's own Parquet reader may take (`splits`), one row which explains the read (`plan`), the pending plans "
+    "of table services (`plans`), or the report of one (`service`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan", "service"),
+    ("files", "timeline", "partitions", "splits", "plan", "plans", "service"),
     since=_SINCE,
 )
 PIN = optional_text(

@@ -52,6 +52,12 @@ def test_compaction_in_one_call_and_in_halves(path: str) -> None:
     write(path, 7)
     planned = table.compaction.schedule()
     assert table.compaction.pending() == [planned]
+    plans = table.plans().to_pylist()
+    assert [(row["service"], row["instant"], row["state"], row["partition"], len(row["files"])) for row in plans] == [
+        ("compaction", planned, "REQUESTED", "a", 2),
+        ("compaction", planned, "REQUESTED", "b", 2),
+    ]
+    assert {row["file_id"] for row in plans} == set(table.files()["file_id"].to_pylist())
     write(path, 8)
     done = table.compaction.run()
     assert done.instant == planned
@@ -80,6 +86,12 @@ def test_clean_takes_old_versions_away(tmp_path: Path) -> None:
         write(path, ts, kind="cow")
     table = hudi_py.open_table(path)
     options = {**BY_HAND, "hoodie.cleaner.commits.retained": "1"}
+    cleaning = hudi_py.open_table(path, options).cleaning.schedule()
+    plans = table.plans().to_pylist()
+    assert [(row["service"], row["instant"], row["partition"], len(row["files"])) for row in plans] == [
+        ("clean", cleaning, "a", 3),
+        ("clean", cleaning, "b", 3),
+    ]
     report = table.clean(options=options).to_dict()
     assert (report["num_files"], report["failed"]) == (6, ())
     assert table.cleaning.pending() == []
