@@ -34,6 +34,8 @@ GIVEN = {
     "hoodie.cleaner.commits.retained": "2",
     "hoodie.metadata.derive.from.datatable.clean.policy": "false",
 }
+OURS = {**GIVEN, "hoodie.table.timeline.timezone": "LOCAL"}
+"""As Apache Hudi makes tables."""
 KINDS = [
     pytest.param(9, "mor", id="v9-mor"),
     pytest.param(6, "cow", id="v6-cow"),
@@ -44,7 +46,7 @@ KINDS = [
 
 def context(path: Path, version: int, kind: str) -> ServiceContext:
     storage = LocalStorage(str(path))
-    chosen: Options = options(version, kind, GIVEN)
+    chosen: Options = options(version, kind, OURS)
     metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
     return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
 
@@ -59,7 +61,7 @@ def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:
     for turn in range(first, first + count):
         data = rows(range(turn % 4, turn % 4 + 6), turn)
         operation = "delete" if turn % 5 == 4 and kind == "cow" else "upsert"
-        write(storage, data, operation, version=version, kind=kind, given=GIVEN)
+        write(storage, data, operation, version=version, kind=kind, given=OURS)
         Cleaning().clean(context(path, version, kind))
         archive(context(path, version, kind))
 
@@ -106,7 +108,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
     theirs(oracle, path, version, kind, 0, 6)
     agree(oracle, path, version, kind)
     storage = LocalStorage(str(path))
-    services.maintain(storage, MetadataWriteSettings.of(options(version, kind, GIVEN)), clock_of(storage))
+    services.maintain(storage, MetadataWriteSettings.of(options(version, kind, OURS)), clock_of(storage))
     agree(oracle, path, version, kind)
     rebuild(context(path, version, kind), names=["record_index", "column_stats"])
     agree(oracle, path, version, kind)
@@ -135,7 +137,7 @@ def test_apache_hudi_carries_out_a_plan_of_ours(
         warnings.simplefilter("ignore")
         patch.setattr(services, "compact_slice", broken)
         for turn in range(5, 10):
-            write(storage, rows(range(5), turn), version=version, kind=kind, given=GIVEN)
+            write(storage, rows(range(5), turn), version=version, kind=kind, given=OURS)
     pending = [i.time for i in own_instants(storage) if i.action is Action.COMPACTION and not i.completed]
     assert len(pending) == 1
     agree(oracle, path, version, kind)
