@@ -122,7 +122,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (6, "cow")])
+@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), pytest.param(6, "cow", marks=pytest.mark.long)])
 def test_apache_hudi_carries_out_a_plan_of_ours(
     version: int, kind: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

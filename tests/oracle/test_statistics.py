@@ -253,6 +253,7 @@ def lives(path: str, kind: str, version: int) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
