@@ -16,7 +16,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.attempt import Attendance, give_up_attempt
-from hudi_py.services.compaction.execute import cleaned, slice_of, write_token
+from hudi_py.services.compaction.execute import publishing, slice_of, write_token
 from hudi_py.services.compaction.phases import (
     CompactionWork,
     Outcome,
@@ -116,16 +116,9 @@ class MetadataLogCompaction:
         permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(piece))
         name = permit.path.rpartition("/")[2]
         parsed = parse_log_file_name(name)
-        try:
+        with publishing(publication, permit, operation):
             done = compact_logs(storage, whole, work.instant, committed=self.committed)
             storage.put(permit.temp_path, done.data)
-            publication.publish(permit)
-        except FileNotFoundError as error:
-            publication.discard(permit)
-            raise cleaned(storage, operation, error) from error
-        except BaseException:
-            publication.discard(permit)
-            raise
         counts = done.counts
         return WriteStat(
             file_id=whole.file_id,

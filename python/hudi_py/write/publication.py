@@ -6,7 +6,8 @@ Shared by writes and by the table services that write data files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
@@ -99,6 +100,16 @@ class Publication:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
             raise self.gone(f"the unpublished file {permit.temp_path} was removed") from None
+
+    @contextmanager
+    def publishing(self, permit: FilePermit) -> Iterator[None]:
+        """Publishes the file that the block writes; should the block or that fail, the permit is given back."""
+        try:
+            yield
+            self.publish(permit)
+        except BaseException:  # whatever it is, nothing of the file stays
+            self.discard(permit)
+            raise
 
     def discard(self, permit: FilePermit) -> None:
         """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
@@ -21,7 +23,7 @@ from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.write.publication import FilePermit
+from hudi_py.write.publication import FilePermit, Publication
 
 _STAGE = 1
 
@@ -79,26 +81,11 @@ def compact_slice(
         whole.partition, whole.file_id, write_token(piece), merges=base is not None, extension=extension
     )
     name = permit.path.rpartition("/")[2]
-    try:
-        done = rewrite(
-            RewriteTask(
-                storage,
-                work.attempt.config,
-                context.options,
-                work.instant,
-                whole,
-                permit.temp_path,
-                name,
-                work.settings,
-            )
-        )
-        publication.publish(permit)
-    except FileNotFoundError as error:
-        publication.discard(permit)
-        raise cleaned(storage, operation, error) from error
-    except BaseException:
-        publication.discard(permit)
-        raise
+    task = RewriteTask(
+        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
+    )
+    with publishing(publication, permit, operation):
+        done = rewrite(task)
     context.progress.wrote(done.size)
     return WriteStat(
         file_id=whole.file_id,
@@ -127,12 +114,22 @@ def _size(storage: Storage, path: str) -> int:
     return info.size
 
 
-def cleaned(storage: Storage, operation: CompactionOperation, error: FileNotFoundError) -> HistoryCleanedError:
-    """What to raise when a file of a plan is missing."""
-    return HistoryCleanedError(
-        f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: a "
-        f"file of the plan is gone ({error}); roll the plan back, it cannot be carried out any more"
-    )
+@contextmanager
+def publishing(publication: Publication, permit: FilePermit, operation: CompactionOperation) -> Iterator[None]:
+    """`Publication.publishing`, of the new file of an operation.
+
+    Raises:
+        HistoryCleanedError: a file of the plan turns out to be gone.
+    """
+    try:
+        with publication.publishing(permit):
+            yield
+    except FileNotFoundError as error:
+        raise HistoryCleanedError(
+            f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of "
+            f"{publication.storage.uri}: a file of the plan is gone ({error}); roll the plan back, it cannot be "
+            "carried out any more"
+        ) from error
 
 
 def _misnamed(storage: Storage, operation: CompactionOperation, name: str) -> CorruptFileError:

@@ -28,7 +28,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.attempt import Attendance
-from hudi_py.services.compaction.execute import cleaned, slice_of, write_token
+from hudi_py.services.compaction.execute import publishing, slice_of, write_token
 from hudi_py.services.compaction.phases import CompactionWork
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
@@ -73,19 +73,12 @@ def compact_logs(
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)
     assert parsed is not None
-    try:
+    with publishing(publication, permit, operation):
         blocks = scan_log(storage, whole.log_files, committed=settings.committed)
         _check(storage, whole, blocks, settings.merge)
         with storage.open_output(permit.temp_path) as sink:
             written = _write(storage, sink, work.instant, whole, blocks, settings, block_bytes)
         read_ms = int((time.monotonic() - started) * 1000)
-        publication.publish(permit)
-    except FileNotFoundError as error:
-        publication.discard(permit)
-        raise cleaned(storage, operation, error) from error
-    except BaseException:
-        publication.discard(permit)
-        raise
     context.progress.wrote(written.size)
     return WriteStat(
         file_id=whole.file_id,

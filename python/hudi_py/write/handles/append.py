@@ -70,27 +70,22 @@ def append_log(
     size = 0
     num_deletes = int(deletes.sum())
     ranges: list[ColumnRanges] = []
-    try:
-        with transaction.storage.open_output(permit.temp_path) as sink:
-            if num_deletes < rows.num_rows:
-                kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-                for block in _data_blocks(job, slice_, kept, ranges):
-                    sink.write(block)
-                    size += len(block)
-            if num_deletes:
-                removed = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
-                block = _delete_block(job, slice_, removed, unconditional_delete)
+    with transaction.publication.publishing(permit), transaction.storage.open_output(permit.temp_path) as sink:
+        if num_deletes < rows.num_rows:
+            kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
+            for block in _data_blocks(job, slice_, kept, ranges):
                 sink.write(block)
                 size += len(block)
-            if gone is not None and len(gone):
-                block = _delete_block(job, slice_, pa.table([gone], names=[RECORD_KEY]), True)
-                sink.write(block)
-                size += len(block)
-                num_deletes += len(gone)
-        transaction.publication.publish(permit)
-    except BaseException:
-        transaction.publication.discard(permit)
-        raise
+        if num_deletes:
+            removed = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
+            block = _delete_block(job, slice_, removed, unconditional_delete)
+            sink.write(block)
+            size += len(block)
+        if gone is not None and len(gone):
+            block = _delete_block(job, slice_, pa.table([gone], names=[RECORD_KEY]), True)
+            sink.write(block)
+            size += len(block)
+            num_deletes += len(gone)
     if job.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
         if job.notes_keys:
