@@ -130,29 +130,12 @@ class MetadataTable:
         return found
 
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
-        by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
-        for piece in self._view.latest_slices(PartitionPath(partition)):
-            parsed = GROUP_NUMBER.fullmatch(piece.file_id)
-            if parsed is None:
-                raise CorruptFileError(
-                    f"Partition '{partition}' of the metadata table at {self.storage.uri} has a file group "
-                    f"{piece.file_id!r}; expected is an id that ends in a number of four digits and -0"
-                )
-            by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
-        if not by_prefix and partition != RECORD_INDEX:
+        found = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))
+        if not found and partition != RECORD_INDEX:
             raise CorruptFileError(
                 f"Partition '{partition}' of the metadata table at {self.storage.uri} has no file groups"
             )
-        result: dict[str, Sequence[FileSlice]] = {}
-        for prefix, numbered in by_prefix.items():
-            numbered.sort(key=lambda entry: entry[0])
-            if [number for number, _ in numbered] != list(range(len(numbered))):
-                raise CorruptFileError(
-                    f"Partition '{partition}' of the metadata table at {self.storage.uri} has the file groups "
-                    f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
-                )
-            result[prefix] = [piece for _, piece in numbered]
-        return result
+        return found
 
     def _check_kept_up(self, timeline: Timeline) -> None:
         """Raises CorruptFileError when the table has been written to without its metadata table.
@@ -210,6 +193,36 @@ def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> 
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
     return MetadataTable(storage, config, timeline)
+
+
+def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:
+    """Slices of a partition by what precedes the number in their file ids, in order of that number.
+
+    Args:
+        uri: of the metadata table, for errors.
+
+    Raises:
+        CorruptFileError: an id has no number, or numbers are missing.
+    """
+    by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
+    for piece in slices:
+        parsed = GROUP_NUMBER.fullmatch(piece.file_id)
+        if parsed is None:
+            raise CorruptFileError(
+                f"Partition '{partition}' of the metadata table at {uri} has a file group {piece.file_id!r}; expected "
+                "is an id that ends in a number of four digits and -0"
+            )
+        by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
+    result: dict[str, Sequence[FileSlice]] = {}
+    for prefix, numbered in by_prefix.items():
+        numbered.sort(key=lambda entry: entry[0])
+        if [number for number, _ in numbered] != list(range(len(numbered))):
+            raise CorruptFileError(
+                f"Partition '{partition}' of the metadata table at {uri} has the file groups "
+                f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
+            )
+        result[prefix] = [piece for _, piece in numbered]
+    return result
 
 
 def _by_group(keys: Sequence[str], hashed: Mapping[str, str] | None, count: int) -> dict[int, list[str]]:

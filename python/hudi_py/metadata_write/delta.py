@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hfile import write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.metadata.table import numbered_groups
 from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.own import (
     COMMIT_SCHEMA,
     OwnTable,
     file_group_id,
     group_prefix,
-    numbered_groups,
     partition_folder,
 )
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
@@ -116,7 +116,7 @@ class _Groups:
         """The prefix of file ids meant, and how many file groups have it; those of a new data partition are made."""
         if partition not in self._found:
             slices = self._view.latest_slices_for_write(partition_folder(partition))
-            self._found[partition] = dict(numbered_groups(self._own, slices))
+            self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
         found = self._found[partition]
         wanted = prefix or group_prefix(partition)
         if wanted not in found:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.metadata.table import FOLDER, GROUP_NUMBER
+from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.records import METADATA_SCHEMA
-from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
@@ -78,34 +76,6 @@ def open_own(storage: Storage) -> OwnTable:
 def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
     """The delta commit of a time, in whatever state."""
     return timeline.find(InstantTime(instant), Action.DELTA_COMMIT)
-
-
-def numbered_groups(own: OwnTable, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:
-    """Slices of a partition by what precedes the number in their file ids, in order of that number.
-
-    Raises:
-        CorruptFileError: an id has no number, or numbers are missing.
-    """
-    found: dict[str, list[tuple[int, FileSlice]]] = {}
-    for piece in slices:
-        parsed = GROUP_NUMBER.fullmatch(piece.file_id)
-        if parsed is None:
-            raise CorruptFileError(
-                f"Cannot write the metadata table at {own.storage.uri}: its partition '{piece.partition}' has a file "
-                f"group {piece.file_id!r}; expected is an id that ends in a number of four digits and -0"
-            )
-        found.setdefault(parsed[1], []).append((int(parsed[2]), piece))
-    result: dict[str, Sequence[FileSlice]] = {}
-    for prefix, numbered in found.items():
-        numbered.sort(key=lambda entry: entry[0])
-        if [number for number, _ in numbered] != list(range(len(numbered))):
-            raise CorruptFileError(
-                f"Cannot write the metadata table at {own.storage.uri}: of its file groups {prefix} in partition "
-                f"'{numbered[0][1].partition}' there are the numbers {[number for number, _ in numbered]}; expected "
-                "are numbers from 0 on without gaps"
-            )
-        result[prefix] = [piece for _, piece in numbered]
-    return result
 
 
 def file_group_id(prefix: str, number: int) -> str:
