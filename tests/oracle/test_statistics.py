@@ -253,7 +253,6 @@ def lives(path: str, kind: str, version: int) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
@@ -264,9 +263,10 @@ def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: st
         pruned += check(path, rnd)
         if done in ("compaction", "clean"):
             report = oracle.request("check", path=path, keys=1, deep=True, timeout=900)
-            # with data skipping Apache Hudi finds no NaN by its value, whatever the statistics say
+            # Whatever the statistics say, and in files of Apache Hudi too, Spark's Parquet reader finds no NaN by its
+            # value, and by the dictionary of a column no -0.0 where 0.0 is looked for.
             problems = [
-                each for each in report["problems"] if not re.search(r"= nan|_nan [<>]= (least|greatest)", each)
+                each for each in report["problems"] if not re.search(r"= nan|(_nan|zeros) [<>]= (least|greatest)", each)
             ]
             assert not problems, f"{done}: {problems[:6]}"
             assert report["ranges_compared"] > 50
