@@ -87,7 +87,7 @@ class MetadataLister:
     """
 
     def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
-        self._metadata = metadata
+        self.metadata = metadata
         self._fallback = fallback
         self._doubted = False
         self._files: dict[str, dict[str, int]] = {}
@@ -128,13 +128,13 @@ class MetadataLister:
                     self._load(missing)
                 except (HudiError, FileNotFoundError) as error:
                     self._doubted = True
-                    doubt(self._metadata.storage.uri, error)
+                    doubt(self.metadata.storage.uri, error)
                     return None
             return self._files
 
     def _load(self, keys: list[str]) -> None:
         # a look-up of many keys reads most blocks anyway
-        found = read_files(self._metadata, keys if len(keys) < 64 else None)
+        found = read_files(self.metadata, keys if len(keys) < 64 else None)
         for key in keys:
             files = found.get(key)
             if files is None and key == ALL_PARTITIONS:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,16 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.avro import Record, decode_log_content, decode_values, resolve_record
 from hudi_py.formats.hfile import Entries, HFile, open_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import HeldStorage, Storage
+from hudi_py.storage.threads import in_threads, when_remote
 
 KEY: Final = "key"
 GROUP: Final = "group"
-_THREADS: Final = 16
 _SMALL_FILE: Final = 1 << 20
 """Bytes up to which a file is read whole from a storage where requests are slow."""
 
@@ -46,7 +46,7 @@ class Wanted:
         if self.keys is not None:
             return file.lookup(key.encode() for key in self.keys)
         if self.prefixes is not None:
-            return Entries.concat([file.lookup_prefix(prefix.encode()) for prefix in sorted(set(self.prefixes))])
+            return file.lookup_prefixes(prefix.encode() for prefix in self.prefixes)
         return file.scan()
 
 
@@ -121,10 +121,7 @@ def read_parts(
 
     if not storage.is_local:
         storage = _held(storage, slices)
-        if len(slices) > 1:
-            with ThreadPoolExecutor(min(_THREADS, len(slices)), "hudi-metadata") as pool:
-                return [part for parts in pool.map(one, slices) for part in parts]
-    return [part for task in slices for part in one(task)]
+    return [part for parts in when_remote(storage, one, slices) for part in parts]
 
 
 def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
@@ -133,8 +130,7 @@ def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> 
     small = [file.path for file in files if file.size <= _SMALL_FILE]
     if len(small) < 2:
         return storage
-    with ThreadPoolExecutor(min(_THREADS, len(small)), "hudi-metadata") as pool:
-        return HeldStorage(storage, dict(zip(small, pool.map(storage.read, small), strict=True)))
+    return HeldStorage(storage, dict(zip(small, in_threads(storage.read, small), strict=True)))
 
 
 def _slice_parts(
@@ -172,7 +168,7 @@ def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> P
     schema = block.header.get(HeaderKey.SCHEMA)
     if not schema:
         raise CorruptFileError(f"Cannot read {context}: an Avro block has no SCHEMA")
-    rows = decode_log_content([read_content(storage, block)], _parsed(schema, context), context=context)
+    rows = decode_log_content([read_content(storage, block)], _parsed(schema, context)[0], context=context)
     if KEY not in rows.schema.names:
         raise CorruptFileError(f"Cannot read {context}: the records of an Avro block have no key")
     return Part(rows.column(KEY).cast(pa.string()), None, schema, group, context, rows)
@@ -197,7 +193,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
         count = len(part.keys)
         if part.rows is not None:
             kept = part.rows.select([name for name in part.rows.schema.names if name in columns])
-            tables.append(pa.Table.from_batches([normalise(kept, _parsed(part.schema, part.context))]))
+            tables.append(pa.Table.from_batches([normalise(kept, _parsed(part.schema, part.context)[0])]))
             positions.append(np.arange(start, start + count, dtype=np.int64))
         elif part.values is not None:
             by_schema.setdefault(part.schema, []).append((part, start))
@@ -205,9 +201,9 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     for schema, members in by_schema.items():
         # records of one writer schema are decoded in one call, wherever they stand
         context = members[0][0].context
-        avro = _parsed(schema, context)
+        avro, record = _parsed(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
-        batches = [normalise(batch, avro) for batch in decode_values(values, avro, columns, context=context)]
+        batches = [normalise(batch, avro) for batch in decode_values(values, record, columns, context=context)]
         tables.append(pa.Table.from_batches(batches, empty))
         positions.extend(np.arange(at, at + len(part.keys), dtype=np.int64) for part, at in members)
     fields = pa.concat_tables(tables) if tables else empty.empty_table()
@@ -221,11 +217,18 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     return Versions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
 
 
-def _parsed(schema: str, context: str) -> Any:
+def _parsed(schema: str, context: str) -> tuple[Any, Record]:
+    """The schema as JSON, and resolved."""
     try:
-        return json.loads(schema)
-    except (ValueError, RecursionError) as error:
+        return _resolved(schema)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {context}: the schema of its records is no JSON ({error})") from error
+
+
+@lru_cache(maxsize=64)  # all releases together have a dozen, each of them long
+def _resolved(schema: str) -> tuple[Any, Record]:
+    avro = json.loads(schema)
+    return avro, resolve_record(avro)
 
 
 def _texts(keys: pa.Array, context: str) -> pa.Array:

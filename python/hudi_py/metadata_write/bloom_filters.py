@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +27,7 @@ from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.files import DataFile
 
@@ -35,7 +35,6 @@ _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
 _AT_ONCE: Final = 128
 """Filters held at once: one of the default size has 431 kB."""
-_THREADS: Final = 16
 _NO_TYPE: Final = ""
 """Of removals."""
 
@@ -91,13 +90,10 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
         key = bloom_filter_key(file.partition, file.name)
         return key, footer.bloom_type_code or SIMPLE, footer.bloom_text.encode()
 
-    if not bases:
-        return
-    with ThreadPoolExecutor(min(_THREADS, len(bases)), "hudi-blooms") as pool:
-        for at in range(0, len(bases), _AT_ONCE):
-            found = [each for each in pool.map(one, bases[at : at + _AT_ONCE]) if each is not None]
-            if found:
-                yield _records(found, instant, deleted=False)
+    for at in range(0, len(bases), _AT_ONCE):
+        found = [each for each in in_threads(one, bases[at : at + _AT_ONCE]) if each is not None]
+        if found:
+            yield _records(found, instant, deleted=False)
 
 
 def _has_footer(name: str) -> bool:

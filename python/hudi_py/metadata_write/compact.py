@@ -30,8 +30,8 @@ from hudi_py.formats.log import (
 )
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.metadata_write.payloads import Combine, combine_of, removes
-from hudi_py.metadata_write.records import METADATA_SCHEMA
-from hudi_py.metadata_write.values import AVRO_SCHEMA, convert, is_current, parse_schema, to_current, with_file_name
+from hudi_py.metadata_write.records import METADATA_SCHEMA, RECORD
+from hudi_py.metadata_write.values import convert, is_current, parse_schema, to_current, with_file_name
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import Storage
 
@@ -263,7 +263,7 @@ def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
         empty = pa.repeat("", batch.num_rows)
         keys.append(batch.column(_KEY).cast(pa.binary()))
         place = converted.schema.get_field_index(_KEY)
-        values.append(encode_values(converted.set_column(place, _KEY, empty), AVRO_SCHEMA))
+        values.append(encode_values(converted.set_column(place, _KEY, empty), RECORD))
     all_keys = pa.concat_arrays(keys)
     order = pc.array_sort_indices(all_keys)
     return Run(all_keys.take(order), pa.concat_arrays(values).take(order))

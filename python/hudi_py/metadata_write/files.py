@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +28,7 @@ from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FileInfo
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.protocols import TableChange
@@ -111,15 +111,13 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
     if not source.timeline.instants:
         return
     newest, pending = _limits(source.timeline)
-    with ThreadPoolExecutor(16, "hudi-list") as pool:
-        for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
-            some = partitions[at : at + _PARTITIONS_AT_ONCE]
-            found = map(lister.files, some) if len(some) == 1 else pool.map(lister.files, some)
-            listing: dict[str, dict[str, int]] = {}
-            for partition, files in zip(some, found, strict=True):
-                if _is_partition(partition, files):
-                    listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
-            yield listing
+    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        some = partitions[at : at + _PARTITIONS_AT_ONCE]
+        listing: dict[str, dict[str, int]] = {}
+        for partition, files in zip(some, in_threads(lister.files, some), strict=True):
+            if _is_partition(partition, files):
+                listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
+        yield listing
 
 
 def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:

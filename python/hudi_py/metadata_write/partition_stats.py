@@ -22,8 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
-from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, open_metadata
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.column_stats import KeptStatistics, files_of_commit, stats_records
 from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.source import TableSource
@@ -84,6 +85,9 @@ class PartitionStats:
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
+            lister = source.view.lister
+            if isinstance(lister, MetadataLister):
+                lister.prefetch(some)
             beside = {path: _beside(source, path, written[path]) for path in some}
             many = [path for path in some if len(beside[path]) > _MANY and not _rewrites(source, path, written[path])]
             standing = gathered.take_standing(many)
@@ -137,7 +141,7 @@ class _Gathered:
 
     def take_standing(self, partitions: Sequence[str]) -> set[str]:
         """Takes what the records of partitions tell already; returns those of which that is all there was to know."""
-        metadata = open_metadata(self._source.storage, self._source.config, self._source.timeline)
+        metadata = self._source.metadata
         if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
             return set()
         keys = [partition_stats_key(column.name, path) for path in partitions for column in self._columns]
@@ -158,7 +162,7 @@ class _Gathered:
     def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
         """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
         which complete it."""
-        metadata = open_metadata(self._source.storage, self._source.config, self._source.timeline)
+        metadata = self._source.metadata
         known: dict[str, set[str]] = {}
         if files and metadata is not None and metadata.has(COLUMN_STATS):
             partitions = {file.partition for file in files}

@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS
-from hudi_py.metadata_write.records import ARROW_SCHEMA
-from hudi_py.metadata_write.values import AVRO_SCHEMA
+from hudi_py.metadata_write.records import ARROW_SCHEMA, RECORD
 
 _FILES_FIELD: Final = "filesystemMetadata"
 _STATS_FIELD: Final = "ColumnStatsMetadata"
@@ -207,10 +206,10 @@ def _reduce(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np
 
 
 def _decoded(values: pa.Array, columns: list[str]) -> pa.RecordBatch:
-    batches = list(decode_values(values, AVRO_SCHEMA, columns, context="records of the metadata table"))
+    batches = list(decode_values(values, RECORD, columns, context="records of the metadata table"))
     return pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=len(values))[0]
 
 
 def _encoded(columns: dict[str, pa.Array]) -> pa.Array:
     count = len(columns["type"])
-    return encode_values(pa.RecordBatch.from_pydict({"key": pa.repeat("", count), **columns}), AVRO_SCHEMA)
+    return encode_values(pa.RecordBatch.from_pydict({"key": pa.repeat("", count), **columns}), RECORD)

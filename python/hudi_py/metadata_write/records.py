@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.avro import arrow_schema
+from hudi_py.formats.avro import arrow_schema, resolve_record
 from hudi_py.formats.avro import encode_values as encode_avro
 
 METADATA_SCHEMA: Final[str] = (
@@ -24,6 +24,8 @@ METADATA_SCHEMA: Final[str] = (
 """Avro JSON of the records with the meta columns before them, byte for byte as Apache Hudi 1.2.0 writes it into SCHEMA
 headers and HFiles, whatever the table's version."""
 _SCHEMA: Final[dict[str, Any]] = json.loads(METADATA_SCHEMA)
+RECORD: Final = resolve_record(_SCHEMA)
+"""The schema of the records, resolved."""
 ARROW_SCHEMA: Final[pa.Schema] = arrow_schema(_SCHEMA)
 """The records in Arrow. Unions of wrappers (`minValue`) are structs of `member0`, `member1`, ... in the order of their
 branches without null; each member is a struct with the one field `value`."""
@@ -82,4 +84,4 @@ def encode_values(type_: int, fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
         "type": pa.array(np.full(count, type_, np.int32)),
         **fields,
     }
-    return encode_avro(pa.RecordBatch.from_pydict(columns), _SCHEMA)
+    return encode_avro(pa.RecordBatch.from_pydict(columns), RECORD)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.metadata_write.definitions import IndexDefinition
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
@@ -32,6 +35,14 @@ class TableSource:
     """Avro JSON of the table's schema, without meta columns; of a change that has one of its own, that one. Empty
     where the table has no schema yet."""
     settings: MetadataWriteSettings
+
+    @cached_property
+    def metadata(self) -> MetadataTable | None:
+        """The metadata table as it is now; None where there is none."""
+        lister = self.view.lister
+        if isinstance(lister, MetadataLister):
+            return lister.metadata
+        return open_metadata(self.storage, self.config, self.timeline)
 
 
 class IndexBuilder(Protocol):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA
+from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA, RECORD
 from hudi_py.schema.meta import META_FIELDS
 
 AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(METADATA_SCHEMA)
@@ -120,7 +120,7 @@ def to_current(values: pa.Array, schema: str, context: str) -> pa.Array:
     """
     avro = parse_schema(schema, context)
     batches = decode_values(values, avro, context=context)
-    encoded = [encode_values(convert(batch, avro), AVRO_SCHEMA) for batch in batches]
+    encoded = [encode_values(convert(batch, avro), RECORD) for batch in batches]
     return pa.concat_arrays(encoded) if encoded else values
 
 

@@ -39,15 +39,16 @@ from hudi_py.metadata_write.definitions import read_definitions
 from hudi_py.metadata_write.files import listed
 from hudi_py.metadata_write.own import group_prefix
 from hudi_py.metadata_write.payloads import covers
-from hudi_py.metadata_write.records import no_keys, no_values
+from hudi_py.metadata_write.records import RECORD, no_keys, no_values
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import IndexBuilder, TableSource
-from hudi_py.metadata_write.values import AVRO_SCHEMA, behind_meta
+from hudi_py.metadata_write.values import behind_meta
 from hudi_py.metadata_write.writer import BUILDERS
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import shown
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import load_view
@@ -60,7 +61,7 @@ _COUNTS: Final = ("valueCount", "nullCount")
 _MASK: Final = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PartitionCheck:
     """What was found in one partition of the metadata table."""
 
@@ -81,8 +82,11 @@ class PartitionCheck:
         """Whether look-ups answer what the table's files do."""
         return not (self.missing or self.wrong or (self.superfluous and self.partition not in _HARMLESS))
 
+    def __repr__(self) -> str:
+        return shown(self)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class VerifyReport:
     """What was found in a metadata table."""
 
@@ -100,6 +104,9 @@ class VerifyReport:
     def to_dict(self) -> dict[str, Any]:
         """Field names and values, as JSON takes them."""
         return {**asdict(self), "ok": self.ok}
+
+    def __repr__(self) -> str:
+        return shown(self)
 
 
 def verify(
@@ -434,10 +441,10 @@ def _text(key: bytes) -> str:
 
 
 def _decoded(values: pa.Array, column: str) -> pa.Array:
-    batches = list(decode_values(values, AVRO_SCHEMA, [column], context="records of the metadata table"))
+    batches = list(decode_values(values, RECORD, [column], context="records of the metadata table"))
     return pa.concat_arrays([batch.column(0) for batch in batches])
 
 
 def _rows(values: pa.Array) -> list[dict[str, Any]]:
-    batches = decode_values(values, AVRO_SCHEMA, context="records of the metadata table")
+    batches = decode_values(values, RECORD, context="records of the metadata table")
     return [row for batch in batches for row in batch.to_pylist()]

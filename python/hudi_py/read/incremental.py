@@ -11,7 +11,6 @@ import fnmatch
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from hudi_py.errors import HistoryCleanedError
@@ -24,12 +23,12 @@ from hudi_py.read.plan import Plan, plan_scan
 from hudi_py.read.snapshot import Snapshot, earliest_retained
 from hudi_py.read.split import SliceMode, Split
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.commits import Commit
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Pin
 from hudi_py.view import FileSystemView, load_view
 
-_THREADS = 16
 _LIST_FROM = 8
 """Files of a folder from which on one listing is taken to cost less than looking at each."""
 
@@ -197,11 +196,7 @@ def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
         wanted = folders[folder]
         return [*storage.list(folder)] if len(wanted) >= _LIST_FROM else [storage.stat(path) for path in sorted(wanted)]
 
-    if len(folders) <= 1 or storage.is_local:
-        found = [look(folder) for folder in sorted(folders)]
-    else:
-        with ThreadPoolExecutor(min(_THREADS, len(folders)), "hudi-stat") as pool:
-            found = list(pool.map(look, sorted(folders)))
+    found = when_remote(storage, look, sorted(folders))
     infos = [info for infos in found for info in infos if info is not None and not info.is_dir]
     return {info.path: info.size for info in infos if info.path in folders[info.path.rpartition("/")[0]]}
 
@@ -230,11 +225,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
         logs = split.log_files if split.base_file is None else ()
         return any(block.is_partial for log in logs for block in read_blocks(storage, log.path, log.size))
 
-    if len(splits) <= 1 or storage.is_local:
-        partial = [is_partial(split) for split in splits]
-    else:
-        with ThreadPoolExecutor(min(_THREADS, len(splits)), "hudi-blocks") as pool:
-            partial = list(pool.map(is_partial, splits))
+    partial = when_remote(storage, is_partial, splits)
     if not any(partial):
         return list(splits)
     view = load_view(storage, snapshot.config, snapshot.timeline)

@@ -8,7 +8,6 @@ file's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,8 @@ from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import cleaned
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 
-_THREADS = 16
 _GLOB = frozenset("{}[]*?\\:")
 """Characters in a path which Hadoop's file systems take for something else than themselves."""
 _SPARK_VERSION = b"org.apache.spark.version"
@@ -37,9 +36,9 @@ def why_not_plain(storage: Storage, splits: Sequence[Split]) -> list[str | None]
     """
     reasons = [_without_footer(split) for split in splits]
     open_ones = [at for at, reason in enumerate(reasons) if reason is None]
-    with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
-        for at, reason in zip(open_ones, pool.map(lambda at: _by_footer(storage, splits[at]), open_ones), strict=True):
-            reasons[at] = reason
+    found = in_threads(lambda at: _by_footer(storage, splits[at]), open_ones)
+    for at, reason in zip(open_ones, found, strict=True):
+        reasons[at] = reason
     return reasons
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -23,9 +22,8 @@ from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import cleaned
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
-
-_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +156,9 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
     """Splits larger than `target_bytes`, of slices without logs, divided at row groups; the others as they are."""
     result: list[list[Split]] = [[split] for split in splits]
     large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
-    with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
-        for at, pieces in zip(
-            large, pool.map(lambda at: _divide(storage, splits[at], target_bytes), large), strict=True
-        ):
-            result[at] = pieces
+    divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
+    for at, pieces in zip(large, divided, strict=True):
+        result[at] = pieces
     return [piece for pieces in result for piece in pieces]
 
 
@@ -191,10 +187,7 @@ def _slices(
     def list_one(partition: PartitionPath) -> list[FileSlice]:
         return read(partition, snapshot.as_of)
 
-    if len(partitions) <= 1:
-        return [piece for partition in partitions for piece in list_one(partition)]
-    with ThreadPoolExecutor(_THREADS, "hudi-slices") as pool:
-        return [piece for pieces in pool.map(list_one, partitions) for piece in pieces]
+    return [piece for pieces in in_threads(list_one, partitions) for piece in pieces]
 
 
 def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath, escaped: bool) -> bool:

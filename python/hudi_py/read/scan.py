@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from datetime import date
@@ -30,6 +29,7 @@ from hudi_py.read.split import ReadSpec, SliceMode, Split
 from hudi_py.read.task import cleaned, read_split_on
 from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-_FOOTER_THREADS = 16
 _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
 
 
@@ -110,10 +109,7 @@ class Scan:
         """Number of rows; from footers alone for slices without logs when there is no filter."""
         plan = self.plan()
         footers = [split for split in plan.splits if _is_counted_by_footer(split, plan.spec)]
-        total = 0
-        if footers:
-            with ThreadPoolExecutor(_FOOTER_THREADS, "hudi-footers") as pool:
-                total += sum(pool.map(self._footer_rows, footers))
+        total = sum(in_threads(self._footer_rows, footers))
         if len(footers) < len(plan.splits):
             total += sum(batch.num_rows for batch in self._without_columns().to_batches())
         return total if self._limit is None else min(total, self._limit)

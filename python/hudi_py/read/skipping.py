@@ -8,7 +8,6 @@ is passed over with a warning.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,11 +38,11 @@ from hudi_py.read.prune import row_groups_to_read
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
+from hudi_py.storage.threads import in_threads
 from hudi_py.view import Lister
 
 T = TypeVar("T")
 
-_THREADS = 16
 _MOST_FOOTERS = 256
 """Base files whose footers are read while planning; tasks read them anyway."""
 _MOST_VALUES = 10_000
@@ -215,8 +214,8 @@ class Skipping:
         left = [file for file in left if _place(file) not in told and file.name.extension == "parquet"]
         if not 1 < len(left) <= _MOST_FOOTERS:
             return slices
-        with ThreadPoolExecutor(_THREADS, "hudi-footers") as pool:
-            held = dict(zip(map(_place, left), pool.map(lambda file: self._in_footer(file, wanted), left), strict=True))
+        found = in_threads(lambda file: self._in_footer(file, wanted), left)
+        held = dict(zip(map(_place, left), found, strict=True))
         kept = [s for s in slices if s.log_files or s.base_file is None or held.get(_place(s.base_file), True)]
         return self._noted("footers", "slices", slices, kept, _count(len(keys), "key"))
 

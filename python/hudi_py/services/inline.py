@@ -18,6 +18,7 @@ from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, run
 from hudi_py.storage import Storage
 from hudi_py.write.progress import Progress
@@ -83,7 +84,7 @@ class InlineServices:
             yield "log_compaction", _runs(LogCompaction())
 
 
-def _runs(service: PlannedService) -> Step:
+def _runs(service: PlannedService[ServiceReport]) -> Step:
     def step(context: ServiceContext) -> bool:
         worked = False
         for instant in service.pending(context):
@@ -98,7 +99,7 @@ def _runs(service: PlannedService) -> Step:
     return step
 
 
-def _plans(service: PlannedService) -> Step:
+def _plans(service: PlannedService[ServiceReport]) -> Step:
     def step(context: ServiceContext) -> bool:
         return not service.pending(context) and service.schedule(context).instant is not None
 

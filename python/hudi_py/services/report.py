@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from hudi_py.model.instant import CompletionTime, InstantTime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ServiceReport:
-    """Each service adds its counts and bytes."""
+    """Each service adds its counts and bytes. Shown without those that are nought."""
 
     service: str
     instant: InstantTime | None
@@ -23,3 +23,13 @@ class ServiceReport:
     def to_dict(self) -> dict[str, Any]:
         """Field names and values, as JSON takes them."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return shown(self)
+
+
+def shown(report: Any) -> str:
+    """A dataclass as its constructor would be called: without fields that have their default."""
+    values = ((each, getattr(report, each.name)) for each in fields(report))
+    given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
+    return f"{type(report).__name__}({', '.join(given)})"

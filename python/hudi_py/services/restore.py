@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
@@ -12,13 +11,14 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.rollback import settled
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.restore import finish_restore, plan_restore, request_restore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RestoreReport(ServiceReport):
     """What a restore did; `instant` is the restore's own."""
 
@@ -129,8 +129,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
         names = {info.name for info in context.storage.list(partition)}
         return [join_path(partition, name) for name in files[partition] if name not in names]
 
-    with ThreadPoolExecutor(context.threads, "hudi-restore") as pool:
-        gone = [path for found in pool.map(missing, sorted(files)) for path in found]
+    gone = [path for found in in_threads(missing, sorted(files), context.threads) for path in found]
     if gone:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(gone)} files of the savepoint are gone, "

@@ -30,7 +30,7 @@ _LAST_BOOTSTRAP = "00000000000002"
 """Times up to this one are those of a bootstrap (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RollbackReport(ServiceReport):
     """What a rollback did; `instant` is the rollback's own."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, HistoryCleanedError
@@ -13,6 +12,7 @@ from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
@@ -39,7 +39,7 @@ class Savepoint:
     """Partition path to names of the base and log files that must stay."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SavepointReport(ServiceReport):
     """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
 
@@ -213,8 +213,7 @@ def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -
         return tuple(found)
 
     partitions = view.partitions()
-    with ThreadPoolExecutor(context.threads, "hudi-savepoint") as pool:
-        listed = dict(zip(partitions, pool.map(names, partitions), strict=True))
+    listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
     return {str(partition): found for partition, found in listed.items() if found}
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
+
+
+Report = TypeVar("Report", bound=ServiceReport)
+Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Work(Protocol):
         ...
 
 
-class PlannedService(Protocol):
+class PlannedService(Protocol[Report_co]):
     """A service whose plan is an instant of its own. `work` is what its own `begin` returned."""
 
     @property
@@ -74,8 +78,12 @@ class PlannedService(Protocol):
         """Carries out some pieces, in any process, more than once if need be. What it returns pickles small."""
         ...
 
-    def commit(self, context: ServiceContext, work: Any, outcomes: Sequence[Any]) -> ServiceReport:
+    def commit(self, context: ServiceContext, work: Any, outcomes: Sequence[Any]) -> Report_co:
         """Completes the action with what `execute` returned for all pieces. Idempotent."""
+        ...
+
+    def nothing(self, reason: str) -> Report_co:
+        """The report where nothing was done."""
         ...
 
     def give_up(self, context: ServiceContext, work: Any) -> None:
@@ -83,7 +91,7 @@ class PlannedService(Protocol):
         ...
 
 
-def run(service: PlannedService, context: ServiceContext, instant: InstantTime | None = None) -> ServiceReport:
+def run(service: PlannedService[Report], context: ServiceContext, instant: InstantTime | None = None) -> Report:
     """Carries out one plan in this process: the one of `instant`, or else the oldest pending one.
 
     Raises:
@@ -92,7 +100,7 @@ def run(service: PlannedService, context: ServiceContext, instant: InstantTime |
     pending = service.pending(context)
     if instant is None:
         if not pending:
-            return ServiceReport(service.name, None, reason="no plan is pending")
+            return service.nothing("no plan is pending")
         instant = pending[0]
     elif instant not in pending:
         raise ConfigError(

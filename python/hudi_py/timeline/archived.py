@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,13 +22,13 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.history import ArchivedInstant, Chosen, archived_action, read_history
 
 __all__ = ["ArchivedInstant", "archive_files", "archive_folder", "archived_instants", "archived_states", "named_types"]
 
 _LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
 _GROUP_BYTES = 8 << 20
-_THREADS = 16
 _HEAD = ("commitTime", "actionType", "actionState", "stateTransitionTime")
 _STATES = {state.name: state for state in State}
 _METADATA = {
@@ -187,14 +186,10 @@ def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]
         except FileNotFoundError:  # merged into another file since it was listed
             return []
 
-    if storage.is_local or len(files) <= 1:
-        for file in files:
-            yield from read(file)
-        return
-    with ThreadPoolExecutor(_THREADS, "hudi-archive") as pool:
-        for at in range(0, len(files), _THREADS):
-            for blocks in pool.map(read, files[at : at + _THREADS]):
-                yield from blocks
+    at_once = 1 if storage.is_local else REQUESTS
+    for at in range(0, len(files), at_once):
+        for blocks in in_threads(read, files[at : at + at_once]):
+            yield from blocks
 
 
 def _grouped(blocks: Iterable[_Block], context: str, since: str | None, until: str | None) -> Iterator[_Records]:

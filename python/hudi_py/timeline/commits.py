@@ -7,18 +7,17 @@ Ranges are on completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import decode_clustering_groups, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
 
-_THREADS = 16
 _Place = Callable[[Instant | ArchivedInstant], CompletionTime]
 _OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 
@@ -179,11 +178,7 @@ def _active(
             return None
         return Commit(instant.time, place(instant), instant.action.comparable, metadata)
 
-    if len(instants) <= 1 or storage.is_local:
-        commits = [one(instant) for instant in instants]
-    else:
-        with ThreadPoolExecutor(min(_THREADS, len(instants)), "hudi-commits") as pool:
-            commits = list(pool.map(one, instants))
+    commits = when_remote(storage, one, instants)
     gone = {str(instant.time) for instant, commit in zip(instants, commits, strict=True) if commit is None}
     return [commit for commit in commits if commit is not None], gone
 

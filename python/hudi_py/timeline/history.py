@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,12 +20,12 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.model.instant import Action, CompletionTime, InstantTime, State
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
 
 VERSION_FILE = "_version_"
 _MANIFEST = re.compile(r"manifest_(\d+)", re.ASCII)
 _RUN = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet", re.ASCII)
 _ACTIONS = {action.value: action for action in Action}
-_THREADS = 16
 _TRIES = 3
 
 
@@ -83,11 +82,7 @@ def read_history(
             return list(_read_run(storage, path, since, until, completed_after, chosen, metadata=metadata, plans=plans))
 
         try:
-            if len(wanted) <= 1 or storage.is_local:
-                parts = [one(name) for name in wanted]
-            else:
-                with ThreadPoolExecutor(min(_THREADS, len(wanted)), "hudi-history") as pool:
-                    parts = list(pool.map(one, wanted))
+            parts = when_remote(storage, one, wanted)
         except FileNotFoundError as error:  # compacted since the manifest was read: another manifest tells the new runs
             missing = error
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
@@ -70,28 +71,33 @@ class Layout:
         `completion_time` is what the name says: None for layouts 0 and 1, and for completed layout-2 names without one,
         which are marked `legacy`.
         """
-        found = _NAME.fullmatch(name)
-        if not found:
-            return None
-        time, completion, word, suffix = found.groups()
-        if completion is not None and (suffix is not None or self.version < 2):
-            return None
-        if word == "inflight" and suffix is None and completion is None:
-            return Instant(InstantTime(time), Action.COMMIT, State.INFLIGHT, name)
-        action = _ACTIONS.get(word)
-        if action is None:
-            return None
-        if suffix is not None:
-            return Instant(InstantTime(time), action, _STATES[suffix], name)
-        if action in _NEVER_COMPLETED:
-            return None
-        legacy = self.version == 2 and completion is None
-        completed = CompletionTime(completion) if completion is not None else None
-        return Instant(InstantTime(time), action, State.COMPLETED, name, completed, legacy)
+        return _parse(self.version, name)
 
     def _pending(self, action: Action) -> Action:
         # Layouts 0 and 1 have no name of their own for clustering
         return Action.REPLACE_COMMIT if self.version < 2 and action is Action.CLUSTERING else action
+
+
+@lru_cache(maxsize=1 << 14)  # a timeline is listed several times by each action
+def _parse(version: int, name: str) -> Instant | None:
+    found = _NAME.fullmatch(name)
+    if not found:
+        return None
+    time, completion, word, suffix = found.groups()
+    if completion is not None and (suffix is not None or version < 2):
+        return None
+    if word == "inflight" and suffix is None and completion is None:
+        return Instant(InstantTime(time), Action.COMMIT, State.INFLIGHT, name)
+    action = _ACTIONS.get(word)
+    if action is None:
+        return None
+    if suffix is not None:
+        return Instant(InstantTime(time), action, _STATES[suffix], name)
+    if action in _NEVER_COMPLETED:
+        return None
+    legacy = version == 2 and completion is None
+    completed = CompletionTime(completion) if completion is not None else None
+    return Instant(InstantTime(time), action, State.COMPLETED, name, completed, legacy)
 
 
 def layout_for(config: TableConfig) -> Layout:

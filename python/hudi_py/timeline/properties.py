@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import lru_cache
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
 from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, format_properties, parse_properties
@@ -101,6 +102,11 @@ def _read(storage: Storage) -> dict[str, str]:
 
 
 def _parse(data: bytes) -> dict[str, str]:
+    return dict(_parsed(data))
+
+
+@lru_cache(maxsize=64)  # the same few tables are opened over and over
+def _parsed(data: bytes) -> Mapping[str, str]:
     properties = parse_properties(data.decode("latin-1"))
     stored = properties.get(CHECKSUM)
     if not properties.get(NAME) or (stored is not None and stored.strip() != str(checksum(properties))):

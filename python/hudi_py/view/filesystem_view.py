@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -18,6 +17,7 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.metadata import (
     FileGroup,
     decode_clustering_groups,
@@ -278,11 +278,7 @@ def load_view(
     tasks = [(compacted, i) for i in compactions] + [(clustered, i) for i in clusterings]
     tasks += [(replaced, i) for i in replaces]
     found: dict[object, dict[FileGroup, InstantTime]] = {compacted: {}, clustered: {}, replaced: {}}
-    if len(tasks) > 1 and not storage.is_local:
-        with ThreadPoolExecutor(min(16, len(tasks)), "hudi-plans") as pool:
-            results = list(pool.map(lambda task: task[0](task[1]), tasks))
-    else:
-        results = [read(instant) for read, instant in tasks]
+    results = when_remote(storage, lambda task: task[0](task[1]), tasks)
     for (read, instant), file_groups in zip(tasks, results, strict=True):
         # Instants come in order, so of several the newest stands, as in Apache Hudi
         found[read].update(dict.fromkeys(file_groups, instant.time))

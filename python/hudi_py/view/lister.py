@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import in_threads
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 """Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
@@ -33,26 +33,21 @@ class StorageLister:
     A folder which holds a partition metafile is a partition and is not searched further; `.hoodie` is left out.
     """
 
-    def __init__(self, storage: Storage, config: TableConfig, threads: int = 16) -> None:
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._storage = storage
         self._config = config
-        self._threads = threads
 
     def partitions(self) -> list[PartitionPath]:
         found: list[PartitionPath] = []
-        with ThreadPoolExecutor(self._threads, "hudi-list") as pool:
-            folders = [""]
-            while folders:
-                listings = (
-                    map(self._storage.list, folders) if len(folders) == 1 else pool.map(self._storage.list, folders)
-                )
-                below: list[str] = []
-                for folder, children in zip(folders, listings, strict=True):
-                    if any(not child.is_dir and child.name in _METAFILES for child in children):
-                        found.append(PartitionPath(folder))
-                    else:
-                        below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]
-                folders = below
+        folders = [""]
+        while folders:
+            below: list[str] = []
+            for folder, children in zip(folders, in_threads(self._storage.list, folders), strict=True):
+                if any(not child.is_dir and child.name in _METAFILES for child in children):
+                    found.append(PartitionPath(folder))
+                else:
+                    below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]
+            folders = below
         if not found and not self._config.partition_fields:
             return [PartitionPath("")]
         return sorted(found)

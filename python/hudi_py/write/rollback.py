@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
@@ -18,6 +17,7 @@ from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import (
@@ -49,7 +49,6 @@ ROLLBACK_TOKEN = "1-0-1"
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 """Pending actions which keep their plan when they are rolled back."""
-_DELETERS = 16
 _FEW = 32
 """Fewer requests than this are not worth threads."""
 
@@ -205,11 +204,11 @@ def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, pla
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
         _unpublish(storage, config, failed, action)
-    if len(plan.requests) < _FEW:
-        partitions = [_carry_out(storage, rollback, failed, request) for request in plan.requests]
-    else:
-        with ThreadPoolExecutor(_DELETERS, "hudi-rollback") as pool:
-            partitions = list(pool.map(lambda request: _carry_out(storage, rollback, failed, request), plan.requests))
+    partitions = in_threads(
+        lambda request: _carry_out(storage, rollback, failed, request),
+        plan.requests,
+        REQUESTS if len(plan.requests) >= _FEW else 1,
+    )
     return RollbackMetadata(
         start_time=rollback,
         time_taken_ms=int((time.monotonic() - started) * 1000),

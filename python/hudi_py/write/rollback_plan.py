@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import read_blocks
@@ -16,6 +15,7 @@ from hudi_py.model.instant import Action, Instant, State
 from hudi_py.model.names import LogFileName, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import RollbackPlan, RollbackRequest, read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import StorageLister
@@ -25,8 +25,6 @@ from hudi_py.write.markers import Marker, MarkerType, read_markers
 
 LogGroup = tuple[str, str, str]
 """Partition path, file id and base instant of the slice whose logs an instant of table version 6 has appended to."""
-
-_LISTERS = 16
 
 
 def plan_rollback(
@@ -182,11 +180,7 @@ def _owner(name: str) -> tuple[str, str] | None:
 
 def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
     partitions = lister.partitions()
-    if len(partitions) == 1:
-        yield partitions[0], lister.files(partitions[0])
-        return
-    with ThreadPoolExecutor(_LISTERS, "hudi-rollback") as pool:
-        yield from zip(partitions, pool.map(lister.files, partitions), strict=True)
+    yield from zip(partitions, in_threads(lister.files, partitions), strict=True)
 
 
 class RememberingLister:

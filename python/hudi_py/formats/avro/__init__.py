@@ -3,11 +3,12 @@
 from hudi_py.formats.avro.container import read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
 from hudi_py.formats.avro.encode import encode_log_content, encode_values
-from hudi_py.formats.avro.schema import AvroSchema
+from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
 from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
 
 __all__ = [
     "AvroSchema",
+    "Record",
     "arrow_schema",
     "arrow_type",
     "avro_schema",
@@ -19,5 +20,6 @@ __all__ = [
     "minimal_fixed_size",
     "read_container",
     "record_name",
+    "resolve_record",
     "write_container",
 ]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro.cursor import ByteBlock, CorruptBytesError, Cursors, reading
 from hudi_py.formats.avro.decoders import RecordDecoder, compile_columns, widest_value
-from hudi_py.formats.avro.schema import AvroSchema, resolve_record
+from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
 
 _HEADER = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
@@ -47,7 +47,7 @@ def decode_log_batches(
 
 
 def decode_values(
-    values: pa.Array, schema: AvroSchema, columns: Collection[str] | None = None, *, context: str = ""
+    values: pa.Array, schema: AvroSchema | Record, columns: Collection[str] | None = None, *, context: str = ""
 ) -> Iterator[pa.RecordBatch]:
     """The records which a binary array holds, one Avro record a value (no nulls), as an HFile's values are.
 

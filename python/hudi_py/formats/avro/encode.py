@@ -48,7 +48,7 @@ def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> 
     return b"".join(parts)
 
 
-def encode_values(batch: pa.RecordBatch, schema: AvroSchema) -> pa.BinaryArray:
+def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.BinaryArray:
     """The rows of `batch`, each as the Avro binary of the record `schema`, without any framing.
 
     Columns are matched to the schema's fields and cast as in `encode_log_content`; a nullable field that the batch

@@ -149,8 +149,10 @@ def resolve(schema: AvroSchema) -> Node:
     return _Resolver().node(schema, "", 0)
 
 
-def resolve_record(schema: AvroSchema) -> Record:
-    """As `resolve`, for a schema that must be a record (a table's or a log block's)."""
+def resolve_record(schema: AvroSchema | Record) -> Record:
+    """As `resolve`, for a schema that must be a record (a table's or a log block's); one resolved before stays."""
+    if isinstance(schema, Record):
+        return schema
     node = resolve(schema)
     if not isinstance(node, Record):
         raise SchemaMismatchError(f"cannot use an Avro schema of {_brief(schema)} for rows: it must be a record")

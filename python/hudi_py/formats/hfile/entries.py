@@ -7,6 +7,7 @@ length), int64 timestamp, byte type`: 12 bytes besides the row, which is the rec
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,10 +55,15 @@ class Entries:
         mask = pc.is_in(self.keys, value_set=wanted)
         return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
 
-    def with_prefix(self, prefix: bytes) -> Entries:
-        """Those whose key begins with `prefix`."""
-        mask = pc.starts_with(self.keys, prefix)
-        return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
+    def with_prefixes(self, wanted: Collection[bytes]) -> Entries:
+        """Those whose key begins with one of `wanted`."""
+        mask = np.zeros(len(self), np.bool_)
+        for length in {len(prefix) for prefix in wanted}:
+            value_set = pa.array([prefix for prefix in wanted if len(prefix) == length], pa.binary())
+            starts = pc.binary_slice(self.keys, 0, length)
+            mask |= pc.is_in(starts, value_set=value_set).to_numpy(zero_copy_only=False)
+        chosen = pa.array(mask)
+        return self if mask.all() else Entries(self.keys.filter(chosen), self.values.filter(chosen))
 
 
 def parse_entries(payload: bytes, source: ByteSource) -> Entries:

@@ -91,11 +91,18 @@ def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEnt
     return chosen
 
 
-def blocks_of_prefix(blocks: list[IndexEntry], prefix: bytes) -> list[IndexEntry]:
-    """The blocks which can hold keys that begin with `prefix`."""
+def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[IndexEntry]:
+    """The blocks which can hold keys that begin with any of `prefixes`."""
     starts = [entry.key for entry in blocks]
-    first = max(bisect_right(starts, prefix) - 1, 0)
-    return [entry for entry in blocks[first:] if entry.key <= prefix or entry.key.startswith(prefix)]
+    chosen: set[int] = set()
+    for prefix in prefixes:
+        at = bisect_right(starts, prefix)
+        if at:
+            chosen.add(at - 1)
+        while at < len(starts) and starts[at].startswith(prefix):
+            chosen.add(at)
+            at += 1
+    return [blocks[at] for at in sorted(chosen)]
 
 
 def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:

@@ -14,7 +14,7 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomFilter
 from hudi_py.formats.hfile.blocks import DATA, FILE_INFO, META, ROOT_INDEX, ByteSource, MemorySource, read_block
 from hudi_py.formats.hfile.entries import Entries, parse_entries
-from hudi_py.formats.hfile.index import IndexEntry, blocks_of_keys, blocks_of_prefix, data_blocks, parse_root
+from hudi_py.formats.hfile.index import IndexEntry, blocks_of_keys, blocks_of_prefixes, data_blocks, parse_root
 from hudi_py.formats.hfile.trailer import TRAILER_LENGTH, parse_file_info, read_trailer
 
 if TYPE_CHECKING:
@@ -103,10 +103,11 @@ class HFile:
         blocks = blocks_of_keys(self._data_blocks(), wanted)
         return Entries.concat([entries.with_keys(value_set) for entries in self._read(blocks)])
 
-    def lookup_prefix(self, prefix: bytes) -> Entries:
-        """The entries whose key begins with `prefix`."""
-        blocks = blocks_of_prefix(self._data_blocks(), prefix)
-        return Entries.concat([entries.with_prefix(prefix) for entries in self._read(blocks)])
+    def lookup_prefixes(self, prefixes: Iterable[bytes]) -> Entries:
+        """The entries whose key begins with one of these. Only the blocks which can hold them are read, each once."""
+        wanted = sorted(set(prefixes))
+        blocks = blocks_of_prefixes(self._data_blocks(), wanted)
+        return Entries.concat([entries.with_prefixes(wanted) for entries in self._read(blocks)])
 
     def _data_blocks(self) -> list[IndexEntry]:
         if self._blocks is None:

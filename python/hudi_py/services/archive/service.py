@@ -9,7 +9,6 @@ the active timeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +22,7 @@ from hudi_py.services.archive.select import ArchiveSettings, Facts, LastClean, S
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import archive_folder
 from hudi_py.timeline.clean_records import decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.plans import decode_rollback_plan
@@ -41,7 +41,7 @@ Key = tuple[str, Action]
 States = Mapping[Key, Sequence[Instant]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ArchiveReport(ServiceReport):
     """What was archived. `instant` is the newest one, None where there was none; it has no completion time."""
 
@@ -194,12 +194,7 @@ class _Archiver:
         storage, layout = self._storage, self._timeline.layout
         files = [file for instant in instants for file in self._states[_key(instant)]]
         pending = [layout.path(file.file_name) for file in files if not file.completed]
-        threads = min(self._context.threads, len(pending))
-        if threads > 1 and not storage.is_local:
-            with ThreadPoolExecutor(threads, "hudi-archive") as pool:
-                deleted = sum(pool.map(storage.delete, pending))
-        else:
-            deleted = sum(map(storage.delete, pending))
+        deleted = sum(when_remote(storage, storage.delete, pending, self._context.threads))
         for file in files:
             if file.completed:
                 deleted += storage.delete(layout.path(file.file_name))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from hudi_py.model.instant import Action, Instant, State
 from hudi_py.model.names import join_path
 from hudi_py.services.archive.entries import SCHEMA_NAME, archive_entry, encode_entries, needs_content
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import archive_files, archived_states
 from hudi_py.timeline.records import Fields, decode_record, encode_record, record_schema
 from hudi_py.timeline.timeline import Timeline
@@ -73,11 +73,7 @@ def add_to_archive(
         transition = format_instant(written.get(file.file_name, 0), zone)
         return archive_entry(file, transition, content, f"{storage.uri}/{path}")
 
-    if threads > 1 and not storage.is_local:
-        with ThreadPoolExecutor(min(threads, len(files)), "hudi-archive") as pool:
-            entries = list(pool.map(entry, files))
-    else:
-        entries = [entry(file) for file in files]
+    entries = when_remote(storage, entry, files, threads)
     header = {HeaderKey.SCHEMA: json.dumps(record_schema(SCHEMA_NAME), separators=(",", ":"))}
     data = b"".join(encode_block(BlockType.AVRO, header, content) for content in encode_entries(entries, batch_size))
     path = join_path(folder, _next_name(storage, folder))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.history import Run, newest_manifest, read_history
 from hudi_py.timeline.timeline import Timeline
 
@@ -46,12 +46,7 @@ def add_to_history(
     def entry(instant: Instant) -> HistoryEntry:
         return _entry(storage, timeline, instant, states[instant.time, instant.action.comparable])
 
-    if threads > 1 and not storage.is_local:
-        with ThreadPoolExecutor(min(threads, len(instants)), "hudi-archive") as pool:
-            entries = list(pool.map(entry, instants))
-    else:
-        entries = [entry(instant) for instant in instants]
-    return append_run(storage, folder, entries), instants
+    return append_run(storage, folder, when_remote(storage, entry, instants, threads)), instants
 
 
 def _entry(storage: Storage, timeline: Timeline, instant: Instant, states: Sequence[Instant]) -> HistoryEntry:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.clean_records import CleanPlan
 
 FILES_OF_A_PIECE = 64
 """Fewer are not worth a task of their own."""
-_REMOTE_THREADS = 16
 # From so many files of a folder on, one listing tells their sizes for less than asking for each
 _LIST_FROM = 8
 
@@ -61,12 +60,8 @@ def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple
     for partition, of_partition in by_partition.items():
         sizes.update(_sizes(storage, partition, of_partition))
     there = [file for file in files if file in sizes]
-    workers = min(threads if storage.is_local else max(threads, _REMOTE_THREADS), len(there))
-    if workers > 1:
-        with ThreadPoolExecutor(workers, "hudi-clean") as pool:
-            reasons = list(pool.map(lambda file: _delete(storage, file), there))
-    else:
-        reasons = [_delete(storage, file) for file in there]
+    workers = threads if storage.is_local else max(threads, REQUESTS)
+    reasons = in_threads(lambda file: _delete(storage, file), there, workers)
     failed = {file: reason for file, reason in zip(there, reasons, strict=True) if reason}
     return {file: size for file, size in sizes.items() if file not in failed}, failed
 

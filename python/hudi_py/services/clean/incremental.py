@@ -7,12 +7,11 @@ rules are in `CleanPlanner.getPartitionPathsForCleanByCommits`, 1.2.0.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata
 from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -20,7 +19,6 @@ from hudi_py.timeline.timeline import Timeline
 FILTERED = "hudi_py.partition_filter"
 """Key of the extra metadata of a clean that looked at chosen partitions only: the next one cannot go on from it."""
 
-_THREADS = 16
 # Their inserts into new file groups supersede nothing (`WriteOperationType.isUpsert`, `isInsertWithoutReplace`)
 _UPSERTS = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "BULK_INSERT", "BULK_INSERT_PREPPED"})
 _PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Action.CLUSTERING.value})
@@ -82,10 +80,7 @@ def changed_partitions(
         return _superseding(content, commit.action, config)
 
     try:
-        if len(commits) > 1 and not storage.is_local:
-            with ThreadPoolExecutor(min(_THREADS, len(commits)), "hudi-clean") as pool:
-                return found.union(*pool.map(touched, commits))
-        return found.union(*map(touched, commits))
+        return found.union(*when_remote(storage, touched, commits))
     except FileNotFoundError:  # a commit was archived since the timeline was listed
         return None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError
@@ -21,13 +19,13 @@ from hudi_py.services.clean.policy import (
 )
 from hudi_py.services.clean.slices import Slice, Slicer, is_data_file
 from hudi_py.services.context import ServiceContext
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
 from hudi_py.view import FileSystemView, StorageLister
 
 _HOUR_MS = 3_600_000
-_LISTING_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +120,12 @@ class _Planner:
         self._failed = {part.partition_path: part.failed for part in last.partitions} if last is not None else {}
         self._storage_lister = StorageLister(context.storage, view.config)
 
-    def plan(self, partitions: list[str]) -> Iterator[tuple[str, list[str], bool]]:
+    def plan(self, partitions: list[str]) -> list[tuple[str, list[str], bool]]:
         """Partition path, sorted names of files to delete, whether the partition is to be deleted."""
         lister = self._view.lister
         if isinstance(lister, MetadataLister):
             lister.prefetch(PartitionPath(partition) for partition in partitions)
-        if len(partitions) > 1 and not self._context.storage.is_local:
-            with ThreadPoolExecutor(min(_LISTING_THREADS, len(partitions)), "hudi-clean") as pool:
-                yield from pool.map(self._one, partitions)
-        else:
-            yield from map(self._one, partitions)
+        return when_remote(self._context.storage, self._one, partitions)
 
     def _one(self, partition: str) -> tuple[str, list[str], bool]:
         listed = [info.name for info in self._view.lister.files(PartitionPath(partition))]

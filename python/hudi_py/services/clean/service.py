@@ -33,7 +33,7 @@ from hudi_py.write import instants
 from hudi_py.write.protocols import TableChange
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CleanReport(ServiceReport):
     """What a clean deleted."""
 
@@ -161,7 +161,7 @@ class Cleaning:
             ConfigError: a piece has no outcome.
         """
         if work.dropped:
-            return CleanReport(self.name, None, reason=f"the clean {work.instant} had no plan and was removed")
+            return self.nothing(f"the clean {work.instant} had no plan and was removed")
         with context.locked(f"complete the clean {work.instant}") as timeline:
             found = _clean(context, timeline, work.instant)
             if found.completed:
@@ -185,6 +185,9 @@ class Cleaning:
         num_bytes = sum(outcome.num_bytes for outcome in outcomes)
         return _report(self.name, work.instant, completion, metadata, num_bytes)
 
+    def nothing(self, reason: str) -> CleanReport:
+        return CleanReport(self.name, None, reason=reason)
+
     def give_up(self, context: ServiceContext, work: CleanWork) -> None:
         """Nothing: files that are gone stay gone, and the next attempt goes on from there."""
 
@@ -194,15 +197,13 @@ class Cleaning:
         Returns:
             The report of the new clean; of the last one finished where there is nothing more to do.
         """
-        finished: ServiceReport | None = None
+        finished: CleanReport | None = None
         for instant in self.pending(context):
             finished = run(self, context, instant)
         scheduled = self.schedule(context)
         if scheduled.instant is not None:
             finished = run(self, context, scheduled.instant)
-        if isinstance(finished, CleanReport):
-            return finished
-        return CleanReport(self.name, None, reason=scheduled.reason, num_bytes=0)
+        return finished or self.nothing(scheduled.reason)
 
 
 def _pending(timeline: Timeline) -> list[Instant]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError
@@ -23,6 +22,7 @@ from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
@@ -106,15 +106,7 @@ def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence
         def outcome(piece: int) -> Outcome:
             return Outcome(piece, one(attendance, plan.operations[piece], piece))
 
-        if len(pieces) <= 1 or context.threads == 1:
-            return [outcome(piece) for piece in pieces]
-        with ThreadPoolExecutor(min(context.threads, len(pieces)), "hudi-compact") as pool:
-            futures = [pool.submit(outcome, piece) for piece in pieces]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        return in_threads(outcome, pieces, context.threads)
 
 
 def commit_plan(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 
@@ -20,12 +19,11 @@ from hudi_py.services.compaction.strategy import (
     slice_metrics,
 )
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup, decode_compaction_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-
-_THREADS = 16
 
 
 def plan_compaction(
@@ -87,10 +85,7 @@ def operations_of(
                 result.append(_operation(before, max_file_size))
         return result
 
-    if len(paths) <= 1:
-        return [operation for path in paths for operation in one(path)]
-    with ThreadPoolExecutor(_THREADS, "hudi-plan") as pool:
-        return [operation for operations in pool.map(one, paths) for operation in operations]
+    return [operation for operations in in_threads(one, paths) for operation in operations]
 
 
 def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:

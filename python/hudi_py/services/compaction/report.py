@@ -9,7 +9,7 @@ from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.services.report import ServiceReport
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompactionReport(ServiceReport):
     """What a compaction, or a log compaction, did."""
 

@@ -144,6 +144,9 @@ class LogCompaction:
         assert work.settings is not None
         return commit_plan(context, self.name, _OPERATION, work, outcomes, work.settings.extra)
 
+    def nothing(self, reason: str) -> CompactionReport:
+        return CompactionReport(self.name, None, reason=reason)
+
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)

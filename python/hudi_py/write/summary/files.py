@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,13 +21,12 @@ from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.write.summary.columns import IndexedColumn, named_columns
 from hudi_py.write.summary.footers import footer_ranges
 from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
 from hudi_py.write.summary.sidecar import read_sidecar
-
-_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +64,7 @@ def ranges_of_files(
             return None
 
     listed = list(files)
-    if len(listed) < 2:
-        yield from ((file, one(file)) for file in listed)
-        return
-    with ThreadPoolExecutor(min(_THREADS, len(listed)), "hudi-ranges") as pool:
-        yield from zip(listed, pool.map(one, listed), strict=True)
+    yield from zip(listed, in_threads(one, listed), strict=True)
 
 
 def ranges_of_file(
