@@ -46,6 +46,7 @@ CHOSEN = (
 
 
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
+@pytest.mark.timeout(1200)
 def test_through_spark_connect() -> None:
     folder = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
@@ -53,7 +54,7 @@ def test_through_spark_connect() -> None:
     command += [str(folder / module) for module in MODULES]
     environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=280, check=False
+        command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=1100, check=False
     )
     report = [line for line in done.stdout.splitlines() if not line.lstrip().startswith(("at ", "JVM stacktrace"))]
     assert done.returncode == 0, "\n".join(report[-120:])
