@@ -197,7 +197,7 @@ def run_hfile(data: bytes) -> None:
     entries = file.scan()
     for key in entries.keys[:2].to_pylist():
         file.lookup([key])
-        file.lookup_prefix(key[:1])
+        file.lookup_prefixes([key[:1], key])
 
 
 def run_archive(data: bytes) -> None:

@@ -33,8 +33,9 @@ def test_round_trip_and_look_ups(
     wanted = [*others, *list(entries)[::3]]
     some = file.lookup(wanted)
     assert some.keys.to_pylist() == sorted(set(wanted) & entries.keys())
-    for prefix in others:
-        assert file.lookup_prefix(prefix).keys.to_pylist() == sorted(k for k in entries if k.startswith(prefix))
+    for prefixes in (others, *([prefix] for prefix in others)):
+        with_prefix = sorted(key for key in entries if key.startswith(tuple(prefixes)))
+        assert file.lookup_prefixes(prefixes).keys.to_pylist() == with_prefix
 
 
 @given(
@@ -55,7 +56,7 @@ def test_damage_is_an_error_or_other_entries(
         file = read_hfile(bytes(data))
         file.scan()
         file.lookup(list(entries))
-        file.lookup_prefix(b"a")
+        file.lookup_prefixes([b"a", b"bc"])
         file.bloom_filter()
     except HudiError:
         pass

@@ -48,9 +48,13 @@ def test_look_ups_find_what_is_there(levels: int) -> None:
     wanted = [ENTRIES[n][0] for n in (999, 0, 1, 500, 501, 0)]
     assert pairs(file.lookup([*wanted, b"key-00500x"])) == [ENTRIES[n] for n in (0, 1, 500, 501, 999)]
     assert pairs(file.lookup(key for key, _ in ENTRIES)) == ENTRIES
-    assert pairs(file.lookup_prefix(b"key-0012")) == ENTRIES[120:130]
-    assert pairs(file.lookup_prefix(b"")) == ENTRIES
-    assert pairs(file.lookup_prefix(b"kez")) == []
+    assert pairs(file.lookup_prefixes([b"key-0012"])) == ENTRIES[120:130]
+    assert pairs(file.lookup_prefixes([b"key-0012", b"a", b"key-00125", b"key-0000"])) == [
+        *ENTRIES[:10],
+        *ENTRIES[120:130],
+    ]
+    assert pairs(file.lookup_prefixes([b""])) == ENTRIES
+    assert pairs(file.lookup_prefixes([b"kez"])) == pairs(file.lookup_prefixes([])) == []
 
 
 def test_a_look_up_reads_only_the_blocks_which_can_hold_the_keys() -> None:
