@@ -15,6 +15,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.calls import NAMES, PLAIN, PLANNED, begin, leave_report, schedule
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, Work
 from hudi_py.storage import open_storage
 from hudi_py.upkeep import metadata_writer
@@ -43,7 +44,7 @@ class ServiceCall:
         return ServiceContext.of(storage, self.options, metadata_writer(self.options), storage_options=storage_options)
 
     @property
-    def planned(self) -> PlannedService:
+    def planned(self) -> PlannedService[ServiceReport]:
         """Raises ConfigError where the service has no plan."""
         service = PLANNED.get(self.name)
         if service is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,12 +16,11 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.services.archive import ArchiveReport, archive
-from hudi_py.services.clean import Cleaning
-from hudi_py.services.compaction import Compaction
+from hudi_py.services.clean import Cleaning, CleanReport
+from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.pending import plan_report
-from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import RestoreReport, restore
 from hudi_py.services.rollback import RollbackReport, rollback
 from hudi_py.services.savepoint import (
@@ -30,12 +29,11 @@ from hudi_py.services.savepoint import (
     delete_savepoint,
     list_savepoints,
 )
-from hudi_py.services.service import PlannedService
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, service_context
+from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
 from hudi_py.write.result import WriteResult
 
@@ -54,7 +52,8 @@ def open_table(
 
     Args:
         path: the table's base path: a local path or a URI (`file:`, `memory:`, `s3:`, `gs:`, `az:`).
-        options: options of reads, by the keys of Apache Hudi; they hold for every scan of this object.
+        options: options of reads, and of writes and table services, by the keys of Apache Hudi; they hold for every
+            call of this object, below its own.
         storage_options: credentials and settings of the storage.
 
     Raises:
@@ -293,32 +292,32 @@ class Table:
     # -- table services; `options` are those of writes, by the keys of Apache Hudi
 
     @property
-    def compaction(self) -> ServicePlans:
+    def compaction(self) -> ServicePlans[CompactionReport]:
         """Plans of compactions: a plan made here has every file group with logs that the plan strategy chooses."""
-        return self._plans(Compaction(always=True))
+        return ServicePlans(Compaction(always=True), self._serving)
 
     @property
-    def log_compaction(self) -> ServicePlans:
+    def log_compaction(self) -> ServicePlans[CompactionReport]:
         """Plans of log compactions: a plan made here has every file group with logs enough
         (`hoodie.log.compaction.blocks.threshold`)."""
-        return self._plans(LogCompaction(always=True))
+        return ServicePlans(LogCompaction(always=True), self._serving)
 
     @property
-    def cleaning(self) -> ServicePlans:
+    def cleaning(self) -> ServicePlans[CleanReport]:
         """Plans of cleans."""
-        return self._plans(Cleaning())
+        return ServicePlans(Cleaning(), self._serving)
 
     @property
     def metadata(self) -> MetadataPartitions:
         """The partitions of the metadata table."""
-        return MetadataPartitions(partial(self._context, f"metadata table of {self._config.name}", None))
+        return MetadataPartitions(self._serving)
 
     def plans(self) -> pa.Table:
         """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
         (string), files (list of string): a row for each file group to compact, and each partition to clean."""
         return plan_report(self._storage, self.timeline)
 
-    def compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+    def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
         """Merges logs into new base files: carries out pending compactions, then compacts what is left.
 
         Returns:
@@ -328,9 +327,9 @@ class Table:
             UnsupportedTableError: the table has a feature that a compaction would lose.
             ConflictError: another process is at a pending plan.
         """
-        return self._plans(Compaction(always=True), options).schedule_and_run()
+        return self.compaction.schedule_and_run(options=options)
 
-    def log_compact(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+    def log_compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
         """Makes one log file of many in each file group with logs enough (`hoodie.log.compaction.blocks.threshold`):
         carries out pending log compactions, then compacts what is left. Table versions 8 and 9.
 
@@ -341,22 +340,23 @@ class Table:
             UnsupportedTableError: the table is of version 6, or has a feature that a log compaction would lose.
             ConflictError: another process is at a pending plan.
         """
-        return self._plans(LogCompaction(always=True), options).schedule_and_run()
+        return self.log_compaction.schedule_and_run(options=options)
 
-    def clean(self, *, options: Mapping[str, Any] | None = None) -> ServiceReport:
+    def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
         """Deletes file versions that the cleaning policy does not keep: finishes pending cleans, then cleans what is
         left. Queries as of older commits and from them on are not possible afterwards.
 
         Returns:
             The report of the last clean, or why there was none.
         """
-        return self._plans(Cleaning(), options).schedule_and_run()
+        return self.cleaning.schedule_and_run(options=options)
 
     def archive(self, *, options: Mapping[str, Any] | None = None) -> ArchiveReport:
         """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`).
         They stay in `instants(archived=True)`, and incremental queries reach them.
         """
-        return archive(self._context(f"archive {self._config.name}", options))
+        with self._serving("archive", options) as context:
+            return archive(context)
 
     def rollback(
         self, instant: str, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
@@ -371,7 +371,8 @@ class Table:
             ConflictError: newer commits or plans count on it, or a savepoint keeps it.
             HistoryCleanedError: what it replaced has been cleaned.
         """
-        return rollback(self._context(f"rollback {self._config.name}", options), instant, with_newer=with_newer)
+        with self._serving("rollback", options) as context:
+            return rollback(context, instant, with_newer=with_newer)
 
     def savepoint(
         self, instant: str | None = None, *, user: str = "", comment: str = "", options: Mapping[str, Any] | None = None
@@ -382,16 +383,19 @@ class Table:
             ConfigError: there is no such commit.
             HistoryCleanedError: files of it have been cleaned.
         """
-        context = self._context(f"savepoint {self._config.name}", options)
-        return create_savepoint(context, instant, user=user, comment=comment)
+        with self._serving("savepoint", options) as context:
+            return create_savepoint(context, instant, user=user, comment=comment)
 
     def delete_savepoint(self, instant: str, *, options: Mapping[str, Any] | None = None) -> SavepointReport:
         """Lets go of a savepoint: what it kept may be cleaned and archived."""
-        return delete_savepoint(self._context(f"savepoint {self._config.name}", options), instant)
+        with self._serving("savepoint", options) as context:
+            return delete_savepoint(context, instant)
 
     def savepoints(self) -> pa.Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
         num_partitions, num_files (int64)."""
+        with self._serving("savepoints") as context:
+            found = list_savepoints(context)
         rows = [
             {
                 "instant": each.instant,
@@ -401,7 +405,7 @@ class Table:
                 "num_partitions": len(each.files),
                 "num_files": sum(map(len, each.files.values())),
             }
-            for each in list_savepoints(self._context("savepoints", None))
+            for each in found
         ]
         return pa.Table.from_pylist(rows, _SAVEPOINTS)
 
@@ -411,7 +415,8 @@ class Table:
         Raises:
             ConfigError: there is no savepoint of this instant.
         """
-        return restore(self._context(f"restore {self._config.name}", options), instant)
+        with self._serving("restore", options) as context:
+            return restore(context, instant)
 
     # -- reports
 
@@ -446,12 +451,9 @@ class Table:
         resolved = write_options({**self._options, **(options or {})})
         return _write_rows(self._storage, data, operation, resolved, self._storage_options)
 
-    def _plans(self, service: PlannedService, options: Mapping[str, Any] | None = None) -> ServicePlans:
-        return ServicePlans(service, partial(self._context, f"{service.name} {self._config.name}", options))
-
-    def _context(self, title: str, options: Mapping[str, Any] | None) -> ServiceContext:
+    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
         given = {**self._options, **(options or {})}
-        return service_context(self._storage, given, title, storage_options=self._storage_options)
+        return serving(self._storage, given, f"{title} {self._config.name}", storage_options=self._storage_options)
 
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)

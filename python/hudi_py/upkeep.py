@@ -3,9 +3,10 @@ what a service called by hand works with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
@@ -16,8 +17,7 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.inline import InlineServices
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import PlannedService, run
+from hudi_py.services.service import PlannedService, Report, run
 from hudi_py.storage import Storage
 from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import AfterCommit, MetadataWriter
@@ -46,7 +46,7 @@ def service_context(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> ServiceContext:
-    """What a service that is called by hand works with. Shows its progress on a terminal: close it.
+    """What a service that is called by hand works with. Shows its progress on a terminal: close it, or use `serving`.
 
     Args:
         options: options of writes, by the keys of Apache Hudi.
@@ -66,93 +66,106 @@ def service_context(
     )
 
 
-class ServicePlans:
-    """The plans of one kind of service on a table: made, looked at, and run."""
+@contextmanager
+def serving(
+    storage: Storage,
+    options: Mapping[str, Any],
+    title: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[ServiceContext]:
+    """`service_context` for one call: its progress is wiped from the terminal at the end."""
+    context = service_context(storage, options, title, storage_options=storage_options)
+    try:
+        yield context
+    finally:
+        context.progress.close()
 
-    def __init__(self, service: PlannedService, context: Callable[[], ServiceContext]) -> None:
+
+Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
+"""Of a title and further options: what one call of a service works with."""
+
+
+class ServicePlans(Generic[Report]):
+    """The plans of one kind of service on a table: made, looked at, and run. `options` are those of writes, above those
+    the table was opened with."""
+
+    def __init__(self, service: PlannedService[Report], serve: Serving) -> None:
         self._service = service
-        self._context = context
+        self._serve = serve
 
-    def schedule(self) -> InstantTime | None:
+    def schedule(self, *, options: Mapping[str, Any] | None = None) -> InstantTime | None:
         """Makes a plan of what there is to do. Returns its instant; None where there is nothing."""
-        context = self._context()
-        try:
+        with self._serve(self._service.name, options) as context:
             return self._service.schedule(context).instant
-        finally:
-            context.progress.close()
 
-    def run(self, instant: str | None = None) -> ServiceReport:
+    def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
         """Carries out the pending plan of an instant; by default the oldest one.
+
+        Returns:
+            What was done; without an instant where no plan is pending.
 
         Raises:
             ConfigError: there is no pending plan of this instant.
             ConflictError: another process is at it.
         """
-        context = self._context()
-        try:
+        with self._serve(self._service.name, options) as context:
             return run(self._service, context, None if instant is None else InstantTime(instant))
-        finally:
-            context.progress.close()
 
     def pending(self) -> list[InstantTime]:
         """Instants of the plans that were made and not completed, oldest first."""
-        return self._service.pending(self._context())
+        with self._serve(self._service.name, None) as context:
+            return self._service.pending(context)
 
-    def schedule_and_run(self) -> ServiceReport:
+    def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
         """Carries out pending plans, oldest first, then plans what is left and carries that out.
 
         Returns:
             The report of the last plan carried out, or why there was none.
         """
-        context = self._context()
-        try:
-            report: ServiceReport | None = None
+        with self._serve(self._service.name, options) as context:
+            report: Report | None = None
             for instant in self._service.pending(context):
                 report = run(self._service, context, instant)
             scheduled = self._service.schedule(context)
             if scheduled.instant is not None:
                 return run(self._service, context, scheduled.instant)
-            return report or ServiceReport(self._service.name, None, reason=scheduled.reason)
-        finally:
-            context.progress.close()
+            return report or self._service.nothing(scheduled.reason)
 
 
 class MetadataPartitions:
-    """The partitions of a table's metadata table."""
+    """The partitions of a table's metadata table. `options` are those of writes, above those the table was opened
+    with."""
 
-    def __init__(self, context: Callable[[], ServiceContext]) -> None:
-        self._context = context
+    def __init__(self, serve: Serving) -> None:
+        self._serve = serve
 
-    def verify(self, names: Collection[str] | None = None) -> VerifyReport:
+    def verify(self, *names: str, options: Mapping[str, Any] | None = None) -> VerifyReport:
         """Compares partitions, by default all, with the table's files. Changes nothing.
 
         Raises:
             ConfigError: a name is that of no partition the table has, or of one that is not kept up here.
             CorruptFileError: the metadata table cannot be read at all.
         """
-        context = self._context()
-        try:
-            return verify(context, names=names)
-        finally:
-            context.progress.close()
+        with self._serve("verify the metadata table", options) as context:
+            return verify(context, names=names or None)
 
-    def rebuild(self, names: Collection[str] | None = None) -> tuple[str, ...]:
-        """Makes partitions anew from the table's files, by default all there are. Meanwhile readers do without them.
+    def rebuild(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Makes partitions anew from the table's files, by default all there are; those which are named, also where
+        the table has not had them. Meanwhile readers do without them.
 
         Returns:
-            The partitions that were made, sorted.
+            The partitions that were made, in the order they were.
 
         Raises:
-            ConfigError: a name is that of no partition that is kept up here.
+            ConfigError: a name is that of no partition that is kept up here, or the table has no metadata table and
+                `files` is not named.
             ConflictError: a write is under way.
         """
-        context = self._context()
-        try:
-            return rebuild(context, names=names)
-        finally:
-            context.progress.close()
+        with self._serve("rebuild the metadata table", options) as context:
+            return rebuild(context, names=names or None)
 
-    def drop(self, *names: str) -> tuple[str, ...]:
+    def drop(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Drops partitions, and those that need them; `files` takes the whole metadata table along. The next write
         makes them again unless its options say no.
 
@@ -160,10 +173,12 @@ class MetadataPartitions:
             The partitions that were dropped, sorted.
 
         Raises:
-            ConfigError: there is no such partition, or an index that was made on purpose would go unasked.
+            ConfigError: none is named, or there is no such partition, or an index that was made on purpose would go
+                unasked.
             ConflictError: a write is under way.
         """
-        return drop(self._context(), names)
+        with self._serve("drop of the metadata table", options) as context:
+            return drop(context, names)
 
 
 def _bare(options: Options) -> Options:

@@ -93,6 +93,9 @@ class MetadataLogCompaction:
         assert isinstance(work, CompactionWork)
         return commit_plan(context, self.name, "LOG_COMPACT", work, outcomes, {"schema": COMMIT_SCHEMA})
 
+    def nothing(self, reason: str) -> CompactionReport:
+        return CompactionReport(self.name, None, reason=reason)
+
     def give_up(self, context: ServiceContext, work: Work) -> None:
         assert isinstance(work, CompactionWork)
         give_up_attempt(context, work.attempt, f"give the log compaction {work.instant} up")

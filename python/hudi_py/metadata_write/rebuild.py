@@ -45,7 +45,7 @@ def rebuild(
 
     Raises:
         ConfigError: a partition is not kept up here, or needs another one that is not there, or making `files` anew
-            would take along an index that is not kept up here.
+            would take along an index that is not kept up here, or there are no partitions and none is named.
         ConflictError: a write is under way.
         LockError: the table lock was not had in time.
     """
@@ -56,6 +56,11 @@ def rebuild(
         config = context.config()
         there = config.metadata_partitions
         chosen = {name for name in there if name in known} if names is None else _checked(names, config, known)
+        if not chosen:
+            raise ConfigError(
+                f"Cannot rebuild the metadata table of {storage.uri}: the table has none; name 'files', and what else "
+                "it is to have, or leave it to the next write (hoodie.metadata.enable)"
+            )
         settings = _as_defined(settings, context.storage, config)
         if FILES in chosen:
             foreign = [name for name in there if name not in known]
@@ -90,8 +95,8 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         The partitions that were dropped, sorted.
 
     Raises:
-        ConfigError: there is no such partition, or dropping `files` would take along a record, secondary or expression
-            index, which was made on purpose: name it, too.
+        ConfigError: none is named, or there is no such partition, or dropping `files` would take along a record,
+            secondary or expression index, which was made on purpose: name it, too.
         ConflictError: a write is under way.
         LockError: the table lock was not had in time.
     """
@@ -99,6 +104,11 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     with _settled(context, settings, "drop partitions of the metadata table"):
         config = context.config()
         there = (*config.metadata_partitions, *config.metadata_partitions_inflight)
+        if not names:
+            raise ConfigError(
+                f"Cannot drop partitions of the metadata table of {context.storage.uri}: none is named; it has "
+                f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
+            )
         gone = with_dependants(check_names(names, there, there, "drop"), there)
         if FILES in gone:
             kept = sorted(set(there) - DROPPABLE - set(gone))

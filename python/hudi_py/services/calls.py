@@ -17,12 +17,12 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint, delete_savepoint
-from hudi_py.services.service import PlannedService
+from hudi_py.services.service import PlannedService, Scheduled
 from hudi_py.storage import Storage
 from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.paths import REPORTS
 
-PLANNED: Final[Mapping[str, PlannedService]] = {
+PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
     service.name: service
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
@@ -33,7 +33,7 @@ _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 def _needed(name: str, instant: str | None) -> str:
     if instant is None:
-        raise ConfigError(f"Cannot run the service {name} without an instant; give the one it is about")
+        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
     return instant
 
 
@@ -48,32 +48,36 @@ PLAIN: Final[Mapping[str, Call]] = {
 NAMES: Final = (*PLANNED, *PLAIN)
 
 
-def schedule(context: ServiceContext, service: PlannedService, instant: str | None) -> dict[str, Any]:
+def schedule(context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None) -> dict[str, Any]:
     """Makes a plan where there is something to do. The report has its instant, or the reason why there is none."""
     scheduled = service.schedule(context, instant=None if instant is None else InstantTime(instant))
-    return ServiceReport(service.name, scheduled.instant, reason=scheduled.reason).to_dict()
+    if scheduled.instant is None:
+        return service.nothing(scheduled.reason).to_dict()
+    return ServiceReport(service.name, scheduled.instant).to_dict()
 
 
-def begin(context: ServiceContext, service: PlannedService, instant: str | None, *, plan: bool) -> dict[str, Any]:
+def begin(
+    context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None, *, plan: bool
+) -> dict[str, Any]:
     """Takes a plan to inflight: that of the instant, or the oldest pending one, or, with `plan`, a new one.
 
     Returns:
-        A report with `num_pieces`, how many parts are to be executed; without an instant where there is no plan.
+        A report with `num_pieces`, how many parts are to be executed, and `planned`, whether it is a new plan; without
+        an instant where there is no plan.
     """
-    if instant is None:
-        pending = service.pending(context)
-        if pending:
-            instant = pending[0]
-        elif plan:
-            scheduled = schedule(context, service, None)
-            instant = scheduled["instant"]
-            if instant is None:
-                return {**scheduled, "num_pieces": 0}
-        else:
-            report = ServiceReport(service.name, None, reason="no plan is pending")
-            return {**report.to_dict(), "num_pieces": 0}
-    work = service.begin(context, InstantTime(instant))
-    return {**ServiceReport(service.name, work.instant).to_dict(), "num_pieces": work.num_pieces}
+    chosen = None if instant is None else InstantTime(instant)
+    pending = service.pending(context) if chosen is None else []
+    planned = False
+    if pending:
+        chosen = pending[0]
+    elif chosen is None:
+        scheduled = service.schedule(context) if plan else Scheduled(None, "no plan is pending")
+        if scheduled.instant is None:
+            return {**service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "planned": False}
+        chosen, planned = scheduled.instant, True
+    work = service.begin(context, chosen)
+    report = ServiceReport(service.name, work.instant)
+    return {**report.to_dict(), "num_pieces": work.num_pieces, "planned": planned}
 
 
 def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:
@@ -98,5 +102,8 @@ def read_report(storage: Storage, token: str) -> dict[str, Any] | None:
 
 def _path(token: str) -> str:
     if not token.isalnum():
-        raise ConfigError(f"Cannot keep a report under {token!r}; expected letters and digits")
+        raise ConfigError(
+            f"Cannot find the report of a service under the token {token!r}; a token has letters and digits, and "
+            "run_service makes one for each call: call that"
+        )
     return f"{REPORTS}/{token}.json"

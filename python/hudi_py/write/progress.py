@@ -13,6 +13,7 @@ _EVERY_S = 0.2
 
 class Progress:
     """One line that tells phase, rows, files and bytes, rewritten in place; nothing where `stream` is None.
+    Of a phase whose end is known, it tells how much of it is done.
 
     Short writes show nothing: the line appears after a second. Thread-safe.
     """
@@ -23,6 +24,7 @@ class Progress:
         self._lock = threading.Lock()
         self._phase = ""
         self._rows = self._files = self._bytes = 0
+        self._before = self._expected = 0
         self._started = time.monotonic()
         self._shown_at = 0.0
         self._width = 0
@@ -36,10 +38,11 @@ class Progress:
     def silent(cls) -> Progress:
         return cls("", None)
 
-    def phase(self, name: str) -> None:
-        """What is being done now."""
+    def phase(self, name: str, files: int = 0) -> None:
+        """What is being done now; `files`: how many files it is about, 0: not known."""
         with self._lock:
             self._phase = name
+            self._before, self._expected = self._files, files
             self._show()
 
     def read(self, rows: int) -> None:
@@ -70,7 +73,9 @@ class Progress:
         if now - self._started < _FIRST_AFTER_S or now - self._shown_at < _EVERY_S:
             return
         self._shown_at = now
-        text = f"{self._title}: {self._phase}, {self._rows:,} rows, {self._files} files, {self._bytes / 1e6:,.1f} MB"
+        rows = f", {self._rows:,} rows" if self._rows else ""
+        files = f"{self._files - self._before:,} of {self._expected:,}" if self._expected else f"{self._files:,}"
+        text = f"{self._title}: {self._phase}{rows}, {files} files, {self._bytes / 1e6:,.1f} MB"
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)

@@ -138,7 +138,10 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     drop(context(storage), ["files", "record_index"])
     assert load_table_config(storage).metadata_partitions == ()
     assert verify(context(storage)).reason == "the table has no metadata table"
-    assert rebuild(context(storage)) == ()
+    with pytest.raises(ConfigError, match=r"the table has none; name 'files'"):
+        rebuild(context(storage))
+    with pytest.raises(ConfigError, match="none is named; it has none"):
+        drop(context(storage), [])
     with pytest.raises(ConfigError, match="name 'files', too"):
         rebuild(context(storage), names=["column_stats"])
     with pytest.raises(ConfigError, match="it needs table version 8 or later, partitions, and 'column_stats'"):

@@ -53,7 +53,7 @@ def schedule(table: HandMadeTable, **options: object) -> str:
 def test_the_files_of_an_instant(version: int) -> None:
     table = old_table(version)
     time = schedule(table, commits=2)
-    service: PlannedService = table.cleaning
+    service: PlannedService[CleanReport] = table.cleaning
     assert service.pending(table.context()) == [time]
     planned = table.planned_files(commits=2, trigger=0)
     plan_bytes = table.storage.read(requested_path(table.layout, time, Action.CLEAN))

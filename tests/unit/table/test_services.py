@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError
 from hudi_py.services.inline import InlineServices
+from hudi_py.write import progress
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 BY_HAND = {**QUICK, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -66,6 +69,67 @@ def test_compaction_in_one_call_and_in_halves(path: str) -> None:
     assert table.compaction.run().reason == "no plan is pending"
     with pytest.raises(ConfigError, match="no such pending plan; pending: none"):
         table.compaction.run("20200101000000000")
+
+
+def test_a_report_has_its_counts_and_shows_those_that_are_not_nought(path: str) -> None:
+    """Where nothing was done, too, so that a program need not ask which."""
+    table = hudi_py.open_table(path, BY_HAND)
+    done = table.compact()
+    assert repr(done) == (
+        f"CompactionReport(service='compaction', instant='{done.instant}', completion_time='{done.completion_time}', "
+        f"num_file_groups=2, num_log_files=4, num_rows=8, num_updated=8, log_bytes={done.log_bytes}, "
+        f"written_bytes={done.written_bytes})"
+    )
+    nothing = table.compact()
+    assert (nothing.num_file_groups, nothing.to_dict().keys()) == (0, done.to_dict().keys())
+    assert repr(nothing) == f"CompactionReport(service='compaction', instant=None, reason='{nothing.reason}')"
+    assert table.compaction.run().num_rows == table.log_compact().num_rows == table.clean().num_files == 0
+
+
+def test_options_of_one_call(path: str) -> None:
+    table = hudi_py.open_table(path, BY_HAND)
+    few = {
+        "hoodie.compaction.strategy": "PartitionRegexBasedCompactionStrategy",
+        "hoodie.compaction.partition.path.regex": "^a$",
+    }
+    assert table.compaction.schedule(options=few) == table.compaction.pending()[0]
+    assert table.plans().num_rows == 1
+    report = table.compaction.run(options={"hoodie.parquet.compression.codec": "zstd"})
+    (written,) = [row for row in table.files().to_pylist() if row["base_instant"] == report.instant]
+    footer = pq.read_metadata(f"{path}/{written['partition']}/{written['base_file']}")
+    assert footer.row_group(0).column(0).compression == "ZSTD"
+    with pytest.raises(ConfigError, match="did you mean"):
+        table.compaction.run(options={"hoodie.parquet.compression.kodec": "zstd"})
+
+
+def test_progress_is_shown_on_a_terminal_and_wiped(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "_FIRST_AFTER_S", 0.0)
+    monkeypatch.setattr(progress, "_EVERY_S", 0.0)
+    table = hudi_py.open_table(path, BY_HAND)
+    saved = table.savepoint().instant
+    assert saved is not None
+    table.compact()
+    assert "compaction t: compacting, 1 of 2 files, " in terminal.getvalue()
+    for call in (
+        lambda: table.restore(saved),
+        lambda: table.rollback(write(path, 9, {**BY_HAND, "hoodie.metadata.enable": "false"}).instant or ""),
+        lambda: table.metadata.rebuild("files"),
+        lambda: table.metadata.verify(),
+    ):
+        terminal.seek(0)
+        terminal.truncate()
+        call()
+        assert terminal.getvalue().endswith(" \r"), terminal.getvalue()
+    piped = io.StringIO()
+    monkeypatch.setattr("sys.stderr", piped)
+    table.metadata.verify()
+    assert piped.getvalue() == ""
 
 
 def test_log_compaction_keeps_base_files(path: str) -> None:
@@ -141,8 +205,11 @@ def test_the_metadata_table_is_verified_rebuilt_and_dropped(path: str) -> None:
     assert report.ok
     assert metadata.drop("column_stats") == ("column_stats", "partition_stats")
     assert [check.partition for check in metadata.verify().partitions] == ["files"]
-    assert metadata.rebuild(["column_stats"]) == ("column_stats",)
-    assert metadata.verify(["column_stats"]).ok
+    assert metadata.rebuild("column_stats") == ("column_stats",)
+    assert metadata.verify("column_stats").ok
+    assert repr(metadata.verify("files")) == (
+        "VerifyReport(partitions=(PartitionCheck(partition='files', records=3),))"
+    )
     with pytest.raises(ConfigError, match="secondary"):
         metadata.drop("secondary_index_x")
 

@@ -73,6 +73,11 @@ def test_progress_shows_after_a_while_and_wipes_itself(monkeypatch: pytest.Monke
     now[0] = 2.0
     progress.wrote(2_500_000)
     assert shown.getvalue() == "\rupsert t: reading, 5 rows, 1 files, 2.5 MB"
+    now[0] = 3.0
+    progress.phase("compacting", 1_200)
+    now[0] = 4.0
+    progress.wrote(1_000_000)
+    assert shown.getvalue().endswith("\rupsert t: compacting, 5 rows, 1 of 1,200 files, 3.5 MB")
     progress.close()
     assert shown.getvalue().endswith("\r")
     silent = Progress.silent()

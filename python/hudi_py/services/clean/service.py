@@ -143,10 +143,13 @@ class Cleaning:
         if plan is None:
             raise ConflictError(f"Cannot run the clean {work.instant} of {context.storage.uri}: its plan is gone")
         files = files_of(plan)
-        context.progress.phase("deleting files")
+        chosen = {
+            piece: [file for file in piece_of(files, piece, work.num_pieces) if file not in work.spared]
+            for piece in pieces
+        }
+        context.progress.phase("deleting", sum(map(len, chosen.values())))
         outcomes: list[CleanedPiece] = []
-        for piece in pieces:
-            mine = [file for file in piece_of(files, piece, work.num_pieces) if file not in work.spared]
+        for piece, mine in chosen.items():
             deleted, failed = delete_files(context.storage, mine, context.threads)
             for size in deleted.values():
                 context.progress.wrote(size)

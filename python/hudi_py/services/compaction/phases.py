@@ -100,7 +100,7 @@ def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence
     """
     check_open(context.storage, work.attempt)
     plan = existing_plan(context.storage, context.timeline(), work.instant, work.attempt.action)
-    context.progress.phase("compacting")
+    context.progress.phase("compacting", len(pieces))
     with Attendance(context, work.attempt) as attendance:
 
         def outcome(piece: int) -> Outcome:

@@ -162,6 +162,9 @@ class Compaction:
         extra = work.settings.extra if work.settings is not None else self.extra
         return commit_plan(context, self.name, _OPERATION, work, outcomes, extra)
 
+    def nothing(self, reason: str) -> CompactionReport:
+        return CompactionReport(self.name, None, reason=reason)
+
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)
