@@ -290,8 +290,10 @@ class _Verifier:
 
     def _needed(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
         """Which records must be there: not those of files that a write which failed has left."""
-        if not len(keys) or self._partition not in (COLUMN_STATS, BLOOM_FILTERS):
+        if not len(keys) or self._partition not in (FILES, COLUMN_STATS, BLOOM_FILTERS):
             return np.ones(len(keys), np.bool_)
+        if self._partition == FILES:
+            return np.array([not self._files.is_left(key.decode()) for key in keys.to_pylist()], np.bool_)
         if self._partition == COLUMN_STATS:
             names = pc.struct_field(_decoded(values, "ColumnStatsMetadata"), "fileName").to_pylist()
             left = {name for name in set(names) if self._files.is_left(name)}
@@ -344,7 +346,13 @@ class _Listing:
                 self.places.update((name, (partition, size)) for name, size in files.items())
 
     def is_left(self, name: str) -> bool:
-        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it."""
+        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it.
+
+        Of a partition: whether it has no other files. Rolling a write back leaves the folders it made.
+        """
+        if name in self.partitions:
+            path = "" if name == UNPARTITIONED else name
+            return all(self.is_left(file) for file, (partition, _) in self.places.items() if partition == path)
         timeline = self._source.timeline
         base = parse_base_file_name(name)
         log = None if base is not None else parse_log_file_name(name)

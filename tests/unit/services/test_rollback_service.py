@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 
+import pyarrow as pa
 import pytest
 
 import hudi_py
@@ -160,6 +161,22 @@ def test_the_metadata_table_is_told(tmp_path):
     logs = {path for path in data_files(tmp_path) if ".log." in path}
     assert sizes == {path: working.storage.stat(path).size for path in logs}
     assert sum(path.endswith("_1-0-1") for path in logs) == 2
+
+
+def test_partitions_left_empty_are_none_that_the_metadata_table_lacks(tmp_path):
+    one, other = ({"id": [1], "p": [name]} for name in "ab")
+    options = {"hoodie.clean.automatic": "false"}
+    hudi_py.write(str(tmp_path), pa.table(one), "insert", options, record_key="id", partition_by="p")
+    written = hudi_py.write(str(tmp_path), pa.table(other), "insert", options, record_key="id", partition_by="p")
+    table = hudi_py.open_table(str(tmp_path))
+    table.rollback(written.instant)
+    assert (tmp_path / "b" / ".hoodie_partition_metadata").exists()
+    assert table.metadata.verify().ok
+    # once there is a file of a commit it is needed
+    (data,) = (tmp_path / "a").glob("*.parquet")
+    (tmp_path / "b" / f"11111111-{data.name}").write_bytes(data.read_bytes())
+    (check,) = table.metadata.verify("files").partitions
+    assert (check.missing, check.wrong) == (1, 1)
 
 
 def test_what_is_no_instant_is_refused(tmp_path):
