@@ -16,37 +16,23 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import pyarrow as pa
-
 import hudi_py
+from benchmarks.made import METAFILE, OPTIONS, SCHEMA, instant_time, put_commit
 from benchmarks.tpch import timed
-from hudi_py.formats.avro import avro_schema
-from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action
+from hudi_py.model.commit import WriteStat
 from hudi_py.services.clean import Cleaning, CleanSettings, plan_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run
 from hudi_py.storage import open_storage
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import layout_for
-from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.upkeep import service_context
 
 PARTITIONS = 100
 GROUPS = 100
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string())])
-AVRO = json.dumps(avro_schema(SCHEMA, "r", "hoodie"))
-OPTIONS = {
-    "hoodie.table.name": "wide",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.partitionpath.field": "part",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.metadata.enable": "false",
-}
 RETAINED = 100
 """Commits."""
 RETAINED_KEY = "hoodie.clean.commits.retained"
@@ -56,11 +42,6 @@ FILES_ONLY = {
     "hoodie.metadata.record.index.enable": "false",
 }
 """The metadata table has the index of files alone: these hold no rows."""
-
-
-def instant_time(number: int, millis: int = 0) -> str:
-    moment = datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=number, milliseconds=millis)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03}"
 
 
 class WideTable:
@@ -73,7 +54,7 @@ class WideTable:
         self.layout = layout_for(load_table_config(self.storage))
         self.commits = 0
         for partition in range(PARTITIONS):
-            self.storage.put(f"p{partition:02}/.hoodie_partition_metadata", b"commitTime=0\npartitionDepth=1\n")
+            self.storage.put(f"p{partition:02}/.hoodie_partition_metadata", METAFILE)
 
     def commit(self) -> None:
         number, self.commits = self.commits, self.commits + 1
@@ -86,12 +67,7 @@ class WideTable:
                 out.write(b"x")
             previous = before if number >= PARTITIONS else "null"
             stats.append(WriteStat(file_id, name, partition, previous, num_writes=1, file_size=1))
-        metadata = CommitMetadata("UPSERT", tuple(stats), {"schema": AVRO})
-        content = encode_commit_metadata(metadata, self.layout, action=Action.COMMIT, completed=True)
-        self.storage.put(self.layout.path(self.layout.requested_name(time, Action.COMMIT)), b"")
-        self.storage.put(self.layout.path(self.layout.inflight_name(time, Action.COMMIT)), b"")
-        name = self.layout.completed_name(time, Action.COMMIT, instant_time(number, 5000))
-        self.storage.put(self.layout.path(name), content)
+        put_commit(self.storage, self.layout, number, stats)
 
     def context(self, options: Mapping[str, str]) -> ServiceContext:
         return service_context(self.storage, {RETAINED_KEY: str(RETAINED), **FILES_ONLY, **options}, "clean")

@@ -14,41 +14,24 @@ import json
 import shutil
 import tempfile
 import uuid
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow as pa
 
 import hudi_py
+from benchmarks.made import METAFILE, OPTIONS, SCHEMA, instant_time, put_commit
 from benchmarks.tpch import timed
 from hudi_py.config import Options
-from hudi_py.formats.avro import avro_schema
-from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action
+from hudi_py.model.commit import WriteStat
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.layout import layout_for
-from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 
 GROUPS = 100
 PARTITIONS = 10
 ROUND = 10
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("value", pa.int64())])
-AVRO = json.dumps(avro_schema(SCHEMA, "r", "hoodie"))
-OPTIONS = {
-    "hoodie.table.name": "long",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.partitionpath.field": "part",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.metadata.enable": "false",
-}
-
-
-def instant_time(number: int, millis: int = 0) -> str:
-    moment = datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=number, milliseconds=millis)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03}"
 
 
 class LongTable:
@@ -73,19 +56,12 @@ class LongTable:
         name = f"{partition}/{file_id}_0-1-2_{time}.parquet"
         stat = WriteStat(file_id, name, partition, num_writes=1, num_updates=1, file_size=len(self.content))
         self.newest[group] = name
-        layout = self.layout
-        content = encode_commit_metadata(
-            CommitMetadata("UPSERT", (stat,), {"schema": AVRO}), layout, action=Action.COMMIT, completed=True
-        )
-        self.storage.put(layout.path(layout.requested_name(time, Action.COMMIT)), b"")
-        self.storage.put(layout.path(layout.inflight_name(time, Action.COMMIT)), content)
-        done = layout.completed_name(time, Action.COMMIT, instant_time(number, 5000))
-        self.storage.put(layout.path(done), content)
+        put_commit(self.storage, self.layout, number, [stat])
 
     def finish(self) -> None:
         for name in self.newest.values():
             partition = name.partition("/")[0]
-            self.storage.put(f"{partition}/.hoodie_partition_metadata", b"commitTime=0\npartitionDepth=1\n")
+            self.storage.put(f"{partition}/.hoodie_partition_metadata", METAFILE)
             self.storage.put(name, self.content)
 
     def archive(self) -> float:

@@ -13,43 +13,39 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.write.api import write_rows
 from hudi_py.write.recovery import recover_failed_writes
 from hudi_py.write.result import WriteResult
 from hudi_py.write.settings import TransactionSettings
+from tests.support.kept_up import SCHEMA, options, rows
+
+__all__ = [
+    "KINDS",
+    "SCHEMA",
+    "SETTINGS",
+    "Rows",
+    "check_recovered",
+    "data_files",
+    "leftovers",
+    "make_table",
+    "read",
+    "recover",
+    "rows",
+    "write",
+]
 
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("p", pa.string())])
 SETTINGS = TransactionSettings(clock_skew_ms=20)
 
 Rows = list[dict[str, object]]
 
 
-def rows(ids: range, ts: int) -> pa.Table:
-    return pa.Table.from_pylist(
-        [{"id": i, "name": f"n{i}-{ts}", "ts": ts, "p": "ab"[i % 2]} for i in ids], schema=SCHEMA
-    )
-
-
 def write(storage: Storage, data: pa.Table, operation: str, version: int, kind: str) -> WriteResult:
     """One write, hardly waiting for clock skew; creates the table where it is absent."""
-    options = write_options(
-        {
-            "hoodie.table.name": "t",
-            "hoodie.table.timeline.timezone": "UTC",
-            "hoodie.time.generator.max_expected_clock_skew_ms": "20",
-            # One thread: two would make the calls in another order, and another number of them, each time.
-            "hoodie.py.write.threads": "1",
-        },
-        record_key="id",
-        partition_by="p",
-        ordering_by="ts",
-        table_type=kind,
-        table_version=version,
-    )
+    chosen = options(version, kind, {"hoodie.time.generator.max_expected_clock_skew_ms": "20"})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Dropped the metadata table")
-        return write_rows(storage, data, operation, options)
+        return write_rows(storage, data, operation, chosen)
 
 
 def make_table(root: Path, version: int, kind: str, *, metadata_table: bool = False) -> None:

@@ -36,6 +36,7 @@ def options(version: int, kind: str, given: dict[str, str] | None = None) -> Opt
             "hoodie.table.name": "t",
             "hoodie.table.timeline.timezone": "UTC",
             "hoodie.time.generator.max_expected_clock_skew_ms": "5",
+            # two would make the calls in another order, and another number of them, each time
             "hoodie.py.write.threads": "1",
             **(given or {}),
         },
