@@ -15,10 +15,10 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime
 from hudi_py.services.archive.select import (
     ArchiveSettings,
     Facts,
-    LastClean,
     earliest_commit_to_retain,
     select_instants,
 )
+from hudi_py.services.clean import CleanSettings
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.timeline import Timeline, timeline_of
 
@@ -86,6 +86,11 @@ def test_what_the_cleaner_keeps_ends_before_a_pending_commit() -> None:
     earliest = earliest_commit_to_retain(commits, replace(SETTINGS, cleaner_commits=3))
     assert earliest is not None
     assert earliest.time == at(2)
+    # A pending compaction does not end it: nothing from there on is archived in any case
+    commits = timeline(2, *["commit"] * 3, "compaction.requested", *["commit"] * 12)
+    earliest = earliest_commit_to_retain(commits, replace(SETTINGS, cleaner_commits=3))
+    assert earliest is not None
+    assert earliest.time == at(14)
     init = timeline_of(Layout(2, ""), [i for i in (Layout(2, "").parse("00000000000000_00000000000001.commit"),) if i])
     hours = replace(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS")
     assert earliest_commit_to_retain(init, hours) is None
@@ -96,11 +101,10 @@ def test_what_the_cleaner_keeps_ends_before_a_pending_commit() -> None:
     "pending", ["commit.requested", "deltacommit.inflight", "compaction.requested", "replacecommit.inflight"]
 )
 def test_a_pending_write_and_the_commit_before_it_stay(version: int, pending: str) -> None:
-    facts = Facts(last_clean=LastClean(at(1), at(90)))
     commits = ["commit"] * 4
     versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
-    assert chosen(timeline(version, *commits, pending, *commits), versions, facts) == [1, 2, 3]
-    assert chosen(timeline(version, pending, *commits, *commits), versions, facts) == []
+    assert chosen(timeline(version, *commits, pending, *commits), versions) == [1, 2, 3]
+    assert chosen(timeline(version, pending, *commits, *commits), versions) == []
 
 
 def test_a_pending_clean_holds_nothing_and_a_pending_index_does() -> None:
@@ -142,19 +146,8 @@ def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_replaced_files_are_cleaned_first(version: int) -> None:
     commits = timeline(version, "commit", "commit", "replacecommit", *["commit"] * 6)
-    assert chosen(commits) == [1, 2]
-    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(3)))) == [1, 2]
-    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4)))) == [1, 2, 3, 4, 5, 6, 7]
-    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4), complete=False))) == [1, 2]
-    assert chosen(commits, facts=Facts(last_clean=LastClean(at(9), at(4), savepoints=(at(2),)))) == [1, 2]
-
-
-def test_a_clean_of_versions_has_not_seen_what_completed_after_it() -> None:
-    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
-    commits = timeline(2, "commit", "commit", "replacecommit", *["commit"] * 6)
-    assert chosen(commits, versions, Facts(last_clean=LastClean(at(4)))) == [1, 2, 3, 4, 5, 6, 7]
-    during = at(3)[:10] + "1000000"  # begun after the replacecommit, before it completed
-    assert chosen(commits, versions, Facts(last_clean=LastClean(during))) == [1, 2]
+    assert chosen(commits) == [1, 2, 3, 4, 5, 6, 7]
+    assert chosen(commits, facts=Facts(replaced=at(3))) == [1, 2]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -181,18 +174,17 @@ def test_a_metadata_table_keeps_what_its_table_shows() -> None:
 
 def test_blocked_by_the_last_clean() -> None:
     commits = timeline(2, *["commit"] * 9)
-    facts = Facts(last_clean=LastClean(at(9), at(5)))
+    facts = Facts(earliest_retained=at(5))
     assert chosen(commits, facts=facts) == [1, 2, 3, 4, 5, 6, 7]
     assert chosen(commits, replace(SETTINGS, block_on_clean=True), facts) == [1, 2, 3, 4]
 
 
 def test_cleans_and_rollbacks_of_layout_2_go_with_the_commits() -> None:
-    facts = Facts(last_clean=LastClean(at(4), at(3)))
     found = timeline(
         2, "clean", "commit", "rollback", "clean", "commit", "commit", "clean", "commit", "commit", "clean"
     )
-    assert chosen(found, facts=facts) == [1, 2, 3, 4, 5, 6]
-    assert chosen(timeline(2, *["clean"] * 20, "commit"), facts=facts) == []
+    assert chosen(found) == [1, 2, 3, 4, 5, 6]
+    assert chosen(timeline(2, *["clean"] * 20, "commit")) == []
 
 
 def test_cleans_and_rollbacks_of_layout_1_go_by_their_number() -> None:
@@ -225,6 +217,9 @@ def test_settings() -> None:
     assert ArchiveSettings.of(Options.resolve({})) == ArchiveSettings()
     versions = ArchiveSettings.of(Options.resolve({"hoodie.clean.fileversions.retained": 2}))
     assert versions.cleaner_policy == "KEEP_LATEST_FILE_VERSIONS"
+    # With two numbers the cleaner goes by the default, and so do the numbers to keep
+    two = Options.resolve({"hoodie.clean.fileversions.retained": 2, "hoodie.clean.hours.retained": 1})
+    assert ArchiveSettings.of(two).cleaner_policy == CleanSettings.of(two).policy == "KEEP_LATEST_COMMITS"
 
 
 ACTIONS = ["commit", "deltacommit", "replacecommit", "clean", "rollback", "commit.inflight", "clean.inflight"]
@@ -235,7 +230,7 @@ def test_archived_writes_are_a_run_of_completed_ones(actions: list[str], version
     found = timeline(version, *actions)
     facts = Facts(
         merge_on_read=bool(seed % 2),
-        last_clean=LastClean(at(1 + seed % 40), at(1 + seed % 30)) if seed % 3 else None,
+        replaced=at(1 + seed % 30) if seed % 3 else None,
         rolled_back=(at(1 + random.Random(seed).randrange(40)),) if seed % 5 == 0 else (),
     )
     selection = select_instants(found, replace(SETTINGS, compaction_commits=3), facts)

@@ -21,7 +21,6 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.archived import ArchivedInstant, archive_files, archive_folder, archived_instants
 from hudi_py.timeline.clean_records import (
-    CleanedPartition,
     CleanMetadata,
     CleanPlan,
     RetainedInstant,
@@ -184,7 +183,7 @@ def test_an_instant_that_cannot_be_read_stops_the_archive(version: int) -> None:
 
 @pytest.mark.parametrize("version", [6, 9])
 def test_limits_that_other_files_tell(version: int) -> None:
-    """Pending rollbacks, the last clean, the metadata table."""
+    """Pending rollbacks, the metadata table."""
     times = [f"202401010000{number:02}000" for number in range(12)]
     names: dict[str, bytes] = {}
     for time in times[:8]:
@@ -201,21 +200,6 @@ def test_limits_that_other_files_tell(version: int) -> None:
     untold = memory()
     rebuild(untold, version, names | {f"{times[9]}.rollback.inflight": b""})
     assert run(untold).instant == times[5]
-
-    replaced = {name: data for name, data in names.items() if not name.startswith(times[2])}
-    for name in ("replacecommit.requested", "replacecommit.inflight"):
-        replaced[f"{times[2]}.{name}"] = b""
-    replaced[f"{times[2]}.replacecommit" if version < 8 else f"{times[2]}_{times[2][:-1]}5.replacecommit"] = b"{}"
-    for failed, newest in (((), times[5]), (("f",), times[1])):
-        cleaned = memory()
-        part = CleanedPartition("p", "KEEP_LATEST_COMMITS", ("f",), (), failed)
-        clean = encode_clean_metadata(CleanMetadata(times[8], 1, times[6], partitions=(part,)))
-        done = f"{times[8]}.clean" if version < 8 else f"{times[8]}_{times[8][:-1]}5.clean"
-        rebuild(cleaned, version, replaced | {done: clean})
-        assert run(cleaned).instant == newest
-    empty = memory()
-    rebuild(empty, version, replaced | {done: b""})
-    assert run(empty).instant == times[1]
 
     mirrored = memory()
     rebuild(mirrored, version, names)

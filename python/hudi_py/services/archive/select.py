@@ -1,7 +1,7 @@
 """Which instants may leave the active timeline (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
 
 What is older than the active timeline counts as committed, and of what is archived no file group stays replaced. So
-nothing goes that is pending, or after it; nor a replacecommit whose replaced files have not been cleaned; nor what the
+nothing goes that is pending, or after it; nor a replacecommit of which a replaced file is still there; nor what the
 cleaner, a savepoint, the schedule of compactions or the metadata table look up on the active timeline.
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timezone
 
 from hudi_py.config import Options, archive, clean, compaction
-from hudi_py.config.clean import KEEP_LATEST_BY_HOURS, KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS
+from hudi_py.config.clean import KEEP_LATEST_COMMITS
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings, earliest_to_retain, policy_of
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.timeline.times import add_ms
+from hudi_py.timeline.times import epoch_ms
 
-_REPLACING = frozenset({Action.REPLACE_COMMIT})
 _ALONG = (Action.CLEAN, Action.ROLLBACK)
 _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
-_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ArchiveSettings:
             max_commits=options.get(archive.MAX_COMMITS),
             beyond_savepoint=options.get(archive.BEYOND_SAVEPOINT),
             block_on_clean=options.get(archive.BLOCK_ON_CLEAN),
-            cleaner_policy=_policy(options),
+            cleaner_policy=policy_of(options),
             cleaner_commits=options.get(clean.COMMITS_RETAINED),
             cleaner_hours=options.get(clean.HOURS_RETAINED),
             compaction_commits=options.get(compaction.MAX_DELTA_COMMITS) if counts else None,
@@ -78,37 +78,15 @@ class ArchiveSettings:
         )
 
 
-def _policy(options: Options) -> str:
-    """The cleaner's policy: the one given, or that whose number alone is given (`HoodieCleanConfig`, 1.2.0)."""
-    given = options.get(clean.POLICY)
-    if given is not None:
-        return given
-    if options.given(clean.COMMITS_RETAINED):
-        return KEEP_LATEST_COMMITS
-    if options.given(clean.HOURS_RETAINED):
-        return KEEP_LATEST_BY_HOURS
-    return KEEP_LATEST_FILE_VERSIONS if options.given(clean.FILE_VERSIONS_RETAINED) else KEEP_LATEST_COMMITS
-
-
-@dataclass(frozen=True, slots=True)
-class LastClean:
-    """What the last completed clean of a table says about later ones."""
-
-    time: str
-    earliest_retained: str = ""
-    """Requested time of the earliest commit it retained; empty where it counted file versions."""
-    savepoints: tuple[str, ...] = ()
-    """Savepointed instants there were at that time."""
-    complete: bool = True
-    """Whether it could delete every file of its plan."""
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What else than the timeline decides."""
 
     merge_on_read: bool = False
-    last_clean: LastClean | None = None
+    earliest_retained: str = ""
+    """Requested time of the earliest commit that the last completed clean retained; empty where it counted versions."""
+    replaced: str | None = None
+    """Requested time of the first replacecommit of which replaced files may still be there."""
     has_metadata_table: bool = False
     metadata_compaction: str | None = None
     """Requested time of the last completed compaction of the metadata table; None: there was none yet."""
@@ -175,24 +153,18 @@ def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int
 def earliest_commit_to_retain(timeline: Timeline, settings: ArchiveSettings) -> Instant | None:
     """The earliest commit whose files a clean would keep now; None where it keeps all, or counts file versions.
 
-    Source: `CleanerUtils.getEarliestCommitToRetain`, 1.2.0.
+    Hours count from the newest commit. Pending compactions do not matter here: `_limits` has them.
+    Source: `ArchivalUtils.getEarliestCommitToRetain`, 1.2.0.
     """
     commits = timeline.write_completed
-    if settings.cleaner_policy == KEEP_LATEST_COMMITS:
-        if len(commits) <= settings.cleaner_commits:
-            return None
-        found = commits[len(commits) - settings.cleaner_commits] if settings.cleaner_commits else None
-        pending = _first_pending_write(timeline)
-        if pending is None or (found is not None and found.sort_key <= pending.sort_key):
-            return found
-        return next((instant for instant in reversed(commits) if instant.time < pending.time), None)
-    if settings.cleaner_policy == KEEP_LATEST_BY_HOURS and commits:
-        try:
-            since = add_ms(commits[-1].time, -settings.cleaner_hours * _HOUR_MS)
-        except (ConfigError, OverflowError):  # such as the first instant of a metadata table, 00000000000000
-            return None
-        return next((instant for instant in commits if instant.time >= since), None)
-    return None
+    wanted = CleanSettings(
+        settings.cleaner_policy, commits_retained=settings.cleaner_commits, hours_retained=settings.cleaner_hours
+    )
+    try:
+        now_ms = epoch_ms(commits[-1].time, timezone.utc) if commits else 0
+        return earliest_to_retain(timeline, wanted, now_ms=now_ms, zone=timezone.utc, passed_over=COMPACTIONS)
+    except (ConfigError, OverflowError, ValueError):  # such as the first instant of a metadata table, 00000000000000
+        return None
 
 
 def _commits(
@@ -231,14 +203,15 @@ def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iter
         needed = _needed_by_compaction(timeline, settings.compaction_commits)
         if needed is not None:
             yield needed.time
-    yield from _times([_first_replaced(timeline, settings, facts.last_clean)])
+    if facts.replaced is not None:
+        yield facts.replaced
     if timeline.layout.version >= 2:
         if facts.metadata_compaction is not None:
             after = facts.metadata_compaction
             yield from _times([i for i in timeline.write_completed if (i.completion_time or i.time) > after][:1])
         yield from _times([_data_limit(facts, settings)])
-    if settings.block_on_clean and facts.last_clean is not None and facts.last_clean.earliest_retained:
-        yield facts.last_clean.earliest_retained
+    if settings.block_on_clean and facts.earliest_retained:
+        yield facts.earliest_retained
     # What Apache Hudi does not look at: instants whose undoing has begun must not come to count as committed, and a
     # pending index is made from the commits after its plan
     yield from facts.rolled_back
@@ -260,28 +233,6 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
         first = deltas[0] if deltas else None
     needed = max(delta_commits, 1)
     return first if len(deltas) < needed else deltas[len(deltas) - needed]
-
-
-def _first_replaced(timeline: Timeline, settings: ArchiveSettings, clean: LastClean | None) -> Instant | None:
-    """The first replacecommit or clustering, in whatever state, whose replaced files may still be there.
-
-    Source: `ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0. Apache Hudi lets go of what completed
-    after a clean of file versions had begun (HUDI-6352), and of what a clean could not delete; hudi-py does not.
-    """
-    replacing = [instant for instant in timeline.instants if instant.action.comparable in _REPLACING]
-    if clean is None or not clean.complete:
-        return next(iter(replacing), None)
-    since = clean.earliest_retained or clean.time
-    savepoint = min(clean.savepoints, default="")
-    counts_versions = settings.cleaner_policy == KEEP_LATEST_FILE_VERSIONS
-    passed_savepoint = not counts_versions and "" < savepoint < clean.earliest_retained
-    if passed_savepoint and any(i.completed and savepoint <= i.time <= clean.earliest_retained for i in replacing):
-        since = savepoint
-    late = "" if clean.earliest_retained else clean.time
-    for instant in replacing:
-        if instant.time >= since or (late and (instant.completion_time or instant.time) > late):
-            return instant
-    return None
 
 
 def _data_limit(facts: Facts, settings: ArchiveSettings) -> Instant | None:

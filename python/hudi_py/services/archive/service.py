@@ -18,13 +18,14 @@ from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import lsm, v1, v2
-from hudi_py.services.archive.select import ArchiveSettings, Facts, LastClean, Selection, select_instants, too_few
+from hudi_py.services.archive.replaced import first_replaced
+from hudi_py.services.archive.select import ArchiveSettings, Facts, Selection, select_instants, too_few
+from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import archive_folder
-from hudi_py.timeline.clean_records import decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.plans import decode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.recovery_records import decode_restore_plan
@@ -36,7 +37,6 @@ from hudi_py.write.paths import MARKERS
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
 """A file of the archive holds this many, so that memory is bounded where a long timeline is archived at last."""
-_SAVEPOINTS: Final = "savepointed_timestamps"
 Key = tuple[str, Action]
 States = Mapping[Key, Sequence[Instant]]
 
@@ -213,12 +213,13 @@ def gather_facts(
     """What else than the timeline decides which instants may be archived.
 
     Raises:
-        CorruptFileError: the last clean, or a pending rollback or restore, cannot be read.
+        CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore, cannot be read.
     """
     has_metadata_table = FILES_PARTITION in config.metadata_partitions
     return Facts(
         merge_on_read=config.is_mor,
-        last_clean=_last_clean(storage, timeline),
+        earliest_retained=_earliest_retained(storage, timeline),
+        replaced=first_replaced(storage, timeline),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_last_metadata_compaction(storage) if has_metadata_table else None,
         rolled_back=tuple(_undone(storage, timeline)),
@@ -226,30 +227,9 @@ def gather_facts(
     )
 
 
-def _last_clean(storage: Storage, timeline: Timeline) -> LastClean | None:
-    clean = next((instant for instant in reversed(timeline.completed) if instant.action is Action.CLEAN), None)
-    if clean is None:
-        return None
-    path = timeline.layout.path(clean.file_name)
-    data = storage.read(path)
-    if not data:  # as local file systems leave after a crash: it tells nothing, so nothing is certain to be cleaned
-        return LastClean(clean.time, complete=False)
-    metadata = decode_clean_metadata(data, f"the clean {storage.uri}/{path}")
-    earliest, extra = metadata.earliest_commit_to_retain, dict(metadata.extra)
-    requested = next((file for file in timeline.states_of(clean) if file.state is State.REQUESTED), None)
-    if requested is not None:
-        path = timeline.layout.path(requested.file_name)
-        content = storage.read(path)
-        if content:
-            plan = decode_clean_plan(content, f"the plan of a clean {storage.uri}/{path}")
-            earliest = plan.earliest.time if plan.earliest is not None else earliest
-            extra |= plan.extra
-    return LastClean(
-        clean.time,
-        earliest,
-        tuple(time for time in extra.get(_SAVEPOINTS, "").split(",") if time),
-        not any(partition.failed for partition in metadata.partitions),
-    )
+def _earliest_retained(storage: Storage, timeline: Timeline) -> str:
+    last = last_clean(storage, timeline)
+    return last[1].earliest_commit_to_retain if last is not None else ""
 
 
 def _last_metadata_compaction(storage: Storage) -> str | None:

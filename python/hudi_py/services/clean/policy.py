@@ -19,6 +19,7 @@ from hudi_py.timeline.times import format_instant
 
 _HOUR_MS = 3_600_000
 _UNLIMITED = clean_config.MAX_COMMITS_TO_CLEAN.default
+COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class CleanSettings:
             ConfigError: partitions are chosen by name or pattern, and incremental cleaning is on.
         """
         settings = cls(
-            policy=options.get(clean_config.POLICY) or _inferred(options),
+            policy=policy_of(options),
             commits_retained=options.get(clean_config.COMMITS_RETAINED),
             hours_retained=options.get(clean_config.HOURS_RETAINED),
             file_versions_retained=options.get(clean_config.FILE_VERSIONS_RETAINED),
@@ -75,8 +76,11 @@ class CleanSettings:
         return self.policy == KEEP_LATEST_FILE_VERSIONS
 
 
-def _inferred(options: Options) -> str:
-    """The policy whose number alone is given (the infer function of `HoodieCleanConfig.CLEANER_POLICY`)."""
+def policy_of(options: Options) -> str:
+    """The policy given, else that whose number alone is given (the infer function of `HoodieCleanConfig`, 1.2.0)."""
+    policy = options.get(clean_config.POLICY)
+    if policy is not None:
+        return policy
     numbers = {
         KEEP_LATEST_COMMITS: clean_config.COMMITS_RETAINED,
         KEEP_LATEST_BY_HOURS: clean_config.HOURS_RETAINED,
@@ -93,22 +97,24 @@ def earliest_to_retain(
     now_ms: int,
     zone: tzinfo,
     last_earliest: str = "",
+    passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION}),
 ) -> Instant | None:
     """The earliest completed commit as of which the table stays readable; None: nothing is to be cleaned.
 
-    By commits it is not later than the newest commit before the oldest pending one, compactions and clusterings among
-    them. None under KEEP_LATEST_FILE_VERSIONS, which counts no commits.
+    By commits it is not later than the newest commit before the oldest pending one, clusterings among them. None under
+    KEEP_LATEST_FILE_VERSIONS, which counts no commits.
 
     Args:
         now_ms: milliseconds since the epoch.
         zone: of the table's instants.
         last_earliest: that of the last clean, from which `max_commits_to_clean` counts; empty when there was none.
+        passed_over: pending actions that do not count.
     """
     completed = timeline.write_completed
     earliest: Instant | None = None
     if settings.policy == KEEP_LATEST_COMMITS and len(completed) > settings.commits_retained:
         earliest = completed[-settings.commits_retained]
-        pending = oldest_pending(timeline)
+        pending = oldest_pending(timeline, passed_over)
         if pending is not None and earliest.sort_key > pending.sort_key:
             before = [instant for instant in completed if instant.time < pending.time]
             earliest = before[-1] if before else None
@@ -122,16 +128,12 @@ def earliest_to_retain(
     return earliest
 
 
-def oldest_pending(timeline: Timeline) -> Instant | None:
-    """The oldest pending write, compaction or clustering; log compactions do not count."""
-    return next(
-        (
-            instant
-            for instant in timeline.pending
-            if instant.action is not Action.LOG_COMPACTION and instant.action.comparable in WRITE_ACTIONS
-        ),
-        None,
-    )
+def oldest_pending(
+    timeline: Timeline, passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION})
+) -> Instant | None:
+    """The oldest pending write, compaction or clustering, but those of some actions."""
+    writes = (i for i in timeline.pending if i.action.comparable in WRITE_ACTIONS)
+    return next((instant for instant in writes if instant.action not in passed_over), None)
 
 
 def reason_not_due(timeline: Timeline, settings: CleanSettings, last: CleanMetadata | None) -> str:

@@ -1,0 +1,45 @@
+"""Which replacecommits may leave the active timeline: once they are archived, what they replaced counts again.
+
+Apache Hudi goes by what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0). But
+a clean of chosen partitions, a savepoint, a write that was pending then or a file that could not be deleted leave files
+behind, whose rows would come back; and where nothing was superfluous there is no clean, and nothing would ever be
+archived. So the files themselves are looked for.
+"""
+
+from __future__ import annotations
+
+from hudi_py.model.instant import Action, Instant
+from hudi_py.services.clean.slices import split_base_name, split_log_name
+from hudi_py.storage import Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+
+
+def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
+    """Requested time of the first completed replacecommit of which a replaced file may still be there.
+
+    While a clean is pending it is the first of all: the metadata table has not been told yet of what that one deleted.
+
+    Raises:
+        CorruptFileError: a replacecommit cannot be read.
+    """
+    replacing = [instant for instant in timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
+    cleaning = any(instant.action is Action.CLEAN for instant in timeline.pending)
+    there: dict[str, frozenset[str]] = {}
+
+    def holds(instant: Instant) -> bool:
+        for partition, file_ids in read_commit_metadata(storage, timeline.layout, instant).replaced.items():
+            if partition not in there:
+                there[partition] = _file_ids(storage, partition)
+            if not there[partition].isdisjoint(file_ids):
+                return True
+        return False
+
+    return next((instant.time for instant in replacing if cleaning or holds(instant)), None)
+
+
+def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
+    """File groups of which a partition has a base, log or change data file, whoever wrote it."""
+    names = (info.name for info in storage.list(partition))
+    parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
+    return frozenset(found[0] for found in parts if found is not None)
