@@ -145,11 +145,16 @@ class MetadataLister:
             self._files[key] = files or {}
 
 
-def metadata_lister(storage: Storage, config: TableConfig, timeline: Timeline) -> tuple[Lister, MetadataTable | None]:
-    """A lister by the metadata table and the table itself; by the storage, and None, where there is none to trust."""
+def metadata_lister(
+    storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+) -> tuple[Lister, MetadataTable | None]:
+    """A lister by the metadata table and the table itself; by the storage, and None, where there is none to trust.
+
+    Arguments: `open_metadata`.
+    """
     fallback = StorageLister(storage, config)
     try:
-        metadata = open_metadata(storage, config, timeline)
+        metadata = open_metadata(storage, config, timeline, own_timeline)
     except (HudiError, FileNotFoundError) as error:
         doubt(storage.uri, error)
         return fallback, None

@@ -39,7 +39,9 @@ class MetadataTable:
     Reads nothing but what is asked for, and keeps the listing of its partitions only.
     """
 
-    def __init__(self, storage: Storage, config: TableConfig, timeline: Timeline) -> None:
+    def __init__(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+    ) -> None:
         self.partitions = config.metadata_partitions
         """Those which readers may use."""
         self.storage = FolderStorage(storage, FOLDER)
@@ -49,7 +51,7 @@ class MetadataTable:
                 f"Cannot read the metadata table at {self.storage.uri}: it is a {own.table_type} table of "
                 f"{own.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
             )
-        self.timeline = load_timeline(self.storage, own)
+        self.timeline = load_timeline(self.storage, own) if own_timeline is None else own_timeline
         self._check_kept_up(timeline)
         self._view = load_view(self.storage, own, self.timeline)
         self._committed = valid_instants(self.timeline, timeline)
@@ -178,13 +180,16 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
     return CommittedInstants(start, frozenset(completed))
 
 
-def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> MetadataTable | None:
+def open_metadata(
+    storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+) -> MetadataTable | None:
     """The metadata table; None where the table's properties name no partition of it, and before table version 6.
 
     Older ones have other file ids and no partition that a listing of the storage would not replace.
 
     Args:
         timeline: the table's, maybe pinned: what completed later there does not count here either.
+        own_timeline: the metadata table's own as it is now, where the caller has it.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
@@ -192,7 +197,7 @@ def open_metadata(storage: Storage, config: TableConfig, timeline: Timeline) -> 
     """
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
-    return MetadataTable(storage, config, timeline)
+    return MetadataTable(storage, config, timeline, own_timeline)
 
 
 def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:

@@ -9,8 +9,9 @@ that the metadata table already knows of, unless another writer died in between.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from hudi_py.config import Options
@@ -98,20 +99,26 @@ def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantCl
     config = load_table_config(storage)
     if FILES not in config.metadata_partitions:
         return []
-    data = load_timeline(storage, config, clock.zone)
-    own = open_own(storage)
-    return [report for report in _Services(own, data, settings, clock).run() if report.instant is not None]
+    services = _Services(open_own(storage), lambda: load_timeline(storage, config, clock.zone), settings, clock)
+    return [report for report in services.run() if report.instant is not None]
 
 
 class _Services:
-    def __init__(self, own: OwnTable, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock) -> None:
+    def __init__(
+        self, own: OwnTable, data: Callable[[], Timeline], settings: MetadataWriteSettings, clock: InstantClock
+    ) -> None:
+        """`data`: loads the timeline of the table; asked for where a service is due."""
         self._own = own
-        self._data = data
+        self._load_data = data
         self._settings = settings
         options = own_options(settings)
         self._context = ServiceContext(
             own.storage, options, TransactionSettings.of(options), clock, None, None, Progress.silent(), locks=False
         )
+
+    @cached_property
+    def _data(self) -> Timeline:
+        return self._load_data()
 
     def run(self) -> Iterator[ServiceReport]:
         timeline = self._context.timeline()

@@ -128,7 +128,7 @@ class MetadataTableWriter:
             # recorded by an attempt that did not complete the action, maybe with other files
             undo(own, own_timeline, change.instant, None, clock)
             own_timeline = own.timeline(clock.zone)
-        source = self._source(storage, config, timeline, change)
+        source = self._source(storage, config, timeline, change, own_timeline)
         write_delta(
             own,
             own_timeline,
@@ -184,8 +184,10 @@ class MetadataTableWriter:
         """The metadata table with nothing left half done; None where it is of no use any more."""
         try:
             own = open_own(storage)
-            finish_undone(own, own.timeline(clock.zone), clock)
-            MetadataTable(storage, config, timeline)  # finds out whether another writer has left it behind
+            own_timeline = own.timeline(clock.zone)
+            if finish_undone(own, own_timeline, clock):
+                own_timeline = own.timeline(clock.zone)
+            MetadataTable(storage, config, timeline, own_timeline)  # finds out whether another writer left it behind
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
             return None
@@ -227,12 +229,17 @@ class MetadataTableWriter:
             )
 
     def _source(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange | None
+        self,
+        storage: Storage,
+        config: TableConfig,
+        timeline: Timeline,
+        change: TableChange | None,
+        own_timeline: Timeline | None = None,
     ) -> TableSource:
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
         found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
         schema = json.dumps(found.avro) if found is not None else ""
-        lister = metadata_lister(storage, config, timeline)[0]
+        lister = metadata_lister(storage, config, timeline, own_timeline)[0]
         view = load_view(storage, config, timeline, lister)
         return TableSource(storage, config, timeline, view, schema, self.settings)
 

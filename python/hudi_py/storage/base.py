@@ -125,9 +125,9 @@ def clean_path(path: str) -> str:
 
 def is_hidden_by_storage(name: str) -> bool:
     """Whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
-    if name.startswith(".") and name.endswith(".crc"):
-        return True
-    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+    if not name.startswith("."):
+        return False
+    return name.endswith(".crc") or (name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX))
 
 
 def crc_sibling(path: str) -> str:

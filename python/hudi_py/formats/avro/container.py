@@ -5,7 +5,6 @@ These hold a few records, so they go through fastavro, which is imported on firs
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 from functools import lru_cache
@@ -115,13 +114,21 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) and schema.get("type") == "record" else None
 
 
+@lru_cache(maxsize=64)
+def _writer_schema(text: str) -> Any:
+    """A schema as fastavro writes by; not to be changed."""
+    import fastavro
+
+    return fastavro.parse_schema(json.loads(text))
+
+
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
     """An Avro object container file without compression. Raises SchemaMismatchError for records that do not fit."""
     import fastavro
 
     out = io.BytesIO()
     try:
-        fastavro.writer(out, fastavro.parse_schema(copy.deepcopy(schema)), records, codec="null")
+        fastavro.writer(out, _writer_schema(json.dumps(schema)), records, codec="null")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SchemaMismatchError(f"cannot write an Avro file of {schema.get('name')!r}: {why}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,11 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
 
 def compile_columns(record: avro.Record, columns: Collection[str] | None) -> RecordDecoder:
     """The decoder of rows, which skips the fields that are not in `columns`."""
+    return _compiled(record, None if columns is None else frozenset(columns))
+
+
+@lru_cache(maxsize=64)  # decoders keep nothing of what they decode, and the metadata table's are asked for all the time
+def _compiled(record: avro.Record, columns: frozenset[str] | None) -> RecordDecoder:
     wanted = [columns is None or name in columns for name, _ in record.fields]
     arrow = pa.struct([avro.arrow_field(n, f) for (n, f), want in zip(record.fields, wanted, strict=True) if want])
     decoder = RecordDecoder(arrow)
@@ -87,6 +93,7 @@ def compile_columns(record: avro.Record, columns: Collection[str] | None) -> Rec
     return decoder
 
 
+@lru_cache(maxsize=64)
 def widest_value(decoder: Decoder) -> int:
     """Bytes that a gather at the last cursor can reach beyond it."""
     return _widest(decoder, set())

@@ -128,7 +128,8 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
     rows.varint(np.maximum(chosen, 0), act)
     for i, branch, child in columns:
         here = (chosen == i).view(np.uint8)
-        append(rows, branch, child, here if act is None else here * act, path)
+        if here.any():
+            append(rows, branch, child, here if act is None else here * act, path)
 
 
 def _append_integer(rows: Rows, node: avro.Integer, array: pa.Array, act: Flags | None, path: str) -> None:
