@@ -46,8 +46,6 @@ PREFIXES = (
     Prefix("hoodie.clustering.", "Parameters of clustering, which is off."),
     Prefix("hoodie.layout.optimize.", "Parameters of clustering, which is off."),
     Prefix("hoodie.partition.ttl.", "Parameters of dropping old partitions, which is off."),
-    Prefix("hoodie.archive.", "How the Java implementation deletes what it has archived."),
-    Prefix("hoodie.timeline.", "How the Java implementation reads the timeline."),
     Prefix("hoodie.rollback.", "How the Java implementation rolls back."),
     Prefix("hoodie.markers.", "How the Java implementation deletes markers."),
     Prefix("hoodie.write.markers.timeline_server_based.", "The timeline server, which hudi-py does not need."),
@@ -132,6 +130,11 @@ OPTIONS = (
         "Where the Java implementation plans a clean.",
         Scope.SERVICE,
         "hoodie.clean.optimize.using.local.engine.context",
+    ),
+    *_all(
+        "How the Java implementation deletes what it has archived.",
+        Scope.SERVICE,
+        "hoodie.archive.delete.parallelism",
     ),
     *_all(
         "An instant that cannot be archived stays on the active timeline, and archiving fails.",

@@ -63,6 +63,11 @@ def test_python_values_become_text_and_none_is_not_given() -> None:
 def test_unknown_key_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"did you mean hoodie\.datasource\.write\.recordkey\.field\?"):
         resolve({"hoodie.datasource.write.recordkey.fields": "id"})
+    # No family of harmless keys may hide them
+    with pytest.raises(ConfigError, match=r"did you mean hoodie\.archive\.automatic\?"):
+        resolve({"hoodie.archive.automtic": "false"})
+    with pytest.raises(ConfigError, match=r"did you mean hoodie\.timeline\.compaction\.batch\.size\?"):
+        resolve({"hoodie.timeline.compaction.batch.sizes": 5})
     with pytest.raises(ConfigError, match="did you mean columns"):
         resolve({"column": "id"}, Scope.READ)
     with pytest.raises(ConfigError, match="Unknown option mergeSchema"):
