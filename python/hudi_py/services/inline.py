@@ -13,8 +13,8 @@ from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
 from hudi_py.errors import ConflictError, HudiError, LockError
-from hudi_py.services.archive import archive
-from hudi_py.services.clean import Cleaning
+from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.clean import Cleaning, CleanSettings
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
@@ -32,10 +32,20 @@ Step = Callable[[ServiceContext], bool]
 
 @dataclass(frozen=True, slots=True)
 class InlineServices:
-    """The services that the options of a write ask for after its commit. Implements `AfterCommit`."""
+    """The services that the options of a write ask for after its commit. Implements `AfterCommit`.
+
+    Raises:
+        ConfigError: options of theirs contradict each other, which is told before the write.
+    """
 
     options: Options
     metadata: MetadataWriter
+
+    def __post_init__(self) -> None:
+        if self.options.get(clean_config.AUTOMATIC):
+            CleanSettings.of(self.options)
+        if self.options.get(archive_config.AUTOMATIC):
+            ArchiveSettings.of(self.options)
 
     def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Runs what is due, one service after the other. The write is committed, whatever happens here.

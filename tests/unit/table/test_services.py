@@ -260,6 +260,25 @@ def test_a_failure_after_a_commit_is_told(
     assert "is left to the next one" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hoodie.keep.max.commits": "20"}, r"hoodie\.keep\.max\.commits = 20 .* must be greater"),
+        ({"hoodie.clean.partition.filter.regex": "a"}, "cannot be used with incremental cleaning"),
+    ],
+)
+def test_services_that_cannot_run_as_asked_are_told_before_the_write(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": ["a"]})
+    with pytest.raises(ConfigError, match=message):
+        hudi_py.write(path, rows, record_key="id", options=options)
+    assert not (tmp_path / "t").exists()
+    off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    hudi_py.write(path, rows, record_key="id", options={**options, **off})
+
+
 def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
     path = str(tmp_path / "cow")
     write(path, 1, kind="cow")

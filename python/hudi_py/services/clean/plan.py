@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hudi_py.errors import ConfigError
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
@@ -44,7 +43,6 @@ def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSetti
         now_ms: milliseconds since the epoch, from which hours are counted.
 
     Raises:
-        ConfigError: the pattern of partitions is none.
         CorruptFileError: a plan, savepoint or commit cannot be read.
     """
     storage, config = context.storage, context.config()
@@ -237,13 +235,7 @@ def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[st
         selected = set(settings.partitions_selected)
         return [partition for partition in partitions if partition in selected]
     if settings.partition_regex:
-        try:
-            pattern = re.compile(settings.partition_regex)
-        except re.error as error:
-            raise ConfigError(
-                f"Cannot clean the partitions matching {settings.partition_regex!r}: {error}; "
-                "hoodie.clean.partition.filter.regex has to be a regular expression"
-            ) from error
+        pattern = re.compile(settings.partition_regex)
         return [partition for partition in partitions if pattern.fullmatch(partition)]
     return [str(partition) for partition in partitions]
 

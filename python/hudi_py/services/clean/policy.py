@@ -5,6 +5,7 @@ Rules are those of `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanAction
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -43,7 +44,8 @@ class CleanSettings:
         """The settings that options ask for.
 
         Raises:
-            ConfigError: partitions are chosen by name or pattern, and incremental cleaning is on.
+            ConfigError: partitions are chosen by name or pattern, and incremental cleaning is on, or the pattern is no
+                regular expression.
         """
         settings = cls(
             policy=policy_of(options),
@@ -64,6 +66,13 @@ class CleanSettings:
                 f"Option {options.name_of(chosen)} cannot be used with incremental cleaning, which chooses the "
                 f"partitions itself: set {clean_config.INCREMENTAL.key} to false, or leave it out"
             )
+        try:
+            re.compile(settings.partition_regex or "")
+        except re.error as error:
+            raise ConfigError(
+                f"Option {options.name_of(clean_config.PARTITION_REGEX)} = '{settings.partition_regex}' is not valid: "
+                f"expected a regular expression; {error}"
+            ) from None
         return settings
 
     @property
