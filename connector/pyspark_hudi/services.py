@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, CorruptFileError
+from pyspark_hudi.failure import raised_here
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _PLANNED = ("compaction", "log_compaction", "clean")
 _PLAIN = ("archive", "savepoint", "delete_savepoint", "rollback", "restore")
+_ABOUT_AN_INSTANT = ("delete_savepoint", "rollback", "restore")
 _PHASES = (None, "schedule", "execute")
 _MOST_TASKS = 10_000
 
@@ -31,26 +33,29 @@ def run_service(
 ) -> dict[str, Any]:
     """Runs a table service; what it is made of is spread over Spark's tasks.
 
-    `compaction`, `log_compaction` and `clean` have plans: without a phase, the pending plan of the instant, or the
-    oldest one, or else a new one is carried out by as many tasks as it has pieces (file groups to compact, stretches of
-    files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback` and `restore` run in one process of Spark.
-    The table is only touched by Spark's processes: this one needs no access to it.
+    `compaction`, `log_compaction` and `clean` have plans. As `Table.compact()` does, a call carries out those pending,
+    oldest first, then makes a plan of what is left and carries that out, each by as many tasks as it has pieces (file
+    groups to compact, stretches of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback` and
+    `restore` run in one process of Spark. The table is only touched by Spark's processes: this one needs no access.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
         name: of the service.
-        phase: `schedule`: make a plan, and no more; `execute`: carry out a pending plan, and make none; None: both.
-        instant: of the plan; of what is to be rolled back, restored to, or kept by a savepoint (by default the newest
-            commit).
+        phase: `schedule`: make a plan, and no more; `execute`: carry out a pending plan, by default the oldest one,
+            and make none; None: both.
+        instant: of the only plan that is meant; of what is to be rolled back, restored to, or kept by a savepoint (by
+            default the newest commit).
         options: options of writes, by the keys of Apache Hudi.
 
     Returns:
-        The report: `service`, `instant` (None where there was nothing to do), `completion_time`, `reason` (why there
-        was nothing to do), and counts which depend on the service.
+        The report of the last plan carried out, or of the service, as `to_dict()` of what `Table` returns gives it:
+        `service`, `instant` (None where there was nothing to do), `completion_time`, `reason` (why there was nothing to
+        do), and counts which depend on the service.
 
     Raises:
-        ConfigError: there is no such service, or it has no such phase.
-        pyspark.errors.PySparkException: what the service raises.
+        ConfigError: there is no such service, or it has no such phase, or an option or instant is wrong.
+        HudiError: what else the service raises, as the same call of `Table` would.
+        pyspark.errors.PySparkException: Spark failed.
     """
     if name not in (*_PLANNED, *_PLAIN):
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join((*_PLANNED, *_PLAIN))}")
@@ -59,16 +64,23 @@ def run_service(
             f"Cannot run the phase {phase!r} of the service {name}; "
             + ("it has none" if name in _PLAIN else "phases are 'schedule' and 'execute', or none for both")
         )
+    if instant is None and name in _ABOUT_AN_INSTANT:
+        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
     call = _Call(spark, path, name, {str(key): value for key, value in (options or {}).items()})
     if name in _PLAIN:
         return call.make("call", instant)
     if phase == "schedule":
         return call.make("schedule", instant)
-    begun = call.make("begin" if phase is None else "begin_pending", instant)
-    pieces = begun.pop("num_pieces")
-    if begun["instant"] is None:
-        return begun
-    return call.make("execute", begun["instant"], pieces)
+    done: dict[str, Any] | None = None
+    while True:
+        begun = call.make("begin" if phase is None else "begin_pending", instant)
+        report: dict[str, Any] = begun["report"]
+        if begun["num_pieces"]:
+            report = call.make("execute", report["instant"], begun["num_pieces"])
+        if report["instant"] is not None:
+            done = report
+        if begun["last"] or phase is not None:
+            return done or report
 
 
 class _Call:
@@ -91,11 +103,17 @@ class _Call:
         }
         if instant is not None:
             given[spark_config.SERVICE_INSTANT.key] = instant
-        rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
         reader = self._spark.read.format(FORMAT).options(**_of_storage(self._options))
         reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
-        (row,) = reader.load(self._path).collect()
-        report: dict[str, Any] = json.loads(row["report"])
+        with raised_here():
+            rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
+            found = reader.load(self._path).collect()
+        if not found:
+            raise CorruptFileError(
+                f"Cannot tell what the {self._name} of {self._path} did: it is done, but its report is gone from "
+                ".hoodie/.hudi_py/reports; look at the timeline (option view = 'timeline')"
+            )
+        report: dict[str, Any] = json.loads(found[0]["report"])
         return report
 
 

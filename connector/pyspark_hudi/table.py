@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from pyspark_hudi.failure import raised_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -53,7 +54,8 @@ def read_table(
 
     Raises:
         ConfigError: `columns` or `filter` contradict `options`.
-        pyspark.errors.PySparkException: what the data source raises, when the table is planned.
+        HudiError: what the data source raises when the table is planned, as a scan of `hudi_py.Table` would.
+        pyspark.errors.PySparkException: Spark failed.
     """
     given = {str(key).lower(): value for key, value in (options or {}).items()}
     if spark_config.VIEW.key in given:
@@ -65,7 +67,8 @@ def read_table(
     if filter is not None:
         _put(given, read_config.FILTER.key, filter, "filter")
     reader = spark.read.format(FORMAT).options(**given)
-    plan = reader.option(spark_config.VIEW.key, "plan").load(path).collect()[0]
+    with raised_here():
+        plan = reader.option(spark_config.VIEW.key, "plan").load(path).collect()[0]
     native = None if not plan["native_files"] else _native(spark, plan)
     if native is not None and not plan["other_splits"]:
         return native

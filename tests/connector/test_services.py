@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import hudi_py
-from hudi_py.errors import ConfigError
-from pyspark_hudi import run_service
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, TableNotFoundError
+from pyspark_hudi import read_table, run_service
+from pyspark_hudi.failure import raised_here
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
@@ -60,7 +62,48 @@ def test_a_plan_made_now_and_run_later(spark: SparkSession, path: str) -> None:
     assert table.compaction.pending() == []
     assert read(path) == rows
     nothing = run_service(spark, path, "compaction", phase="execute")
-    assert (nothing["instant"], nothing["reason"]) == (None, "no plan is pending")
+    assert (nothing["instant"], nothing["reason"], nothing["num_rows"]) == (None, "no plan is pending", 0)
+
+
+def test_pending_plans_first_then_what_is_left(spark: SparkSession, path: str) -> None:
+    """As `Table.compact()` does."""
+    make(path, writes=2)
+    table = hudi_py.open_table(path)
+    planned = table.compaction.schedule()
+    rows = [{"id": n, "p": "abc"[n % 3], "ts": 9, "v": 0.5} for n in range(12)]
+    hudi_py.write(path, rows, "upsert", QUIET)
+    report = run_service(spark, path, "compaction")
+    assert instants(path, "commit") == [planned, report["instant"]]
+    assert not any(row["log_files"] for row in table.files().to_pylist())
+    assert report.keys() == table.compact().to_dict().keys()
+    assert read(path) == rows
+
+
+def test_a_plan_that_cannot_be_carried_out_stays(spark: SparkSession, path: str) -> None:
+    """A task fails as often as Spark tries it, with the core's error; nothing of the attempt is left."""
+    rows = make(path)
+    planned = run_service(spark, path, "compaction", phase="schedule")["instant"]
+    row = hudi_py.open_table(path).files().to_pylist()[1]
+    torn = Path(path, row["partition"], row["log_files"][0])
+    torn.rename(torn.with_suffix(".away"))
+    with pytest.raises(HistoryCleanedError, match=f"the file {row['partition']}/{torn.name} of the plan is gone"):
+        run_service(spark, path, "compaction")
+    assert hudi_py.open_table(path).plans()["state"].to_pylist() == ["REQUESTED"] * 3
+    assert not [name for name in Path(path).rglob("*.parquet") if planned in name.name]
+    torn.with_suffix(".away").rename(torn)
+    assert run_service(spark, path, "compaction")["instant"] == planned
+    assert read(path) == rows
+
+
+def test_a_clean_that_lost_its_plan_is_removed(spark: SparkSession, path: str) -> None:
+    make(path, "cow", writes=3)
+    one = {"hoodie.clean.commits.retained": "1"}
+    planned = run_service(spark, path, "clean", phase="schedule", options=one)["instant"]
+    (requested,) = Path(path).rglob(f"{planned}.clean.requested")
+    requested.write_bytes(b"")
+    told = run_service(spark, path, "clean", phase="execute")
+    assert (told["instant"], told["reason"]) == (None, f"the clean {planned} had no plan and was removed")
+    assert run_service(spark, path, "clean", options=one)["num_files"] == 3
 
 
 def test_clean_and_archive(spark: SparkSession, path: str) -> None:
@@ -96,10 +139,36 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "compact")
     with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has none"):
         run_service(spark, path, "archive", phase="schedule")
-    with pytest.raises(PySparkException, match="without an instant"):
+    with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
         run_service(spark, path, "rollback")
-    with pytest.raises(PySparkException, match="20200101000000000"):
+
+
+def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
+    """Neither wrapped nor with Spark's traceback in their text; that is the cause."""
+    make(path, writes=1)
+    with pytest.raises(ConfigError, match=r"^Cannot run the compaction 20200101000000000 of .* pending: none$") as told:
         run_service(spark, path, "compaction", phase="execute", instant="20200101000000000")
+    assert isinstance(told.value.__cause__, PySparkException)
+    first = hudi_py.open_table(path).instants()["instant"].to_pylist()[0]
+    run_service(spark, path, "savepoint")
+    with pytest.raises(ConflictError, match=r"^Cannot roll back .* it has a savepoint; delete the savepoint first$"):
+        run_service(spark, path, "rollback", instant=first)
+    with pytest.raises(ConfigError, match=r"^Unknown option hoodie\.clean\.commit\.retained: did you mean"):
+        run_service(spark, path, "clean", options={"hoodie.clean.commit.retained": "1"})
+    with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+        run_service(spark, path + "missing", "archive")
+    with pytest.raises(ConfigError, match=r"^Cannot find the report of a service under the token ''"), raised_here():
+        spark.read.format("hudi-py").option("view", "service").load(path).collect()
+    spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
+    try:
+        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+            run_service(spark, path + "missing", "archive")
+        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+            read_table(spark, path + "missing")
+    finally:
+        spark.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
+    with pytest.raises(PySparkException, match="no_such_table"), raised_here():
+        spark.table("no_such_table").collect()
 
 
 def test_services_follow_a_write_through_spark(spark: SparkSession, path: str) -> None:

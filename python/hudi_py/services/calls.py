@@ -59,25 +59,31 @@ def schedule(context: ServiceContext, service: PlannedService[ServiceReport], in
 def begin(
     context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None, *, plan: bool
 ) -> dict[str, Any]:
-    """Takes a plan to inflight: that of the instant, or the oldest pending one, or, with `plan`, a new one.
+    """Takes a plan to inflight: that of the instant, or the oldest pending one, or, with `plan`, a new one. One without
+    anything to execute is completed.
 
     Returns:
-        A report with `num_pieces`, how many parts are to be executed, and `planned`, whether it is a new plan; without
-        an instant where there is no plan.
+        `report`: of what is under way, or done already; without an instant where there is no plan. `num_pieces`: how
+        many parts are to be executed. `last`: whether no other plan is to follow.
     """
     chosen = None if instant is None else InstantTime(instant)
     pending = service.pending(context) if chosen is None else []
-    planned = False
     if pending:
         chosen = pending[0]
     elif chosen is None:
         scheduled = service.schedule(context) if plan else Scheduled(None, "no plan is pending")
         if scheduled.instant is None:
-            return {**service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "planned": False}
-        chosen, planned = scheduled.instant, True
+            return {"report": service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "last": True}
+        chosen = scheduled.instant
     work = service.begin(context, chosen)
     report = ServiceReport(service.name, work.instant)
-    return {**report.to_dict(), "num_pieces": work.num_pieces, "planned": planned}
+    if not work.num_pieces:
+        try:
+            report = service.commit(context, work, ())
+        except BaseException:
+            service.give_up(context, work)
+            raise
+    return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
 
 
 def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
-from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
 from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, files_of, num_pieces, piece_of
 from hudi_py.services.clean.guards import load_guards
@@ -132,8 +132,24 @@ class Cleaning:
         return CleanWork(instant, timeline.layout, count, started_ms, spared)
 
     def join(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """A clean can be begun any number of times: pieces are the same each time."""
-        return self.begin(context, instant)
+        """Takes part in a clean that was begun, by this process or another: pieces are the same each time.
+
+        Raises:
+            ConfigError: it is not under way.
+        """
+        started_ms, timeline = wall_clock_ms(), context.timeline()
+        found = _clean(context, timeline, instant)
+        if found.completed:
+            return CleanWork(instant, timeline.layout, 0, started_ms)
+        plan = _read_plan(context, timeline.layout, instant)
+        if plan is None or found.state is not State.INFLIGHT:
+            raise ConfigError(
+                f"Cannot take part in the clean {instant} of {context.storage.uri}: it is not under way; begin it"
+            )
+        files = files_of(plan)
+        spared = _spared(context, timeline, plan, instant, files)
+        count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
+        return CleanWork(instant, timeline.layout, count, started_ms, spared)
 
     def execute(self, context: ServiceContext, work: CleanWork, pieces: Sequence[int]) -> list[CleanedPiece]:
         """Deletes the files of some pieces."""
