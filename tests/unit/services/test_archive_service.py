@@ -415,6 +415,23 @@ def test_an_unfinished_merge_is_finished(there: str, plan: str, left: list[int])
     assert storage.stat(f"{folder}/{v1.MERGE_PLAN}") is None
 
 
+def test_what_another_engine_archived_after_an_unfinished_merge_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache Hudi 1.2.0 leaves the plan alone and takes the next number, which the merged file was to have."""
+    storage, folder = memory(), ".hoodie/archived"
+    small_files(storage, 3)
+
+    def killed(path: str) -> None:
+        raise OSError(f"killed before {path} was begun")
+
+    monkeypatch.setattr(MemoryStorage, "open_output", lambda self, path: killed(path))
+    with pytest.raises(OSError, match="killed"):
+        v1.merge_small_files(storage, folder, limit_bytes=1 << 20, batch=2)
+    theirs = f"{folder}/.commits_.archive.4_1-0-1"
+    storage.put(theirs, b"")
+    v1.finish_merge(storage, folder)
+    assert storage.stat(theirs) is not None
+
+
 def test_archives_of_long_timelines_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hudi_py.services.archive.service._INSTANTS_AT_ONCE", 3)
     for version in (6, 9):

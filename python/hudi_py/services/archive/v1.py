@@ -24,6 +24,9 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 
 _WRITE_TOKEN: Final = "1-0-1"
+# Of merged files: Apache Hudi 1.2.0, which knows of no merges, does not give this name to a new file of its own, which
+# the end of an unfinished merge would take for the merged one
+_MERGED_TOKEN: Final = "2-0-1"
 MERGE_PLAN: Final = "mergeArchivePlan"
 _PLAN_SCHEMA: Final = "HoodieMergeArchiveFilePlan"
 Key = tuple[str, Action]
@@ -118,7 +121,7 @@ def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch:
         candidates.insert(0, file)
     if len(candidates) < batch:
         return 0
-    name = _next_name(storage, folder)
+    name = _next_name(storage, folder, _MERGED_TOKEN)
     plan = {
         "version": 1,
         "candidate": [f"{storage.uri}/{file.path}" for file in candidates],
@@ -151,6 +154,6 @@ def _decoded_plan(data: bytes, context: str) -> tuple[list[str], str] | None:
         return None
 
 
-def _next_name(storage: Storage, folder: str) -> str:
+def _next_name(storage: Storage, folder: str, token: str = _WRITE_TOKEN) -> str:
     number = max((number for number, _ in archive_files(storage, folder)), default=0) + 1
-    return f".commits_.archive.{number}_{_WRITE_TOKEN}"
+    return f".commits_.archive.{number}_{token}"
