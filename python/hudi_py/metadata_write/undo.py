@@ -33,7 +33,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.write.instants import begin, complete, request, requested_path
 
 ROLLBACK_SUFFIX = "006"
@@ -42,11 +42,21 @@ _TOKEN = "1-0-1"
 
 
 def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
-    """Whether a delta commit's records are still in log blocks of their own: no compaction has taken them into a base
-    file, and no log compaction into a block with others."""
+    """Whether nothing is left of an instant of the table once its delta commit is undone.
+
+    Its records must be in log blocks of their own: no compaction has taken them into a base file, no log compaction
+    into a block with others, and no partition was made of files which the instant had written already. One without a
+    delta commit never came here where it is newer than all partitions; else it is in them, or archived.
+    """
     found = timeline.find(instant, Action.DELTA_COMMIT)
-    if found is None or not found.completed:
+    if found is not None and not found.completed:
         return True
+    made = max((each.completion_time or "" for each in timeline.completed if each.time.startswith(INITIAL)), default="")
+    if found is None:
+        first = min((each.time for each in timeline.completed if not each.time.startswith(INITIAL)), default=None)
+        return instant > made if made else first is not None and instant > first
+    if made > (found.completion_time or found.time):
+        return False
     merged = [each for each in timeline.completed if _merges(timeline, each)]
     if timeline.layout.version < 2:
         # the time of a compaction is that of the newest delta commit in it, with a suffix

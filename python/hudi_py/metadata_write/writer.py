@@ -12,7 +12,6 @@ import logging
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import timezone
 from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
@@ -39,7 +38,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
-from hudi_py.timeline.timeline import Timeline, timeline_of
+from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.view import load_view
 from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
 from hudi_py.write.protocols import TableChange
@@ -272,18 +271,15 @@ class MetadataTableWriter:
     def _can_undo(self, storage: Storage, config: TableConfig, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in config.metadata_partitions:
             return True
-        own_timeline = open_own(storage).timeline(timezone.utc)
+        own = open_own(storage)
+        own_timeline = load_timeline(own.storage, own.config)
         return all(can_undo(own_timeline, instant) for instant in instants)
 
     def _undo(self, own: OwnTable, change: TableChange, clock: InstantClock) -> bool:
-        """Rolls back the delta commits of what was rolled back, newest first. False where a compaction is in the way;
-        nothing is changed then."""
+        """Rolls back the delta commits of what was rolled back, newest first. False where that is not enough; nothing
+        is changed then."""
         own_timeline = own.timeline(clock.zone)
-        targets = [
-            each
-            for each in sorted(set(change.rolled_back), reverse=True)
-            if delta_commit(own_timeline, each) is not None
-        ]
+        targets = sorted(set(change.rolled_back), reverse=True)
         if not all(can_undo(own_timeline, target) for target in targets):
             return False
         for target in targets:

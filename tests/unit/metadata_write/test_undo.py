@@ -101,6 +101,46 @@ def test_it_is_made_anew_where_a_compaction_is_in_the_way(storage, version, kind
     check(storage, options, {**dict.fromkeys(range(5), 1), 5: 3, 6: 3})
 
 
+@pytest.mark.parametrize("before", [{"hoodie.metadata.enable": "false"}, {}], ids=["none", "fewer partitions"])
+@KINDS
+def test_what_partitions_were_made_of_is_undone(storage, version, kind, before):
+    """The first of the writes undone has no delta commit, or one that the record index, made later, is not part of."""
+    made = {"version": version, "kind": kind}
+    write(storage, rows(range(6), 1), **made, options=before)
+    write(storage, rows(range(4, 9), 2), "insert_overwrite_table", **made, options=before)
+    write(storage, rows(range(7, 12), 3), **made, options=GLOBAL)
+    overwrite, newest = timeline(storage).write_completed[-2:]
+    rollback(context(storage, GLOBAL), newest.time)
+    check(storage, GLOBAL, dict.fromkeys(range(4, 9), 2), loose=True)
+    rollback(context(storage, GLOBAL), overwrite.time)
+    check(storage, GLOBAL, dict.fromkeys(range(6), 1))
+
+
+@KINDS
+def test_one_rollback_after_the_other(storage, version, kind):
+    """The first makes it anew, of what the others undo."""
+    options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
+    made = {"version": version, "kind": kind, "options": options}
+    for step in range(4):
+        write(
+            storage, rows(range(3 * step, 3 * step + 5), step), "insert_overwrite_table" if step else "insert", **made
+        )
+    for step in (2, 1, 0):
+        rollback(context(storage, options), timeline(storage).write_completed[-1].time)
+        check(storage, options, dict.fromkeys(range(3 * step, 3 * step + 5), step))
+
+
+@KINDS
+def test_a_restore_to_before_it_was_made(storage, version, kind):
+    made = {"version": version, "kind": kind}
+    write(storage, rows(range(6), 1), **made, options={"hoodie.metadata.enable": "false"})
+    create_savepoint(context(storage, {"hoodie.metadata.enable": "false"}))
+    write(storage, rows(range(4, 9), 2), "insert_overwrite_table", **made, options={"hoodie.metadata.enable": "false"})
+    write(storage, rows(range(7, 12), 3), **made, options=GLOBAL)
+    restore(context(storage, GLOBAL))
+    check(storage, GLOBAL, dict.fromkeys(range(6), 1))
+
+
 def test_a_rollback_that_would_lose_a_foreign_index_is_refused(storage):
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
     write(storage, rows(range(6), 1), options=options)
