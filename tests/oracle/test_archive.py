@@ -190,6 +190,25 @@ def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     assert ids(oracle.read(root)) == ids(hudi_py.open_table(str(root)).scan().to_table())
 
 
+def test_small_files_that_we_merge_are_read_and_gone_on_after(oracle: Oracle, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    storage = LocalStorage(str(root))
+    merging = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, merge=True, merge_batch=2)
+    merged = 0
+    for at in range(7):
+        write(storage, rows(range(at, at + 4), at), "upsert" if at else "insert", 6, "cow")
+        merged += archived_by_us(root, merging).files_merged
+    assert merged == 2
+    folder = archive_folder(load_table_config(storage))
+    before = [number for number, _ in archive_files(storage, folder)]
+    assert instants(oracle, root) == ours(root)
+    for at in (10, 11):
+        oracle.write(root, rows(range(2), at), "upsert", options=KEEP)
+    assert [number for number, _ in archive_files(storage, folder)] > before
+    assert instants(oracle, root) == ours(root)
+    assert len(ours(root)) == 9
+
+
 def ids(table: pa.Table) -> list[tuple[int, str, int]]:
     chosen = table.select(["id", "name", "ts"]).to_pylist()
     return sorted((row["id"], row["name"], row["ts"]) for row in chosen)
