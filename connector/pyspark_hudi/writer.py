@@ -47,6 +47,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
             "use mode append"
         )
     operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
+    after = after_commit(options)
     incoming = normalise_schema(arrow_schema(schema))
     storage = open_storage(path, options.storage or None)
     config = _table(storage, options, incoming, operation)
@@ -74,7 +75,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
-        after=after_commit(options),
+        after=after,
         storage_options=tuple(options.storage.items()),
     )
 

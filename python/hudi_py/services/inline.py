@@ -12,7 +12,7 @@ from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
-from hudi_py.errors import ConflictError, HudiError, LockError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean import Cleaning, CleanSettings
 from hudi_py.services.compaction import Compaction
@@ -46,6 +46,11 @@ class InlineServices:
             CleanSettings.of(self.options)
         if self.options.get(archive_config.AUTOMATIC):
             ArchiveSettings.of(self.options)
+        if self.options.get(compaction_config.INLINE) and self.options.get(compaction_config.SCHEDULE_INLINE):
+            raise ConfigError(  # `HoodieWriteConfig.validate`, 1.2.0
+                f"Cannot write with {compaction_config.INLINE.key} = true and {compaction_config.SCHEDULE_INLINE.key} "
+                "= true: a commit is followed by a compaction, or by a plan for others to run; set one of them"
+            )
 
     def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Runs what is due, one service after the other. The write is committed, whatever happens here.

@@ -11,7 +11,6 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 
-
 Report = TypeVar("Report", bound=ServiceReport)
 Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
 

@@ -8,6 +8,7 @@ gone can be broken at once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ from hudi_py.write.settings import LockSettings
 
 _log = logging.getLogger(__name__)
 
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FIRST_WAIT_MS = 20
 _LONGEST_WAIT_MS = 500
 _BREAKER_PATIENCE_S = 1.0
@@ -87,7 +89,8 @@ class FileLock:
         """Waits for the lock.
 
         Raises:
-            LockError: it was not had in time; names the lock file, its holder and its age.
+            LockError: it was not had in time; names the lock file, its holder and its age. Or its file may not be
+                written.
         """
         # One random id for each acquisition: a tombstone of it can exist only once
         holder = WriterIdentity(new_writer_id(), process_identity())
@@ -95,8 +98,14 @@ class FileLock:
         begin_work(holder.id)
         try:
             self._wait(content)
-        except BaseException:
+        except BaseException as error:
             end_work(holder.id)
+            if isinstance(error, OSError) and error.errno in _NO_ACCESS:
+                raise LockError(
+                    f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} cannot be written "
+                    f"({error.strerror}); writes and table services need write access to the table's folder: give it "
+                    "to this user"
+                ) from error
             raise
         self._held, self._holder_id = content, holder.id
 

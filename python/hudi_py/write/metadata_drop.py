@@ -66,9 +66,9 @@ def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
     kept = sorted(set(config.metadata_partitions + config.metadata_partitions_inflight) - DROPPABLE)
     if kept and not drop_indexes:
         raise ConfigError(
-            f"Cannot write to the table {config.name!r}: its metadata table holds the indexes {', '.join(kept)}, which "
-            "this release does not maintain and a write would outdate; drop them with Apache Hudi, or write with "
-            "hoodie.py.drop.indexes=true, which drops the whole metadata table"
+            f"Cannot write to the table {config.name!r} without its metadata table (hoodie.metadata.enable=false): it "
+            f"holds the indexes {', '.join(kept)}, which were made on purpose and would go with it; write with it, or "
+            "with hoodie.py.drop.indexes=true, which drops the whole metadata table"
         )
 
 

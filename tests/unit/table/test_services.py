@@ -279,6 +279,15 @@ def test_services_that_cannot_run_as_asked_are_told_before_the_write(
     hudi_py.write(path, rows, record_key="id", options={**options, **off})
 
 
+def test_to_compact_and_to_plan_only_contradict_each_other(path: str) -> None:
+    before = actions(path)
+    with pytest.raises(
+        ConfigError, match=r"hoodie\.compact\.inline = true and hoodie\.compact\.schedule\.inline = true"
+    ):
+        write(path, 5, {**BY_HAND, "hoodie.compact.inline": "true", "hoodie.compact.schedule.inline": "true"})
+    assert actions(path) == before
+
+
 def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
     path = str(tmp_path / "cow")
     write(path, 1, kind="cow")

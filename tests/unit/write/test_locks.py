@@ -179,3 +179,15 @@ def test_threads_exclude_each_other(storage):
     for thread in threads:
         thread.join()
     assert most == 1
+
+
+class ReadOnlyStorage(LocalStorage):
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        raise PermissionError(13, "Permission denied", f"{self.uri}/{path}.tmp")
+
+
+def test_a_folder_that_may_not_be_written_is_told(tmp_path):
+    told = r"^Cannot commit the write 1: .*/\.hoodie/lock cannot be written \(Permission denied\); "
+    with pytest.raises(LockError, match=told) as raised:
+        lock_of(ReadOnlyStorage(str(tmp_path))).acquire()
+    assert isinstance(raised.value.__cause__, PermissionError)
