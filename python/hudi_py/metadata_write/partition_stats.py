@@ -1,13 +1,14 @@
 """The `partition_stats` partition: ranges of columns over the files of each data partition.
 
-A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and the
-files of the newest slices beside them, whose ranges `column_stats` has. Where it has none, as of columns that are
-indexed since, the file is asked and `column_stats` is completed; a partition whose files do not all tell has bounds
-that hold every value. Of a partition with many files the standing record serves, as long as files only come: then the
-cost of a commit does not grow with the partition.
+A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and
+those beside them. As long as files only come, the standing record tells of the latter: the cost of a commit does not
+grow with the partition. Where files go, or a column is new, `column_stats` tells of the files of the newest slices.
+Where it does not either, the file is asked and `column_stats` is completed; a partition whose files do not all tell has
+bounds that hold every value.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
-`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell.
+`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell, and count those of replaced
+file groups until the next commit.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecor
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
 from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.files import DataFile, ranges_of_files
 from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 
 _DELETE_PARTITION: Final = "DELETE_PARTITION"
 _PARTITIONS_AT_ONCE: Final = 64
-_MANY: Final = 32
-"""Files of a partition from which on its standing record is taken for all of them, where nothing of them goes."""
 _MERGED_LOGS: Final = 8
 """First table version whose log files are named by their own instant."""
 _SCHEMAS: Final = ".hoodie/.schema"
@@ -82,16 +83,23 @@ class PartitionStats:
         written: dict[str, list[DataFile]] = {}
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
+        overtaken = _overtaken(source.timeline)
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
-            lister = source.view.lister
-            if isinstance(lister, MetadataLister):
-                lister.prefetch(some)
-            beside = {path: _beside(source, path, written[path]) for path in some}
-            many = [path for path in some if len(beside[path]) > _MANY and not _rewrites(source, path, written[path])]
-            standing = gathered.take_standing(many)
-            yield gathered.look_up([file for path in some if path not in standing for file in beside[path]])
+            _prefetch(source, (path for path in some if any(parse_base_file_name(file.name) for file in written[path])))
+            replaced = {path: set(change.commit.replaced.get(path, ())) for path in some}
+            standing = (
+                set()
+                if overtaken
+                else gathered.take_standing(
+                    [path for path in some if not replaced[path] and not _rewrites(source, path, written[path])]
+                )
+            )
+            others = [path for path in some if path not in standing]
+            _prefetch(source, others)
+            beside = (_beside(source, path, written[path], replaced[path]) for path in others)
+            yield gathered.look_up([file for files in beside for file in files])
             yield gathered.records()
 
 
@@ -219,15 +227,41 @@ def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
     return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
 
-def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
-    """The files of a partition which stay of the newest state beside those written."""
-    return [file for piece in source.view.latest_slices(partition) for file in _kept(source, piece, written)]
+def _prefetch(source: TableSource, partitions: Iterable[PartitionPath]) -> None:
+    lister = source.view.lister
+    if isinstance(lister, MetadataLister):
+        lister.prefetch(partitions)
+
+
+def _overtaken(timeline: Timeline) -> bool:
+    """Whether files were taken away behind a commit that was requested later: the records of that one, which count
+    them, stand."""
+    first: str | None = None
+    for instant in reversed(timeline.write_completed):
+        completed = instant.completion_time or instant.time
+        if first is not None and first < completed and instant.action is not Action.DELTA_COMMIT:
+            return True
+        first = completed if first is None else min(first, completed)
+    return False
+
+
+def _beside(
+    source: TableSource, partition: PartitionPath, written: Sequence[DataFile], replaced: Collection[str]
+) -> list[DataFile]:
+    """The files of a partition which stay of the newest state beside those written; `replaced` are file ids."""
+    return [
+        file
+        for piece in source.view.latest_slices(partition)
+        if piece.file_id not in replaced
+        for file in _kept(source, piece, written)
+    ]
 
 
 def _rewrites(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
     """Whether a base file written takes the place of others."""
     groups = {base.file_id for file in written if (base := parse_base_file_name(file.name))}
-    return any(piece.file_id in groups for piece in source.view.latest_slices(partition))
+    # only logs as a rule in a table that merges on read, which is then not listed
+    return bool(groups) and any(piece.file_id in groups for piece in source.view.latest_slices(partition))
 
 
 def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:

@@ -126,7 +126,6 @@ def test_other_actions_change_nothing(storage: MemoryStorage) -> None:
 def test_the_standing_record_serves_where_files_only_come(
     storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hudi_py.metadata_write.partition_stats._MANY", 1)
     few = {"hoodie.parquet.small.file.limit": "0"}
     asked: list[int] = []
     looked_up = _Gathered.look_up
@@ -138,7 +137,7 @@ def test_the_standing_record_serves_where_files_only_come(
     monkeypatch.setattr(_Gathered, "look_up", look_up)
     for turn in range(4):
         write(storage, rows([2 * turn], turn), "insert", kind="cow", given=few)
-    assert asked == [0, 1, 0, 0]
+    assert asked == [0, 0, 0, 0]
     last = {
         record["columnName"]: record
         for (name, _), record in stored(storage, source(storage).timeline.completed[-1].time).items()
@@ -149,3 +148,14 @@ def test_the_standing_record_serves_where_files_only_come(
     assert asked[-1] == 3
     write(storage, rows([10], 10).append_column("more", pa.array([1], pa.int32())), "insert", kind="cow", given=few)
     assert asked[-1] == 4
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_files_that_a_commit_replaces_do_not_count(storage: MemoryStorage, kind: str) -> None:
+    write(storage, rows(range(4)), kind=kind)
+    write(storage, rows([10]), "insert_overwrite_table", kind=kind)
+    found = stored(storage, source(storage).timeline.completed[-1].time)
+    assert record_of(found, "id", "a") == (10, 10, 1, 0)
+    write(storage, rows([12]), kind=kind, given={"hoodie.parquet.small.file.limit": "0"})
+    found = stored(storage, source(storage).timeline.completed[-1].time)
+    assert record_of(found, "id", "a") == (10, 12, 2, 0)
