@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.services.compaction.plan import read_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.savepoint import savepoints_of
+from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import (
     FileGroup,
     RollbackMetadata,
     decode_clustering_groups,
-    decode_compaction_plan,
     decode_rollback_metadata,
     read_commit_metadata,
 )
+from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.recovery import examine, finish_recovery, settled_timeline
 from hudi_py.write.rollback import find_rollback, rollback_instant
 
+_COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
+_Sought = str | tuple[str, str]
+"""A file's name; or a file id, and the instant of a base file, or empty for any file."""
 _LAST_BOOTSTRAP = "00000000000002"
 """Times up to this one are those of a bootstrap (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
 
@@ -78,15 +83,14 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
                 + ", ".join(each.time for each in reversed(newer))
             )
         undone = [*reversed(newer), found]
+        gone: set[str] = set()
         for each in undone:
-            _check(context, timeline, each)
+            gone.add(each.time)
+            _check(context, timeline, each, gone)
         if context.metadata is not None:
             context.metadata.check(context.storage, context.config(), tuple(each.time for each in undone))
-        done: list[RollbackMetadata] = []
-        for each in undone:
-            _check_replaced(context, timeline, each)
-            done.append(_roll_back(context, each))
-            timeline = context.timeline()
+        done = [_roll_back(context, each) for each in undone]
+        timeline = context.timeline()
     return _report(context, timeline, done)
 
 
@@ -204,8 +208,11 @@ def _newer(timeline: Timeline, instant: Instant) -> list[Instant]:
     return [each for each in timeline.write_completed if each.time > instant.time]
 
 
-def _check(context: ServiceContext, timeline: Timeline, instant: Instant) -> None:
-    """Refuses what would take away files that a savepoint or a plan counts on."""
+def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: Collection[str]) -> None:
+    """Refuses what would take away files that a savepoint or a plan counts on, or rows that nothing is left of.
+
+    `gone`: what will have been undone by then, the instant itself included.
+    """
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
@@ -224,48 +231,89 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant) -> Non
                 f"{service.action.value} {service.time} is to rewrite the file group {file_id} of partition "
                 f"{partition!r}, which it wrote; run that first, and roll it back before this one"
             )
+    _check_replaced(context, timeline, instant, metadata, gone)
 
 
 def _planned(context: ServiceContext, timeline: Timeline, service: Instant) -> frozenset[FileGroup]:
     """File groups that a pending table service is to rewrite."""
-    if service.action in (Action.COMPACTION, Action.LOG_COMPACTION):
-        for path in timeline.layout.plan_paths(service.time, service.action):
-            try:
-                content = context.storage.read(path)
-            except FileNotFoundError:
-                continue
-            operations = decode_compaction_plan(content, f"the plan {context.storage.uri}/{path}").operations
-            return frozenset((each.partition_path, each.file_id) for each in operations)
-    elif is_clustering(context.storage, timeline, service):
+    if service.action in _COMPACTIONS:
+        operations = _operations(context, timeline, service.time, service.action)
+        return frozenset((each.partition_path, each.file_id) for each in operations)
+    if is_clustering(context.storage, timeline, service):
         (path,) = timeline.layout.plan_paths(service.time, service.action)
         groups = decode_clustering_groups(context.storage.read(path), f"the plan {context.storage.uri}/{path}")
         return frozenset(groups or ())
     return frozenset()
 
 
-def _check_replaced(context: ServiceContext, timeline: Timeline, instant: Instant) -> None:
-    """Refuses where file versions that the instant took the place of have been cleaned: their rows would be lost."""
-    metadata = read_commit_metadata(context.storage, timeline.layout, instant)
-    versions: dict[str, dict[str, set[str]]] = defaultdict(dict)
+def _operations(
+    context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action
+) -> tuple[CompactionOperation, ...]:
+    plan = read_plan(context.storage, timeline, instant, action)
+    return plan.operations if plan is not None else ()
+
+
+def _check_replaced(
+    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, gone: Collection[str]
+) -> None:
+    """Refuses where file versions that the instant took the place of have been cleaned: their rows would be lost.
+
+    That older versions are there, which savepoints keep, is not enough.
+    """
+    there: dict[str, set[_Sought]] = {}
+    for partition, file_id, sought in _replaced(context, timeline, instant, metadata, gone):
+        if partition not in there:
+            there[partition] = _found(context.storage, partition, gone)
+        if sought not in there[partition]:
+            raise HistoryCleanedError(
+                f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the version "
+                f"of the file group {file_id} of partition {partition!r} from before it has been cleaned, so its "
+                "rows would be lost; restore a savepoint, or write the rows anew"
+            )
+
+
+def _replaced(
+    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, gone: Collection[str]
+) -> Iterator[tuple[str, str, _Sought]]:
+    """Partition and file group of each slice that the instant took the place of, and a file of it.
+
+    A clean deletes slices as a whole, so one file tells.
+    """
+    operations = [each for action in _COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
+    for each in operations:
+        yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
+    compacted = {(each.partition_path, each.file_id) for each in operations}
     for stat in metadata.stats:
         base = parse_base_file_name(stat.path.rpartition("/")[2])
-        if base is not None and stat.prev_commit not in ("null", ""):
-            versions[stat.partition_path].setdefault(stat.file_id, set()).add(stat.prev_commit)
-    for partition, file_ids in metadata.replaced.items():
-        for file_id in file_ids:
-            versions[partition].setdefault(file_id, set())
-    for partition, groups in versions.items():
-        there: dict[str, set[str]] = defaultdict(set)
-        for info in context.storage.list(partition):
-            name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
-            if name is not None and not info.is_dir and name.instant != instant.time:
-                there[name.file_id].add(name.instant)
-        for file_id, before in groups.items():
-            found = there.get(file_id, set())
-            # Log files since version 8 are named by their own instants, so that some are left is all there is to see
-            if not found or (before and not before & found and not (context.config().is_mor and found)):
-                raise HistoryCleanedError(
-                    f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the version "
-                    f"of the file group {file_id} of partition {partition!r} from before it has been cleaned, so its "
-                    "rows would be lost; restore a savepoint, or write the rows anew"
-                )
+        known = (stat.partition_path, stat.file_id) in compacted or stat.prev_commit in (NO_PREVIOUS_COMMIT, "")
+        if base is not None and not known:
+            yield stat.partition_path, stat.file_id, (stat.file_id, stat.prev_commit)
+    groups = {(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids}
+    for earlier in reversed(timeline.write_completed):
+        if not groups:
+            return
+        if earlier.time in gone:
+            continue
+        for stat in read_commit_metadata(context.storage, timeline.layout, earlier).stats:
+            group = (stat.partition_path, stat.file_id)
+            if group in groups:
+                groups.remove(group)
+                yield *group, stat.path.rpartition("/")[2]
+    for partition, file_id in groups:  # written before the active timeline: any version is all there is to see
+        yield partition, file_id, (file_id, "")
+
+
+def _found(storage: Storage, partition: str, gone: Collection[str]) -> set[_Sought]:
+    """What a partition has: names, file ids with the instants of base files, and file ids with no instant."""
+    found: set[_Sought] = set()
+    for info in storage.list(partition):
+        base = parse_base_file_name(info.name)
+        name = base or parse_log_file_name(info.name)
+        if name is None or info.is_dir:
+            continue
+        found.add(info.name)
+        if base is not None:
+            found.add((base.file_id, base.instant))
+        if name.instant not in gone:
+            found.add((name.file_id, ""))
+    return found

@@ -11,6 +11,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.instant import Action, State
+from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint
@@ -222,6 +223,47 @@ def test_rows_of_versions_that_were_cleaned_are_not_lost(tmp_path, operation):
     with pytest.raises(HistoryCleanedError, match="from before it has been cleaned, so its rows would be lost"):
         rollback(working, times(working.timeline())[-1])
     assert read(tmp_path) == after
+
+
+@pytest.mark.parametrize("last", ["insert", "insert_overwrite_table", "compaction"])
+@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+def test_older_versions_which_a_savepoint_keeps_are_not_enough(tmp_path, version, kind, last):
+    if (kind, last) == ("cow", "compaction"):
+        pytest.skip("there are no logs")
+    storage = LocalStorage(str(tmp_path))
+    write(storage, rows(range(10), 1), "insert", version, kind)
+    create_savepoint(context(tmp_path))
+    if last == "compaction":
+        write(storage, rows(range(4, 8), 2), "upsert", version, kind)
+        compact(tmp_path)
+        write(storage, rows(range(2, 6), 3), "upsert", version, kind)
+        compact(tmp_path)
+    else:
+        write(storage, rows(range(10, 14), 2), "insert", version, kind)  # into the same files
+        write(storage, rows(range(20, 24), 3), last, version, kind)
+    policy = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": "1"}
+    assert Cleaning().clean(context(tmp_path, options=policy)).num_files
+    after, working = read(tmp_path), context(tmp_path)
+    with pytest.raises(HistoryCleanedError, match="so its rows would be lost"):
+        rollback(working, times(working.timeline())[-1])
+    assert read(tmp_path) == after
+
+
+@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (6, "mor")])
+def test_newer_ones_stay_where_one_of_them_cannot_be_undone(tmp_path, version, kind):
+    storage = LocalStorage(str(tmp_path))
+    for step in range(4):
+        write(storage, rows(range(4 * step, 4 * step + 4), step), "insert", version, kind)
+    working = context(tmp_path)
+    first, second, *_ = times(working.timeline())
+    for path in data_files(tmp_path):
+        if path.endswith(f"_{first}.parquet"):
+            storage.delete(path)
+    after = read(tmp_path)
+    with pytest.raises(HistoryCleanedError, match=f"roll back the .* {second} of"):
+        rollback(working, second, with_newer=True)
+    assert read(tmp_path) == after
+    assert len(times(working.timeline())) == 4
 
 
 def test_failed_writes_go_first(tmp_path):
