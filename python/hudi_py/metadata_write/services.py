@@ -27,7 +27,7 @@ from hudi_py.metadata_write.log_compaction import MetadataLogCompaction
 from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
@@ -137,7 +137,7 @@ class _Services:
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
             yield self._clean(timeline, newest)
         yield from self._compact(newest, due=due)
-        if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS):
+        if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS) and self._may_archive(timeline):
             yield archive(self._context, data_timeline=self._data)
 
     def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
@@ -149,6 +149,12 @@ class _Services:
             elif instant.action is Action.LOG_COMPACTION and not self._layout_1:
                 self._trim(instant.time, instant.action)
                 yield run(self._log_compaction(), self._context, instant.time)
+
+    def _may_archive(self, timeline: Timeline) -> bool:
+        """Whether anything is older than the first commit of the table, as what is archived must be. Cleans of the
+        table have delta commits, too, so that often there are too many and yet nothing to do."""
+        first = next((i.time for i in self._data.instants if i.action.comparable in WRITE_ACTIONS), "")
+        return timeline.write_completed[0].time < first
 
     @property
     def _layout_1(self) -> bool:
