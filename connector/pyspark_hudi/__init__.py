@@ -89,9 +89,14 @@ def run_service(
     *,
     phase: str | None = None,
     instant: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    user: str = "",
+    comment: str = "",
+    with_newer: bool = False,
 ) -> dict[str, Any]:
-    """Run a table service, spread over Spark's tasks: see `pyspark_hudi.services.run_service`.
+    """Run a table service, spread over Spark's tasks, and give its report: `compaction`, `log_compaction`, `clean`,
+    `archive`, `savepoint`, `delete_savepoint`, `rollback` or `restore`. For arguments, report and errors see
+    `pyspark_hudi.services.run_service`.
 
     Raises:
         ImportError: as `register`.
@@ -99,7 +104,17 @@ def run_service(
     _check()
     from pyspark_hudi import services
 
-    return services.run_service(spark, path, name, phase=phase, instant=instant, options=options)
+    return services.run_service(
+        spark,
+        path,
+        name,
+        phase=phase,
+        instant=instant,
+        options=options,
+        user=user,
+        comment=comment,
+        with_newer=with_newer,
+    )
 
 
 def _check() -> None:

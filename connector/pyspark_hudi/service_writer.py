@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
-from hudi_py.services.calls import NAMES, PLAIN, PLANNED, begin, leave_report, schedule
+from hudi_py.services.calls import PLAIN, PLANNED, begin, check_call, leave_report, schedule
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, Work
@@ -34,6 +35,8 @@ class ServiceCall:
     phase: str
     instant: str | None
     token: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    """Further ones of a service without a plan."""
     work: Work | None = None
     """Phase `execute`: the plan under way."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -58,18 +61,20 @@ def plan_service(path: str, options: Options) -> ServiceCall:
     """The call that the options ask for. Changes nothing.
 
     Raises:
-        ConfigError: there is no such service, or it has no such phase, or there is no such plan under way.
+        ConfigError: there is no such service, or it has no such phase or argument, or there is no such plan under way.
     """
     name = options.get(spark_config.SERVICE) or ""
-    if name not in NAMES:
-        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
+    instant = options.get(spark_config.SERVICE_INSTANT)
+    arguments = json.loads(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
+    check_call(name, instant, arguments)
     call = ServiceCall(
         path,
         options,
         name,
         options.get(spark_config.SERVICE_PHASE),
-        options.get(spark_config.SERVICE_INSTANT),
+        instant,
         options.get(spark_config.SERVICE_TOKEN) or "",
+        tuple(arguments.items()),
         storage_options=tuple(options.storage.items()),
     )
     if call.phase == "call":
@@ -108,7 +113,7 @@ class ServiceWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         call, context = self.call, self.call.context()
         if call.phase == "call":
-            report = PLAIN[call.name](context, call.instant).to_dict()
+            report = PLAIN[call.name](context, call.instant, **dict(call.arguments)).to_dict()
         elif call.phase == "schedule":
             report = schedule(context, call.planned, call.instant)
         elif call.work is None:

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.services.calls import PLAIN, check_call
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PLANNED = ("compaction", "log_compaction", "clean")
-_PLAIN = ("archive", "savepoint", "delete_savepoint", "rollback", "restore")
-_ABOUT_AN_INSTANT = ("delete_savepoint", "rollback", "restore")
 _PHASES = (None, "schedule", "execute")
 _MOST_TASKS = 10_000
 
@@ -29,7 +27,10 @@ def run_service(
     *,
     phase: str | None = None,
     instant: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    user: str = "",
+    comment: str = "",
+    with_newer: bool = False,
 ) -> dict[str, Any]:
     """Runs a table service; what it is made of is spread over Spark's tasks.
 
@@ -46,6 +47,8 @@ def run_service(
         instant: of the only plan that is meant; of what is to be rolled back, restored to, or kept by a savepoint (by
             default the newest commit).
         options: options of writes, by the keys of Apache Hudi.
+        user, comment: of a savepoint, for people.
+        with_newer: of a rollback: undo newer commits, too, newest first; otherwise they refuse it.
 
     Returns:
         The report of the last plan carried out, or of the service, as `to_dict()` of what `Table` returns gives it:
@@ -57,17 +60,19 @@ def run_service(
         HudiError: what else the service raises, as the same call of `Table` would.
         pyspark.errors.PySparkException: Spark failed.
     """
-    if name not in (*_PLANNED, *_PLAIN):
-        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join((*_PLANNED, *_PLAIN))}")
-    if phase not in _PHASES or (phase is not None and name in _PLAIN):
+    told = {"user": user, "comment": comment, "with_newer": with_newer}
+    arguments = {key: value for key, value in told.items() if value}
+    check_call(name, instant, arguments)
+    if phase not in _PHASES or (phase is not None and name in PLAIN):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
-            + ("it has none" if name in _PLAIN else "phases are 'schedule' and 'execute', or none for both")
+            + ("it has none" if name in PLAIN else "phases are 'schedule' and 'execute', or none for both")
         )
-    if instant is None and name in _ABOUT_AN_INSTANT:
-        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
-    call = _Call(spark, path, name, {str(key): value for key, value in (options or {}).items()})
-    if name in _PLAIN:
+    given = {str(key): value for key, value in (options or {}).items()}
+    if arguments:
+        given[spark_config.SERVICE_ARGUMENTS.key] = json.dumps(arguments)
+    call = _Call(spark, path, name, given)
+    if name in PLAIN:
         return call.make("call", instant)
     if phase == "schedule":
         return call.make("schedule", instant)
@@ -84,7 +89,7 @@ def run_service(
 
 
 class _Call:
-    def __init__(self, spark: SparkSession, path: str, name: str, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, path: str, name: str, options: Mapping[str, Any]) -> None:
         self._spark = spark
         self._path = path
         self._name = name
@@ -117,5 +122,5 @@ class _Call:
         return report
 
 
-def _of_storage(options: Mapping[str, str]) -> dict[str, str]:
+def _of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key.lower().startswith("storage.")}

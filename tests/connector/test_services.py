@@ -122,10 +122,15 @@ def test_clean_and_archive(spark: SparkSession, path: str) -> None:
 
 def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     rows = make(path)
-    saved = run_service(spark, path, "savepoint")["instant"]
+    saved = run_service(spark, path, "savepoint", user="ana", comment="before")["instant"]
+    (row,) = hudi_py.open_table(path).savepoints().to_pylist()
+    assert (row["instant"], row["user"], row["comment"]) == (saved, "ana", "before")
     more = [{"id": n, "p": "abc"[n % 3], "ts": 50, "v": -1.0} for n in range(12)]
     last = hudi_py.write(path, more, "upsert", QUIET).instant
-    assert run_service(spark, path, "rollback", instant=last)["rolled_back"] == [last]
+    newest = hudi_py.write(path, more, "upsert", QUIET).instant
+    with pytest.raises(ConflictError, match=f"in this order: {newest}; or give with_newer=True"):
+        run_service(spark, path, "rollback", instant=last)
+    assert run_service(spark, path, "rollback", instant=last, with_newer=True)["rolled_back"] == [newest, last]
     assert read(path) == rows
     hudi_py.write(path, more, "upsert", QUIET)
     run_service(spark, path, "restore", instant=saved)
@@ -141,6 +146,8 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "archive", phase="schedule")
     with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
         run_service(spark, path, "rollback")
+    with pytest.raises(ConfigError, match="clean with comment: that belongs to savepoint; it takes no argument but"):
+        run_service(spark, path, "clean", comment="spring")
 
 
 def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:

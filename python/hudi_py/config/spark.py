@@ -36,7 +36,7 @@ NATIVE = choice(
 
 SERVICE = optional_text(
     "hoodie.py.service",
-    "A table service to be run instead of a write of rows. `run_service` of `pyspark_hudi` sets it, and the three "
+    "A table service to be run instead of a write of rows. `run_service` of `pyspark_hudi` sets it, and the four "
     "which follow.",
     Scope.WRITE,
     since=_SINCE,
@@ -53,6 +53,12 @@ SERVICE_PHASE = choice(
 SERVICE_INSTANT = optional_text(
     "hoodie.py.service.instant", "The instant which the service is about.", Scope.WRITE, since=_SINCE
 )
+SERVICE_ARGUMENTS = optional_text(
+    "hoodie.py.service.arguments",
+    "What else the service is told, as a JSON object: of a savepoint `user` and `comment`, of a rollback `with_newer`.",
+    Scope.WRITE,
+    since=_SINCE,
+)
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
     "Under which the report of the service is left; with the view `service` it is read.",
@@ -60,4 +66,4 @@ SERVICE_TOKEN = optional_text(
     since=_SINCE,
 )
 
-OPTIONS = (VIEW, PIN, NATIVE, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_TOKEN)
+OPTIONS = (VIEW, PIN, NATIVE, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_ARGUMENTS, SERVICE_TOKEN)

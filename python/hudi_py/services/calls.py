@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError
@@ -27,25 +27,41 @@ PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
 """Services with a plan, whose pieces may be executed anywhere."""
-Call = Callable[[ServiceContext, str | None], ServiceReport]
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 
-def _needed(name: str, instant: str | None) -> str:
-    if instant is None:
-        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
-    return instant
+def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:
+    return archive(context)
 
 
-PLAIN: Final[Mapping[str, Call]] = {
-    "archive": lambda context, instant: archive(context),
+PLAIN: Final[Mapping[str, Callable[..., ServiceReport]]] = {
+    "archive": _archive,
     "savepoint": create_savepoint,
-    "delete_savepoint": lambda context, instant: delete_savepoint(context, _needed("delete_savepoint", instant)),
-    "rollback": lambda context, instant: rollback(context, _needed("rollback", instant)),
-    "restore": lambda context, instant: restore(context, _needed("restore", instant)),
+    "delete_savepoint": delete_savepoint,
+    "rollback": rollback,
+    "restore": restore,
 }
-"""Services that one process carries out."""
+"""Services that one process carries out: of a context, an instant or None, and keywords."""
 NAMES: Final = (*PLANNED, *PLAIN)
+_ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore")
+_ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
+
+
+def check_call(name: str, instant: str | None, arguments: Collection[str] = ()) -> None:
+    """Raises ConfigError where there is no such service, or it is not told what it needs, or what is not its."""
+    if name not in NAMES:
+        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
+    if instant is None and name in _ABOUT_AN_INSTANT:
+        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
+    known = _ARGUMENTS.get(name, ())
+    for argument in arguments:
+        if argument not in known:
+            takers = [each for each, taken in _ARGUMENTS.items() if argument in taken]
+            raise ConfigError(
+                f"Cannot run the service {name} with {argument}: "
+                + (f"that belongs to {', '.join(takers)}; " if takers else "")
+                + f"it takes {', '.join(known) or 'no argument but options'}"
+            )
 
 
 def schedule(context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None) -> dict[str, Any]:
