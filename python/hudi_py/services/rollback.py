@@ -81,6 +81,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
                 f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: {len(newer)} newer "
                 f"instants are completed; roll these back first, in this order: "
                 + ", ".join(each.time for each in reversed(newer))
+                + "; or give with_newer=True"
             )
         undone = [*reversed(newer), found]
         gone: set[str] = set()
