@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import NewType
 
@@ -66,12 +66,12 @@ class Instant:
     """None while pending. On layout 1 the completed file's modification time, rendered in the table's time zone."""
     legacy: bool = False
     """True for a completed layout-2 file without completion time in its name: its content is layout-1 JSON."""
+    sort_key: tuple[str, str, int] = field(init=False, repr=False, compare=False)
+    """Order by requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sort_key", (self.time, self.action.comparable.value, int(self.state)))
 
     @property
     def completed(self) -> bool:
         return self.state is State.COMPLETED
-
-    @property
-    def sort_key(self) -> tuple[str, str, int]:
-        """Order by requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
-        return (self.time, self.action.comparable.value, int(self.state))

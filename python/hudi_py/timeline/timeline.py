@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from operator import attrgetter
 
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
@@ -14,6 +15,8 @@ from hudi_py.timeline.times import format_instant, table_zone
 
 INITIAL = "00000000000000"
 """What the times of a metadata table's initial commits begin with (format reference 10.3)."""
+_WRITES = frozenset(action.value for action in WRITE_ACTIONS)
+"""As in the keys by which instants are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,13 @@ class Timeline:
     _completions: dict[str, CompletionTime] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        highest: dict[tuple[str, Action], Instant] = {}
-        for instant in self.files:
-            # Sorted by state, so the last one is the highest; the dictionary keeps the order of times and actions
-            highest[instant.time, instant.action.comparable] = instant
-        instants = tuple(highest.values())
-        writes = tuple(i for i in instants if i.completed and i.action.comparable in WRITE_ACTIONS)
+        # Sorted by state, so the last one is the highest; the dictionary keeps the order of times and actions
+        instants = tuple({instant.sort_key[:2]: instant for instant in self.files}.values())
+        completed = tuple(instant for instant in instants if instant.state is State.COMPLETED)
+        writes = tuple(instant for instant in completed if instant.sort_key[1] in _WRITES)
         _set(self, "instants", instants)
-        _set(self, "completed", tuple(instant for instant in instants if instant.completed))
-        _set(self, "pending", tuple(instant for instant in instants if not instant.completed))
+        _set(self, "completed", completed)
+        _set(self, "pending", tuple(instant for instant in instants if instant.state is not State.COMPLETED))
         _set(self, "write_completed", writes)
         _set(self, "_completions", {i.time: i.completion_time or CompletionTime(i.time) for i in writes})
 
@@ -127,9 +128,9 @@ class Timeline:
 
 def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     """The timeline of some state files."""
-    ordered = tuple(sorted(files, key=lambda instant: (*instant.sort_key, instant.file_name)))
+    ordered = tuple(sorted(files, key=attrgetter("sort_key", "file_name")))
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
-    writes = [i.time for i in ordered if i.action.comparable in WRITE_ACTIONS and i.time not in saved]
+    writes = [i.time for i in ordered if i.sort_key[1] in _WRITES and i.time not in saved]
     # partitions which a metadata table got later have initial times, too, behind which others were archived
     regular = next((time for time in writes if not time.startswith(INITIAL)), None)
     return Timeline(layout, ordered, regular or next(iter(writes), None))
