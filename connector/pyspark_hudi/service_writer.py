@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.calls import PLAIN, PLANNED, begin, check_call, leave_report, schedule
 from hudi_py.services.context import ServiceContext
@@ -108,7 +109,14 @@ class ServiceWriter(DataSourceArrowWriter):
         pieces = [piece for batch in iterator for piece in batch.column(PIECE).to_pylist()]
         if call.work is None or not pieces:
             return ServiceMessage(())
-        return ServiceMessage(call.planned.execute(call.context(), call.work, pieces))
+        try:
+            context = call.context()
+        except TableNotFoundError as error:  # the process that planned the call has seen it
+            raise TableNotFoundError(
+                f"{error}; Spark's driver sees the table, its executor on {socket.gethostname()} does not: give a path "
+                "that all of them see"
+            ) from error
+        return ServiceMessage(call.planned.execute(context, call.work, pieces))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         call, context = self.call, self.call.context()

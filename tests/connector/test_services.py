@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, TableNotFoundError
+from hudi_py.services.calls import leave_report, read_report
+from hudi_py.storage import open_storage
+from hudi_py.write.paths import REPORTS
 from pyspark_hudi import read_table, run_service
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.service_writer import ServiceWriter, plan_service
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
@@ -186,3 +195,38 @@ def test_services_follow_a_write_through_spark(spark: SparkSession, path: str) -
     assert len(instants(path, "commit")) == 1
     assert [row["ts"] for row in read(path)].count(20) == 1
     assert hudi_py.open_table(path).metadata.verify().ok
+
+
+def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
+    """Each process of a call opens the table by itself, with what the pickled call says."""
+    make(path, writes=2)
+    table = hudi_py.open_table(path)
+    planned = table.compaction.schedule()
+    asked = {"hoodie.py.service": "compaction", "hoodie.py.service.instant": str(planned), "storage.password": "hush"}
+    phases = [Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")]
+    bare = [replace(options, storage={}) for options in phases]
+    ServiceWriter(plan_service(path, bare[0])).commit([])
+    call = plan_service(path, bare[1])
+    assert len(pickle.dumps(call)) < 20_000
+    assert "hush" not in repr(replace(call, storage_options=tuple(phases[1].storage.items()), options=phases[1]))
+    gone = ServiceWriter(pickle.loads(pickle.dumps(replace(call, path=path + "elsewhere"))))
+    with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* does not: give a path that all"):
+        gone.write(iter([pa.record_batch({"piece": [0]})]))
+    assert gone.write(iter([])).outcomes == ()
+    writer = ServiceWriter(pickle.loads(pickle.dumps(call)))
+    messages = [writer.write(iter([pa.record_batch({"piece": pieces})])) for pieces in ([0, 1], [2], [2])]
+    writer.commit(messages)
+    writer.commit(messages)
+    assert instants(path, "commit") == [planned]
+    assert {row["ts"] for row in read(path)} == {1}
+
+
+def test_old_reports_are_removed(path: str) -> None:
+    make(path, writes=1)
+    storage = open_storage(path)
+    leave_report(storage, "old", {"instant": "1"})
+    file = Path(path, REPORTS, "old.json")
+    os.utime(file, (file.stat().st_mtime - 25 * 3600,) * 2)
+    leave_report(storage, "new", {"instant": "2"})
+    assert read_report(storage, "old") is None
+    assert read_report(storage, "new") == {"instant": "2"}
