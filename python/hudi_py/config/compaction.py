@@ -130,7 +130,8 @@ PARTITION_REGEX = optional_text(
 )
 INCREMENTAL = flag(
     "hoodie.table.services.incremental.enabled",
-    "Whether planning a compaction looks only at partitions that were written since the last one.",
+    "Whether planning a compaction after a commit looks only at partitions that were written since the last one; on "
+    "demand all are looked at.",
     Scope.SERVICE,
     True,
     since=_SINCE,

@@ -108,8 +108,8 @@ def _size(storage: Storage, path: str) -> int:
     info = storage.stat(path)
     if info is None:
         raise HistoryCleanedError(
-            f"Cannot compact {storage.uri}: the file {path} of the plan is gone; roll the plan back, it cannot be "
-            "carried out any more"
+            f"Cannot compact {storage.uri}: the file {path} of the plan is gone, so it cannot be carried out any "
+            "more; restore a savepoint from before it"
         )
     return info.size
 
@@ -127,8 +127,8 @@ def publishing(publication: Publication, permit: FilePermit, operation: Compacti
     except FileNotFoundError as error:
         raise HistoryCleanedError(
             f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of "
-            f"{publication.storage.uri}: a file of the plan is gone ({error}); roll the plan back, it cannot be "
-            "carried out any more"
+            f"{publication.storage.uri}: a file of the plan is gone ({error}), so it cannot be carried out any "
+            "more; restore a savepoint from before it"
         ) from error
 
 

@@ -99,7 +99,8 @@ class Compaction:
                     "a compaction is planned only while no write is",
                 )
         view = context.view(timeline)
-        incremental = options.get(compaction_config.INCREMENTAL) and context.metadata is not None
+        # on demand everything is looked at: what a strategy by partition passed over is not known as left out
+        incremental = options.get(compaction_config.INCREMENTAL) and context.metadata is not None and not self.always
         chosen = instant if instant is not None else context.clock.next_instant(timeline)
         plan = plan_compaction(
             view,

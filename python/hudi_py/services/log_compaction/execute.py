@@ -113,7 +113,7 @@ def _check(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], merge
         raise UnsupportedTableError(
             f"Cannot compact the logs of file group {piece.file_id} in partition '{piece.partition}' of {storage.uri}: "
             f"{partial.path} holds partial updates, whose missing columns only the base file has; supported are blocks "
-            "with whole records; roll the plan back, and compact the table instead"
+            "with whole records; compact the table instead"
         )
 
 
