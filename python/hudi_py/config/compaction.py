@@ -151,13 +151,6 @@ LOG_INLINE = flag(
     False,
     since=_SINCE,
 )
-LOG_ENABLE = flag(
-    "hoodie.log.compaction.enable",
-    "Whether the metadata table's logs are compacted among themselves between its compactions.",
-    Scope.SERVICE,
-    False,
-    since=_SINCE,
-)
 LOG_BLOCKS_THRESHOLD = integer(
     "hoodie.log.compaction.blocks.threshold",
     "Log compaction: file groups with fewer log files, and fewer log blocks, are left out.",
@@ -183,6 +176,5 @@ OPTIONS = (
     INCREMENTAL,
     PLAN_GENERATOR,
     LOG_INLINE,
-    LOG_ENABLE,
     LOG_BLOCKS_THRESHOLD,
 )

@@ -154,6 +154,12 @@ OPTIONS = (
         "hoodie.compaction.reverse.log.read",
     ),
     *_all(
+        "Log compaction follows `hoodie.log.compaction.inline`, that of the metadata table "
+        "`hoodie.metadata.log.compaction.enable`, as in Apache Hudi.",
+        Scope.SERVICE,
+        "hoodie.log.compaction.enable",
+    ),
+    *_all(
         "How the Java implementation reads files.",
         Scope.READ,
         "hoodie.file.group.reader.enabled",
