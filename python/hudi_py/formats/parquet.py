@@ -71,9 +71,14 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
-        schema = _plan(file).schema
-        pairs: dict[bytes, bytes] = file.metadata.metadata or {}
-        rows, groups = file.metadata.num_rows, file.metadata.num_row_groups
+        return footer_of(file, path)
+
+
+def footer_of(file: pq.ParquetFile, path: str) -> BaseFileFooter:
+    """The footer of an open base file. Raises CorruptFileError."""
+    schema = _plan(file).schema
+    pairs: dict[bytes, bytes] = file.metadata.metadata or {}
+    rows, groups = file.metadata.num_rows, file.metadata.num_row_groups
     try:
         texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
     except UnicodeDecodeError as error:
@@ -134,24 +139,35 @@ def iter_base_batches(
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
-        plan = _plan(file)
-        names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
-        groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
-        if not names:
-            yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
-            return
-        schema = pa.schema([plan.schema.field(name) for name in names])
-        repeated: dict[str, pa.Array] = {}
-        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
-            arrays = []
-            for name in names:
-                array = batch.column(name)
-                if pa.types.is_dictionary(array.type):
-                    array = _plain(array, name, batch_rows, repeated)
-                if name in plan.casts:
-                    array = array.cast(plan.casts[name])
-                arrays.append(array)
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield from batches_of(file, columns, batch_rows=batch_rows, row_groups=row_groups)
+
+
+def batches_of(
+    file: pq.ParquetFile,
+    columns: Collection[str] | None,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    row_groups: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As `iter_base_batches`, of an open base file."""
+    plan = _plan(file)
+    names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
+    groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
+    if not names:
+        yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
+        return
+    schema = pa.schema([plan.schema.field(name) for name in names])
+    repeated: dict[str, pa.Array] = {}
+    for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
+        arrays = []
+        for name in names:
+            array = batch.column(name)
+            if pa.types.is_dictionary(array.type):
+                array = _plain(array, name, batch_rows, repeated)
+            if name in plan.casts:
+                array = array.cast(plan.casts[name])
+            arrays.append(array)
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

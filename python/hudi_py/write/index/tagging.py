@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.parquet import BaseFileFooter, iter_base_batches, read_footer
+from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
@@ -153,21 +153,22 @@ def _find(
     hit = np.zeros(len(wanted.keys), np.bool_)
     if not len(hit):
         return hit
-    footer = read_footer(storage, base.path)
-    if check_key is not None and footer.min_key:
-        check_key(base, footer.min_key)
-    candidates = np.arange(len(hit), dtype=np.int64)
-    if settings.prune_by_ranges or settings.type == SIMPLE:
-        mask = wanted.in_range(footer)
-        if mask is not None:
-            candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-    if settings.type == BLOOM and len(candidates) and footer.bloom is not None:
-        might = footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))
-        candidates = candidates[might]
-    if not len(candidates):
+    with open_parquet(storage, base.path) as file:
+        footer = footer_of(file, base.path)
+        if check_key is not None and footer.min_key:
+            check_key(base, footer.min_key)
+        candidates = np.arange(len(hit), dtype=np.int64)
+        if settings.prune_by_ranges or settings.type == SIMPLE:
+            mask = wanted.in_range(footer)
+            if mask is not None:
+                candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        if settings.type == BLOOM and len(candidates) and footer.bloom is not None:
+            might = footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))
+            candidates = candidates[might]
+        if not len(candidates):
+            return hit
+        look_for = wanted.keys if len(candidates) == len(hit) else wanted.keys.take(pa.array(candidates))
+        for batch in batches_of(file, [RECORD_KEY], batch_rows=_LOOKUP_ROWS):
+            place = pc.index_in(batch.column(0), value_set=look_for).drop_null()
+            hit[candidates[place.to_numpy()]] = True
         return hit
-    look_for = wanted.keys if len(candidates) == len(hit) else wanted.keys.take(pa.array(candidates))
-    for batch in iter_base_batches(storage, base.path, [RECORD_KEY], batch_rows=_LOOKUP_ROWS):
-        place = pc.index_in(batch.column(0), value_set=look_for).drop_null()
-        hit[candidates[place.to_numpy()]] = True
-    return hit
