@@ -135,7 +135,7 @@ def test_both_archive_alike(oracle: Oracle, tmp_path: Path, version: int, kind: 
         "enable_metadata => false)",
     )
     report = archived_by_us(mine)
-    assert report.archived > 4
+    assert report.num_instants > 4
     assert active(mine) == active(theirs)
     assert entries(mine) == entries(theirs)
     assert instants(oracle, mine) == instants(oracle, theirs)
@@ -157,7 +157,7 @@ def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     ends = [writes[at].time if version == 6 else str(writes[at].completion_time) for at in (0, 2)]
     before = oracle.read(root, begin=ends[0], end=ends[1])
     report = archived_by_us(root)
-    assert report.archived == 4
+    assert report.num_instants == 4
     found = instants(oracle, root)
     assert found.keys() == all_before.keys()
     assert found == ours(root)
@@ -179,7 +179,7 @@ def test_each_reads_and_goes_on_with_the_archive_of_the_other(
 
     for at in (20, 21):
         write(storage, rows(range(3), at), "upsert", version, kind)
-    assert archived_by_us(root).archived >= 2
+    assert archived_by_us(root).num_instants >= 2
     last = instants(oracle, root)
     assert len(last) == 10
     assert ours(root) == last
@@ -197,7 +197,7 @@ def test_small_files_that_we_merge_are_read_and_gone_on_after(oracle: Oracle, tm
     merged = 0
     for at in range(7):
         write(storage, rows(range(at, at + 4), at), "upsert" if at else "insert", 6, "cow")
-        merged += archived_by_us(root, merging).files_merged
+        merged += archived_by_us(root, merging).num_files_merged
     assert merged == 2
     folder = archive_folder(load_table_config(storage))
     before = [number for number, _ in archive_files(storage, folder)]
@@ -231,7 +231,7 @@ def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
     for at in range(12):
         if at % 4 < 2:
             write(storage, rows(range(3), at), "upsert" if at else "insert", 9, "cow")
-            compacted += archived_by_us(root, settings).levels_compacted
+            compacted += archived_by_us(root, settings).num_levels_compacted
         else:
             oracle.write(root, rows(range(3), at), "upsert", options=options)
     found = instants(oracle, root)

@@ -45,7 +45,7 @@ def test_a_clean_of_chosen_partitions_leaves_the_others(version: int) -> None:
     update(table, A3)
     assert table.clean(commits=1, incremental=False, selected="a").num_files
     update(table, A3)
-    assert run(table).archived == 1
+    assert run(table).num_instants == 1
     assert table.clean(commits=1).num_files
     assert run(table).instant > replacing
 
@@ -62,7 +62,7 @@ def test_a_replacement_that_was_pending_while_hours_went_by(version: int) -> Non
     assert table.clean(hours=1).num_files
     table.finish(replacing, Action.REPLACE_COMMIT, stats, operation="INSERT_OVERWRITE", replaced={"b": ("f2",)})
     update(table, A1)
-    assert run(table, BY_HOURS).archived == 2
+    assert run(table, BY_HOURS).num_instants == 2
     table.tick(120)
     update(table, A1)
     assert table.clean(hours=1).num_files
@@ -82,7 +82,7 @@ def test_savepointed_files_are_replaced_still(version: int, settings: ArchiveSet
         update(table, f1)
         assert table.clean(**counted).num_files
         update(table, f1)
-        assert run(table, replace(settings, beyond_savepoint=True)).archived == 0
+        assert run(table, replace(settings, beyond_savepoint=True)).num_instants == 0
         table.delete_savepoint(saved)
         assert run(table, settings).instant == saved
         assert table.clean(**counted).num_files
@@ -122,4 +122,4 @@ def test_what_replaced_nothing_holds_nothing(version: int) -> None:
     for number in range(4):
         table.insert(("a", f"g{number}"))
     assert table.clean(commits=1).instant is None
-    assert run(table).archived == 3
+    assert run(table).num_instants == 3

@@ -82,8 +82,8 @@ def test_archived_instants_stay_reachable(tmp_path: Path, version: int, kind: st
     begin = commits[0].time if version == 6 else commits[0].completion_time
     changed = before.scan(query_type="incremental", begin=begin).to_table()
     report = run(storage)
-    assert (report.archived, report.instant, report.oldest) == (3, commits[2].time, commits[0].time)
-    assert report.files_deleted == 9
+    assert (report.num_instants, report.instant, report.oldest) == (3, commits[2].time, commits[0].time)
+    assert report.num_files_deleted == 9
     assert report.reason == ""
     assert report.to_dict()["files_written"] == report.files_written
     after = hudi_py.open_table(str(tmp_path))
@@ -148,7 +148,7 @@ def test_both_states_of_a_clean_hold_its_plan() -> None:
         time = f"2024010100000{number}000"
         names |= {f"{time}.clean.requested": plan, f"{time}.clean.inflight": b"", f"{time}.clean": clean}
     rebuild(storage, 6, names)
-    assert run(storage).archived == 4
+    assert run(storage).num_instants == 4
     (file,) = archive_files(storage, ".hoodie/archived")
     (found,) = list(read_blocks(storage, file[1].path, file[1].size))[:1]
     assert found.type is BlockType.AVRO
@@ -171,7 +171,7 @@ def test_an_instant_that_cannot_be_read_stops_the_archive(version: int) -> None:
             run(storage)
         assert len(storage.list(".hoodie")) == 19
     else:
-        assert run(storage).archived == 4  # taken as it is
+        assert run(storage).num_instants == 4  # taken as it is
     for broken in (b'{"partitionToWriteStats": 3}', b"[]", b'{"compacted": "yes"}', b'{"extraMetadata": {"a": 1}}'):
         names = {name: broken if name.endswith(".commit") else content for name, content in names.items()}
         other = memory()
@@ -191,7 +191,7 @@ def test_limits_that_other_files_tell(version: int) -> None:
         names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", name: b'{"operationType": "UPSERT"}'}
     plain = memory()
     rebuild(plain, version, names)
-    assert run(plain).archived == 6
+    assert run(plain).num_instants == 6
 
     undoing = memory()
     plan = encode_rollback_plan(RollbackPlan(times[3], "commit"))
@@ -322,7 +322,7 @@ def test_a_run_of_the_same_name_is_not_replaced() -> None:
             HistoryEntry(times[3], times[3], "rollback", None, None),
         ],
     )
-    assert run(storage).archived == 3
+    assert run(storage).num_instants == 3
     assert [instant.time for instant in archived(storage)] == [times[0], times[0], times[1], times[2], times[3]]
 
 
@@ -335,18 +335,18 @@ def test_what_was_archived_is_not_archived_twice(version: int) -> None:
         name = f"{time}.commit" if version < 8 else f"{time}_{time[:-1]}5.commit"
         names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", name: b'{"operationType": "UPSERT"}'}
     rebuild(storage, version, names)
-    assert run(storage).archived == 6
+    assert run(storage).num_instants == 6
     # A process died before it deleted anything
     rebuild(storage, version, names)
     again = run(storage)
-    assert (again.archived, again.files_written) == (6, ())
+    assert (again.num_instants, again.files_written) == (6, ())
     # Another had deleted the pending files, and some completed ones: fewer commits than may stay are left
     rebuild(storage, version, {name: data for name, data in names.items() if name[:17] > times[5]})
     left = [name for name in names if times[3] < name[:17] <= times[5] and name.endswith(".commit")]
     rebuild(storage, version, {name: names[name] for name in left})
     assert len(load_timeline(storage, load_table_config(storage)).completed) == 4
     finished = run(storage)
-    assert (finished.files_deleted, finished.files_written, finished.instant) == (2, (), None)
+    assert (finished.num_files_deleted, finished.files_written, finished.instant) == (2, (), None)
     assert len(archived(storage)) == 6
 
 
@@ -381,7 +381,7 @@ def test_merging_is_an_option() -> None:
     small_files(storage, 2)
     assert len(archive_files(storage, ".hoodie/archived")) == 2
     settings = ArchiveSettings(min_commits=2, max_commits=3, merge=True, merge_batch=2)
-    assert run(storage, settings).files_merged == 2
+    assert run(storage, settings).num_files_merged == 2
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_archives_of_long_timelines_are_written_in_parts(monkeypatch: pytest.Mon
             names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", name: b'{"operationType": "UPSERT"}'}
         rebuild(storage, version, names)
         report = run(storage)
-        assert (report.archived, len(report.files_written), report.files_deleted) == (8, 3, 24)
+        assert (report.num_instants, len(report.files_written), report.num_files_deleted) == (8, 3, 24)
         assert len(archived(storage)) == 8
 
 

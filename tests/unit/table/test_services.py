@@ -172,7 +172,7 @@ def test_archived_instants_stay_in_sight(tmp_path: Path) -> None:
     options = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.cleaner.commits.retained": "1"}
     table.clean(options={**BY_HAND, **options, "hoodie.metadata.enable": "false"})
     report = table.archive(options={**BY_HAND, **options, "hoodie.metadata.enable": "false"})
-    assert report.archived == 6
+    assert report.num_instants == 6
     assert len(table.history()) == 2
     assert table.history(archived=True)["instant"].to_pylist() == [result.instant for result in results]
 

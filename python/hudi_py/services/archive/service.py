@@ -45,19 +45,19 @@ States = Mapping[Key, Sequence[Instant]]
 class ArchiveReport(ServiceReport):
     """What was archived. `instant` is the newest one, None where there was none; it has no completion time."""
 
-    archived: int = 0
+    num_instants: int = 0
     """Instants."""
     oldest: InstantTime | None = None
     files_written: tuple[str, ...] = ()
     """Names of new files of the archive."""
-    bytes_written: int = 0
-    files_deleted: int = 0
+    written_bytes: int = 0
+    num_files_deleted: int = 0
     """State files that left the active timeline."""
-    levels_compacted: int = 0
+    num_levels_compacted: int = 0
     """Layout 2: how many levels of the archive were compacted."""
-    files_merged: int = 0
+    num_files_merged: int = 0
     """Layout 1: how many small files of the archive became one."""
-    files_cleaned: int = 0
+    num_files_cleaned: int = 0
     """Files of the archive which no reader needs any more."""
 
 
@@ -96,28 +96,28 @@ class _Archiver:
         storage, folder, settings = self._storage, self._folder, self._settings
         report = ArchiveReport(NAME, None)
         if self._layout_2:
-            report = replace(report, files_deleted=self._finish_deletes())
+            report = replace(report, num_files_deleted=self._finish_deletes())
         else:
             cleaned = v1.finish_merge(storage, folder)
-            report = replace(report, files_cleaned=cleaned, files_deleted=self._finish_deletes())
+            report = replace(report, num_files_cleaned=cleaned, num_files_deleted=self._finish_deletes())
         selection = self._select(data_timeline)
         if selection.instants:
             self._context.progress.phase("archiving instants")
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
             report = self._archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
-        if report.archived and self._layout_2:
+        if report.num_instants and self._layout_2:
             levels = lsm.compact_levels(
                 storage, folder, batch=settings.compaction_batch, target_bytes=settings.compaction_target_bytes
             )
             cleaned = lsm.clean_versions(storage, folder, retained=settings.manifests_retained + levels)
-            report = replace(report, levels_compacted=levels, files_cleaned=cleaned)
+            report = replace(report, num_levels_compacted=levels, num_files_cleaned=cleaned)
         elif settings.merge and not self._layout_2:
             merged = v1.merge_small_files(
                 storage, folder, limit_bytes=settings.merge_limit_bytes, batch=settings.merge_batch
             )
-            report = replace(report, files_merged=merged)
-        return report if report.archived else replace(report, reason=selection.reason)
+            report = replace(report, num_files_merged=merged)
+        return report if report.num_instants else replace(report, reason=selection.reason)
 
     def _select(self, data_timeline: Timeline | None) -> Selection:
         reason = too_few(self._timeline, self._settings)
@@ -161,10 +161,10 @@ class _Archiver:
             report,
             instant=instants[-1].time,
             oldest=report.oldest or instants[0].time,
-            archived=report.archived + len(instants),
+            num_instants=report.num_instants + len(instants),
             files_written=report.files_written + names,
-            bytes_written=report.bytes_written + size,
-            files_deleted=report.files_deleted + self._delete(instants),
+            written_bytes=report.written_bytes + size,
+            num_files_deleted=report.num_files_deleted + self._delete(instants),
         )
 
     def _archived(self, instants: Sequence[Instant]) -> set[Key]:

@@ -1,0 +1,71 @@
+"""docs/services.md says what is: the fields of reports, and the options of services with their defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+
+from hudi_py.config.options import HONOURED
+from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport
+from hudi_py.services.archive import ArchiveReport
+from hudi_py.services.clean import CleanReport
+from hudi_py.services.compaction import CompactionReport
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.restore import RestoreReport
+from hudi_py.services.rollback import RollbackReport
+from hudi_py.services.savepoint import SavepointReport
+from tests.meta.sources import ROOT
+
+TEXT = (ROOT / "docs" / "services.md").read_text(encoding="utf-8")
+KNOWN = {key: option for option in HONOURED for key in option.keys}
+OF_ALL = {field.name for field in fields(ServiceReport)}
+REPORTS = (CompactionReport, CleanReport, ArchiveReport, SavepointReport, RollbackReport, RestoreReport)
+
+
+def rows(section: str) -> Iterator[list[str]]:
+    """Cells of the rows of a section's table."""
+    body = re.split(r"^#+ ", TEXT, flags=re.MULTILINE)
+    (chosen,) = [part for part in body if part.startswith(section + "\n")]
+    table = [line for line in chosen.splitlines() if line.startswith("|")]
+    for line in table[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.__name__)
+def test_the_fields_of_a_report(report: type[ServiceReport]) -> None:
+    (told,) = [quoted(cells[2]) for cells in rows("Reports") if quoted(cells[0]) == [report.__name__]]
+    assert set(told) == {field.name for field in fields(report)} - OF_ALL
+
+
+def test_the_fields_of_a_verify_report() -> None:
+    (told,) = [quoted(cells[2]) for cells in rows("Reports") if quoted(cells[0]) == ["VerifyReport"]]
+    known = {*(field.name for field in fields(VerifyReport)), *(field.name for field in fields(PartitionCheck))}
+    assert set(told) == {*known, "ok"} - {"partition", "reason"}
+
+
+def test_options_and_their_defaults() -> None:
+    seen = 0
+    for cells in rows("Options"):
+        first, *others = [name for name in quoted(cells[1]) if name.startswith((".", "hoodie."))]
+        keys = [first, *(first.rpartition(".")[0].rpartition(".")[0] + key if key[0] == "." else key for key in others)]
+        defaults = re.sub(r"^the one .*", "", cells[2]).split(", ")
+        for key, default in zip(keys, defaults, strict=True):
+            value = KNOWN[key].default
+            text = ",".join(value) if isinstance(value, tuple) else str(value if value is not None else "")
+            assert text.lower() == default.lower(), key
+            seen += 1
+    assert seen >= 15
+
+
+def test_every_option_named_is_known() -> None:
+    prose = re.sub(r"^```.*?^```", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+    named = {name.partition("=")[0] for name in quoted(prose) if name.startswith("hoodie.")}
+    assert len(named) > 20
+    assert not {name for name in named if name not in KNOWN}
