@@ -41,6 +41,7 @@ def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[W
         One statistic for each file. On an error all files of this call are given up.
     """
     writer = _Spreader(job)
+    job.progress.phase("writing")
     try:
         for batch in batches:
             rows, paths = job.keyed(batch)
