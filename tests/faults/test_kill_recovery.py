@@ -150,6 +150,38 @@ def test_rollback_of_a_compaction_and_what_is_newer(tables, tmp_path, version):
     kill_everywhere(table_without, tmp_path / "runs", action, check)
 
 
+@pytest.mark.filterwarnings("ignore:Dropped the metadata table")
+@pytest.mark.parametrize(
+    ("name", "pending"),
+    [("v6_mor_clustering_pending", "20261121014433720.replacecommit.requested"), ("v9_cow_clustering", "")],
+)
+def test_rollback_of_a_clustering(golden_copy, tmp_path, name, pending):
+    """Killed anywhere, it is there as it was, or nothing of it is: while it is undone it looks like a pending one."""
+    table = golden_copy(name)
+    if pending:  # it is about files that the rollback takes away
+        (table / ".hoodie" / pending).unlink()
+    working = context(LocalStorage(str(table)))
+    *_, clustering = [i.time for i in working.timeline().write_completed if i.action is Action.REPLACE_COMMIT]
+    newer = [i.time for i in working.timeline().write_completed if i.time > clustering]
+    rollback(working, newer[0], with_newer=True)
+    whole = tmp_path / "whole"
+    shutil.copytree(table, whole)
+    counting = KillingStorage(str(whole))
+    rollback(context(counting), clustering)
+    for call in range(len(counting.calls)):
+        root = tmp_path / f"{call}"
+        shutil.copytree(table, root)
+        storage = KillingStorage(str(root), call)
+        with pytest.raises(Killed):
+            rollback(context(storage), clustering)
+        recover(LocalStorage(str(root)))
+        found = context(LocalStorage(str(root))).timeline().find(clustering)
+        files = [path for path in data_files(root) if clustering in path]
+        assert bool(files) == (found is not None), storage.calls[-1]
+        assert found is None or found.completed, storage.calls[-1]
+        shutil.rmtree(root)
+
+
 @pytest.mark.parametrize("version", [6, 9])
 def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
     table = tmp_path / "table"

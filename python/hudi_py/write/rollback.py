@@ -42,7 +42,7 @@ from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.paths import temporary_folder
 from hudi_py.write.protocols import MetadataWriter, TableChange
 from hudi_py.write.rollback_plan import group_logs, plan_rollback
-from hudi_py.write.staging import close_gate, open_gate, remove_write_folder
+from hudi_py.write.staging import close_gate, gate_keeper, open_gate, remove_write_folder
 
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
@@ -169,7 +169,7 @@ def finish_rollback(
     if metadata is not None:
         metadata.check(storage, load_table_config(storage), (failed,))
     timeline = load_timeline(storage, config)
-    kept = _keeps_plan(storage, timeline, failed, Action(plan.action))
+    kept = _keeps_plan(storage, timeline, rollback, failed, Action(plan.action))
     done = undo_files(storage, config, rollback, plan)
     dropped: tuple[str, ...] = ()
     if metadata is not None:
@@ -259,13 +259,19 @@ def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str,
     return found
 
 
-def _keeps_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> Action | None:
+def _keeps_plan(
+    storage: Storage, timeline: Timeline, rollback: InstantTime, instant: InstantTime, action: Action
+) -> Action | None:
     """The action under which the instant's plan stays; None where nothing of it stays.
 
-    Rollback plans name a completed compaction `commit`, a pending one `compaction`.
+    Rollback plans name a completed compaction `commit`, a pending one `compaction`; a completed clustering
+    `replacecommit`, a pending one `clustering`, but `replacecommit` on layout 1. There it was completed when the
+    rollback was planned if that has a gate (`request_rollback`); what a killed attempt left looks pending.
     """
     if action in PLANNED:
         return action
+    if timeline.layout.version >= 2 or gate_keeper(storage, rollback) is not None:
+        return None
     pending = next((i for i in timeline.pending if _is(i, instant, action)), None)
     if action is Action.REPLACE_COMMIT and pending is not None and is_clustering(storage, timeline, pending):
         return pending.action
