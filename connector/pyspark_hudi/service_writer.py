@@ -67,12 +67,13 @@ def plan_service(path: str, options: Options) -> ServiceCall:
     name = options.get(spark_config.SERVICE) or ""
     instant = options.get(spark_config.SERVICE_INSTANT)
     arguments = json.loads(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
-    check_call(name, instant, arguments)
+    phase = options.get(spark_config.SERVICE_PHASE)
+    check_call(name, phase, instant, arguments)
     call = ServiceCall(
         path,
         options,
         name,
-        options.get(spark_config.SERVICE_PHASE),
+        phase,
         instant,
         options.get(spark_config.SERVICE_TOKEN) or "",
         tuple(arguments.items()),
@@ -123,7 +124,7 @@ class ServiceWriter(DataSourceArrowWriter):
         if call.phase == "call":
             report = PLAIN[call.name](context, call.instant, **dict(call.arguments)).to_dict()
         elif call.phase == "schedule":
-            report = schedule(context, call.planned, call.instant)
+            report = schedule(context, call.planned)
         elif call.work is None:
             report = begin(context, call.planned, call.instant, plan=call.phase == "begin")
         else:

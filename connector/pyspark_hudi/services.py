@@ -62,7 +62,7 @@ def run_service(
     """
     told = {"user": user, "comment": comment, "with_newer": with_newer}
     arguments = {key: value for key, value in told.items() if value}
-    check_call(name, instant, arguments)
+    check_call(name, phase, instant, arguments)
     if phase not in _PHASES or (phase is not None and name in PLAIN):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
@@ -75,7 +75,7 @@ def run_service(
     if name in PLAIN:
         return call.make("call", instant)
     if phase == "schedule":
-        return call.make("schedule", instant)
+        return call.make("schedule", None)
     done: dict[str, Any] | None = None
     while True:
         begun = call.make("begin" if phase is None else "begin_pending", instant)

@@ -155,6 +155,10 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "archive", phase="schedule")
     with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
         run_service(spark, path, "rollback")
+    with pytest.raises(ConfigError, match="compaction with the instant 'foo': a new plan gets one of its own; "):
+        run_service(spark, path, "compaction", phase="schedule", instant="foo")
+    with pytest.raises(ConfigError, match="archive with the instant '2026': it is about none; leave it out"):
+        run_service(spark, path, "archive", instant="2026")
     with pytest.raises(ConfigError, match="clean with comment: that belongs to savepoint; it takes no argument but"):
         run_service(spark, path, "clean", comment="spring")
 

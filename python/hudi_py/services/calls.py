@@ -47,12 +47,18 @@ _ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore")
 _ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
 
 
-def check_call(name: str, instant: str | None, arguments: Collection[str] = ()) -> None:
+def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> None:
     """Raises ConfigError where there is no such service, or it is not told what it needs, or what is not its."""
     if name not in NAMES:
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
     if instant is None and name in _ABOUT_AN_INSTANT:
         raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
+    if instant is not None and (phase == "schedule" or name == "archive"):
+        raise ConfigError(
+            f"Cannot run the service {name} with the instant {instant!r}: "
+            + ("a new plan gets one of its own" if name in PLANNED else "it is about none")
+            + "; leave it out"
+        )
     known = _ARGUMENTS.get(name, ())
     for argument in arguments:
         if argument not in known:
@@ -64,9 +70,9 @@ def check_call(name: str, instant: str | None, arguments: Collection[str] = ()) 
             )
 
 
-def schedule(context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None) -> dict[str, Any]:
+def schedule(context: ServiceContext, service: PlannedService[ServiceReport]) -> dict[str, Any]:
     """Makes a plan where there is something to do. The report has its instant, or the reason why there is none."""
-    scheduled = service.schedule(context, instant=None if instant is None else InstantTime(instant))
+    scheduled = service.schedule(context)
     if scheduled.instant is None:
         return service.nothing(scheduled.reason).to_dict()
     return ServiceReport(service.name, scheduled.instant).to_dict()

@@ -92,7 +92,11 @@ def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSetti
         return Planned(plan)
     if _marks_progress(context, settings, plan, last, now_ms):
         return Planned(_not_backwards(plan, metadata))
-    kept = f"as of {earliest.time}" if earliest is not None else f"{settings.file_versions_retained} versions"
+    kept = (
+        f"what queries as of {earliest.time} and later need"
+        if earliest is not None
+        else f"{settings.file_versions_retained} versions of each file group"
+    )
     return Planned(None, f"nothing is superfluous in {looked_at} partitions looked at; kept: {kept}")
 
 
