@@ -38,7 +38,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
-from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
+from hudi_py.timeline.timeline import Timeline, timeline_of
+from hudi_py.timeline.times import table_zone
 from hudi_py.view import load_view
 from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
 from hudi_py.write.protocols import TableChange
@@ -271,8 +272,7 @@ class MetadataTableWriter:
     def _can_undo(self, storage: Storage, config: TableConfig, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in config.metadata_partitions:
             return True
-        own = open_own(storage)
-        own_timeline = load_timeline(own.storage, own.config)
+        own_timeline = open_own(storage).timeline(table_zone(config))
         return all(can_undo(own_timeline, instant) for instant in instants)
 
     def _undo(self, own: OwnTable, change: TableChange, clock: InstantClock) -> bool:

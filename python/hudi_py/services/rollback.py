@@ -297,7 +297,7 @@ def _replaced(
             continue
         for stat in read_commit_metadata(context.storage, timeline.layout, earlier).stats:
             group = (stat.partition_path, stat.file_id)
-            if group in groups:
+            if group in groups and stat.path:
                 groups.remove(group)
                 yield *group, stat.path.rpartition("/")[2]
     for partition, file_id in groups:  # written before the active timeline: any version is all there is to see

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import uuid
 import warnings
 
@@ -114,6 +115,22 @@ def test_what_partitions_were_made_of_is_undone(storage, version, kind, before):
     check(storage, GLOBAL, dict.fromkeys(range(4, 9), 2), loose=True)
     rollback(context(storage, GLOBAL), overwrite.time)
     check(storage, GLOBAL, dict.fromkeys(range(6), 1))
+
+
+def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch):
+    """Version 6: when partitions were made is told by the modification times of files alone."""
+    write(storage, rows(range(6), 1), version=6)
+    write(storage, rows(range(4, 9), 2), version=6)
+    newest = timeline(storage).last_completed
+    known = ",".join((*load_table_config(storage).metadata_partitions, "secondary_index_x"))
+    update_table_config(storage, {"hoodie.table.metadata.partitions": known})
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        # neither it nor a later one that failed is in any partition: no reason to refuse for the index not kept up
+        failed = InstantTime(str(int(newest.time) + 1))
+        writer({}).check(storage, load_table_config(storage), (newest.time, failed))
+    time.tzset()
 
 
 @KINDS
