@@ -16,6 +16,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.write.markers import MarkerType, marker_path, read_markers
 from hudi_py.write.paths import PARTITION_METAFILE, temporary_folder
 
@@ -129,8 +130,9 @@ class Publication:
 
     def check_files(self, stats: Iterable[WriteStat]) -> None:
         """Raises RolledBackError where a reported file is not there, CorruptFileError where its size is another."""
-        for stat in stats:
-            info = self.storage.stat(stat.path)
+        every = list(stats)
+        infos = when_remote(self.storage, self.storage.stat, [stat.path for stat in every])
+        for stat, info in zip(every, infos, strict=True):
             if info is None:
                 raise self.gone(f"its data file {stat.path} is not there")
             if info.size != stat.file_size:

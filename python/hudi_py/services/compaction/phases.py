@@ -22,7 +22,7 @@ from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext, complete_action
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import in_threads, when_remote
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
@@ -158,8 +158,8 @@ def commit_plan(
 
 
 def _check_files(context: ServiceContext, attempt: Attempt, metadata: CommitMetadata) -> None:
-    for stat in metadata.stats:
-        info = context.storage.stat(stat.path)
+    infos = when_remote(context.storage, context.storage.stat, [stat.path for stat in metadata.stats])
+    for stat, info in zip(metadata.stats, infos, strict=True):
         if info is None or info.size != stat.file_size:
             found = "is gone" if info is None else f"has {info.size} bytes instead of {stat.file_size}"
             raise gone(context.storage, attempt, f"its data file {stat.path} {found}")
