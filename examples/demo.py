@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
+from pyspark_hudi import run_service
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "data" / "v9_mor_ops"
 BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
@@ -209,6 +210,17 @@ def run(spark: SparkSession, work: Path, scale: float) -> int:
         position = one.schema.get_field_index("l_version")
         result = table.upsert(one.set_column(position, "l_version", pa.array([3], pa.int64())))
         check("one row updated from Arrow", (result.num_updated, result.num_inserted), (1, 0))
+
+    with step("Table services: a savepoint, and a compaction in Spark's tasks"):
+        with_logs = [row for row in table.files().to_pylist() if row["log_files"]]
+        saved = run_service(spark, lineitem_path, "savepoint", comment="before the compaction")["instant"]
+        compacted = run_service(spark, lineitem_path, "compaction")
+        print(f"  {compacted['num_file_groups']} file groups, {compacted['num_log_files']} log files merged")
+        check("file groups compacted", compacted["num_file_groups"], len(with_logs))
+        everything = lines + added - removed
+        check("rows of base files alone", table.scan(query_type="read_optimized").count(), everything)
+        check("rows as of the savepoint", table.scan(as_of=saved).count(), everything)
+        check("the metadata table says what the files do", table.metadata.verify().ok, True)
 
     with step("The timeline"):
         show_timeline(hudi_py.open_table(lineitem_path))
