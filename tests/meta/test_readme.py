@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,7 +38,14 @@ def test_the_example_is_short_and_runs(tmp_path: Path) -> None:
     assert len(counted) <= MOST_LINES
     code = code.replace('"/tmp/', f'"{tmp_path}/')
     script = (SESSION if re.search(r"\bspark\.", code) else "") + code
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
