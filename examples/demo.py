@@ -213,7 +213,7 @@ def run(spark: SparkSession, work: Path, scale: float) -> int:
 
     with step("Table services: a savepoint, and a compaction in Spark's tasks"):
         with_logs = [row for row in table.files().to_pylist() if row["log_files"]]
-        saved = run_service(spark, lineitem_path, "savepoint", comment="before the compaction")["instant"]
+        saved = run_service(spark, lineitem_path, "savepoint", comment="before the compaction")["savepoint"]
         compacted = run_service(spark, lineitem_path, "compaction")
         print(f"  {compacted['num_file_groups']} file groups, {compacted['num_log_files']} log files merged")
         check("file groups compacted", compacted["num_file_groups"], len(with_logs))

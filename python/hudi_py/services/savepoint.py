@@ -43,6 +43,8 @@ class Savepoint:
 class SavepointReport(ServiceReport):
     """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
 
+    savepoint: InstantTime | None = None
+    """Requested time of the commit that has the savepoint, which may have been there before, or that had it."""
     num_partitions: int = 0
     num_files: int = 0
     """Files that are kept, or no longer kept."""
@@ -95,7 +97,8 @@ def create_savepoint(
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         if existing is not None and existing.completed:
-            return SavepointReport("savepoint", None, reason=f"the commit {commit.time} has a savepoint already")
+            reason = f"the commit {commit.time} has a savepoint already"
+            return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
         view = context.view(timeline)
         files = _files(context, view, commit.time)
@@ -109,6 +112,7 @@ def create_savepoint(
         "savepoint",
         commit.time,
         completion if timeline.layout.version >= 2 else None,
+        savepoint=commit.time,
         num_partitions=len(files),
         num_files=sum(map(len, files.values())),
     )
@@ -129,7 +133,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         if found is None:
             saved = _named(savepoint.time for savepoint in savepoints_of(timeline))
             return SavepointReport(
-                "delete_savepoint", None, reason=f"there is no savepoint of {instant}; there are those of {saved}"
+                "delete_savepoint", None, reason=f"there is no savepoint of {instant}; savepoints: {saved}"
             )
         files: Files = {}
         if found.completed:
@@ -138,7 +142,11 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
             context.storage.delete(timeline.layout.path(found.file_name))
         context.storage.delete(inflight_path(timeline.layout, found.time, Action.SAVEPOINT))
     return SavepointReport(
-        "delete_savepoint", found.time, num_partitions=len(files), num_files=sum(map(len, files.values()))
+        "delete_savepoint",
+        found.time,
+        savepoint=found.time,
+        num_partitions=len(files),
+        num_files=sum(map(len, files.values())),
     )
 
 

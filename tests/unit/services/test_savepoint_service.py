@@ -93,7 +93,7 @@ def test_deleting_removes_its_files(tmp_path, version):
     again = delete_savepoint(working, report.instant)
     assert (again.instant, again.reason) == (
         None,
-        f"there is no savepoint of {report.instant}; there are those of none",
+        f"there is no savepoint of {report.instant}; savepoints: none",
     )
 
 

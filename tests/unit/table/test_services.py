@@ -180,6 +180,9 @@ def test_archived_instants_stay_in_sight(tmp_path: Path) -> None:
 def test_savepoints_rollbacks_and_restores(path: str) -> None:
     table = hudi_py.open_table(path, BY_HAND)
     saved = table.savepoint(user="ana", comment="before")
+    again = table.savepoint()
+    assert (again.instant, again.savepoint) == (None, saved.instant)
+    assert again.reason == f"the commit {saved.instant} has a savepoint already"
     (row,) = table.savepoints().to_pylist()
     assert (row["instant"], row["user"], row["comment"], row["num_partitions"]) == (saved.instant, "ana", "before", 2)
     second, third = write(path, 10).instant, write(path, 11).instant
