@@ -11,7 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import join_path
+from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean.guards import load_guards
+from hudi_py.services.savepoint import delete_savepoint
 from hudi_py.timeline.metadata import decode_compaction_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
 from hudi_py.view import load_view
@@ -27,6 +29,7 @@ POLICIES = st.one_of(
     st.fixed_dictionaries({"versions": st.integers(1, 3)}),
     st.fixed_dictionaries({"commits": st.integers(1, 3), "at_most": st.integers(1, 3)}),
 )
+ALL_POLICIES = ["KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"]
 SHOWN = dict[str, list[tuple[str, tuple[str, ...]]]]
 
 
@@ -56,6 +59,14 @@ class Histories(RuleBasedStateMachine):
             if there and there[number % len(there)] not in found:
                 found.append(there[number % len(there)])
         return found
+
+    def _unwritten(self, wanted: list[tuple[str, int]]) -> list[Group]:
+        """Groups that no pending write adds to: it could not complete, were they replaced."""
+        return self._unwritten_of(self._groups(wanted))
+
+    def _unwritten_of(self, groups: list[Group]) -> list[Group]:
+        writing = {(stat.partition_path, stat.file_id) for stats in self.stats.values() for stat in stats}
+        return [group for group in groups if group not in writing]
 
     def _busy(self) -> set[Group]:
         return {group for _, groups in self.plans.values() for group in groups}
@@ -106,7 +117,7 @@ class Histories(RuleBasedStateMachine):
         if kind is Action.CLUSTERING:
             if groups:
                 self.plans[self.table.schedule_clustering(*groups)] = (kind, groups)
-        elif groups and self.mor and (kind is Action.COMPACTION or self.version >= 8):
+        elif groups and self.mor and (self.version >= 8 or (kind is Action.COMPACTION and not self.writes)):
             time = self.table.schedule_compaction(*groups, log=kind is Action.LOG_COMPACTION)
             self.plans[time] = (kind, groups)
 
@@ -122,7 +133,7 @@ class Histories(RuleBasedStateMachine):
             stats = [table.log(time, *group, time) for group in groups]
             table.finish(time, Action.LOG_COMPACTION, stats, operation="LOG_COMPACT")
         else:
-            groups = [group for group in groups if group in self.groups]
+            groups = [group for group in self._unwritten_of(groups) if group in self.groups]
             added = [(partition, f"g{self.fresh + number}") for number, (partition, _) in enumerate(groups)]
             self.fresh += len(groups)
             replaced: dict[str, tuple[str, ...]] = {}
@@ -153,7 +164,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(wanted=GROUPS, refill=st.booleans())
     def overwrite(self, wanted: list[tuple[str, int]], refill: bool) -> None:
-        groups = self._groups(wanted)
+        groups = self._unwritten(wanted)
         if groups:
             added = [(groups[0][0], f"g{self.fresh}")] if refill else []
             self.fresh += 1
@@ -172,7 +183,9 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.savepoints)
     @rule(first=st.booleans())
     def delete_savepoint(self, first: bool) -> None:
-        self.table.delete_savepoint(self.savepoints.pop(0 if first else -1))
+        shown = self._shown(None)
+        delete_savepoint(self.table.context(), self.savepoints.pop(0 if first else -1))
+        assert self._shown(None) == shown
 
     @rule(policy=POLICIES, stuck=st.integers(0, 3), times=st.integers(1, 2))
     def clean(self, policy: dict[str, int], stuck: int, times: int) -> None:
@@ -195,8 +208,37 @@ class Histories(RuleBasedStateMachine):
             assert must_stay <= table.files()
             assert self._shown(earliest) == shown
             table.storage.stuck = set()
-            if not report.failed:
+            if not report.failed and "at_most" not in policy:
                 assert table.planned_files(**policy, trigger=0, incremental=False) == set()
+
+    @rule(partition=st.sampled_from(PARTITIONS), policy=POLICIES)
+    def clean_one_partition(self, partition: str, policy: dict[str, int]) -> None:
+        shown = self._shown(None)
+        must_stay = self._must_stay()
+        self.table.clean(**policy, trigger=0, incremental=False, selected=partition)
+        assert must_stay <= self.table.files()
+        assert self._shown(None) == shown
+
+    @rule(kept=st.integers(1, 3), beyond=st.booleans(), policy=st.sampled_from(ALL_POLICIES), times=st.integers(1, 2))
+    def archive(self, kept: int, beyond: bool, policy: str, times: int) -> None:
+        """Whatever leaves the active timeline, queries as of now and as of savepoints read the same."""
+        settings = ArchiveSettings(
+            min_commits=kept,
+            max_commits=kept + 1,
+            beyond_savepoint=beyond,
+            cleaner_policy=policy,
+            cleaner_commits=1,
+            cleaner_hours=1,
+            compaction_commits=None,
+        )
+        for _ in range(times):
+            shown = self._shown(None, *self.savepoints)
+            files = self.table.files()
+            pending = self.table.timeline.pending
+            archive(self.table.context(), settings)
+            assert self._shown(None, *self.savepoints) == shown
+            assert self.table.files() == files
+            assert self.table.timeline.pending == pending
 
     def _must_stay(self) -> set[str]:
         table = self.table
@@ -213,12 +255,12 @@ class Histories(RuleBasedStateMachine):
             found |= {stat.path for stat in stats}
         return found
 
-    def _shown(self, earliest: InstantTime | None) -> dict[str | None, SHOWN]:
-        """What queries as of now and as of each retained commit read."""
+    def _shown(self, earliest: InstantTime | None, *others: InstantTime) -> dict[str | None, SHOWN]:
+        """What queries as of now, as of each retained commit and as of some others read."""
         table = self.table
         timeline = table.timeline
         view = load_view(table.storage, table.config, timeline)
-        moments: list[InstantTime | None] = [None]
+        moments: list[InstantTime | None] = [None, *others]
         if earliest is not None:
             moments += [instant.time for instant in timeline.write_completed if instant.time >= earliest]
         return {

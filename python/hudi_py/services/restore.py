@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
-from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import join_path
+from hudi_py.services.archive.service import archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.rollback import settled
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
-from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.restore import finish_restore, plan_restore, request_restore
@@ -110,13 +110,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
             f"Cannot restore {context.storage.uri} to {savepoint.time}: the commits {', '.join(later)} since then have "
             "savepoints; delete these first"
         )
-    active = {instant.time for instant in timeline.instants}
-    archived = archived_instants(
-        context.storage,
-        context.config(),
-        since=savepoint.time,
-        chosen=lambda each: each.action in WRITE_ACTIONS and each.time > savepoint.time and each.time not in active,
-    )
+    archived = archived_after(context.storage, context.config(), timeline, savepoint.time)
     if archived:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
+from hudi_py.services.archive.service import archive_commits, archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
@@ -121,7 +122,10 @@ def create_savepoint(
 def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
     """Lets go of a savepoint: what it kept may be cleaned and archived again.
 
-    Deleting one that is not there does nothing; the report says so, as Apache Hudi logs it.
+    Deleting one that is not there does nothing; the report says so, as Apache Hudi logs it. Where commits after it are
+    archived (`hoodie.archive.beyond.savepoint`), its commit goes to them first: as the oldest on the active timeline it
+    would end what counts as archived, and the rows of those after it would be lost from sight until it is archived, as
+    they are in Apache Hudi 1.2.0.
 
     Raises:
         ConflictError: another engine is restoring the table.
@@ -137,6 +141,9 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
             )
         files: Files = {}
         if found.completed:
+            commits = [commit for commit in timeline.write_completed if commit.time == found.time]
+            if commits and archived_after(context.storage, context.config(), timeline, found.time):
+                archive_commits(context, timeline, commits)
             files = read_savepoint(context.storage, timeline, found).files
             # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing
             context.storage.delete(timeline.layout.path(found.file_name))

@@ -130,10 +130,12 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     """The timeline of some state files."""
     ordered = tuple(sorted(files, key=attrgetter("sort_key", "file_name")))
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
-    writes = [i.time for i in ordered if i.sort_key[1] in _WRITES and i.time not in saved]
+    active = [i.time for i in ordered if i.sort_key[1] in _WRITES]
+    writes = [time for time in active if time not in saved]
     # partitions which a metadata table got later have initial times, too, behind which others were archived
     regular = next((time for time in writes if not time.startswith(INITIAL)), None)
-    return Timeline(layout, ordered, regular or next(iter(writes), None))
+    # Where all have savepoints, commits between them may be archived; Apache Hudi loses sight of those
+    return Timeline(layout, ordered, regular or next(iter(writes or active[-1:]), None))
 
 
 def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = None) -> Timeline:

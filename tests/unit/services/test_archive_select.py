@@ -132,6 +132,15 @@ def test_savepoints(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
+def test_a_commit_without_savepoint_stays(version: int) -> None:
+    layout = Layout(version, ".hoodie/timeline")
+    names = [f"{at(n)}.savepoint" if version < 2 else f"{at(n)}_{done(9)}.savepoint" for n in (1, 2)]
+    saved = [instant for name in names if (instant := layout.parse(name)) is not None]
+    commits = timeline_of(layout, [*timeline(version, *["commit"] * 5).files, *saved])
+    assert chosen(commits, replace(SETTINGS, beyond_savepoint=True)) == [3, 4]
+
+
+@pytest.mark.parametrize("version", [1, 2])
 def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
     mor = Facts(merge_on_read=True)
     counting = replace(SETTINGS, compaction_commits=3)

@@ -9,9 +9,11 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action
+from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import LocalStorage
+from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -95,6 +97,36 @@ def test_deleting_removes_its_files(tmp_path, version):
         None,
         f"there is no savepoint of {report.instant}; savepoints: none",
     )
+
+
+BEYOND = ArchiveSettings(
+    min_commits=1, max_commits=2, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", beyond_savepoint=True
+)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_no_row_is_lost_from_sight_where_commits_after_savepoints_are_archived(tmp_path, version):
+    """Older than the first commit without a savepoint counts as archived: there is one, and savepoints come and go."""
+    for at in range(5):
+        write(LocalStorage(str(tmp_path)), rows(range(4 * at, 4 * at + 4), at), "insert", version, "cow")
+    working = context(tmp_path)
+    commits = times(working.timeline())
+    before = read(tmp_path)
+    for saved in (commits[0], commits[2], commits[3]):
+        create_savepoint(working, saved)
+    assert archive(working, BEYOND).num_instants == 1  # the last one stays, though enough others do
+    assert read(tmp_path) == before
+    create_savepoint(working, commits[4])
+    assert archive(working, BEYOND).num_instants == 0
+    assert read(tmp_path) == before  # now all have savepoints
+    delete_savepoint(working, commits[0])
+    assert read(tmp_path) == before
+    assert times(working.timeline()) == commits[2:]  # archived, as the one after it was before
+    delete_savepoint(working, commits[4])
+    assert times(working.timeline()) == commits[2:]  # nothing after it is archived
+    write(working.storage, rows(range(20, 24), 9), "insert", version, "cow")
+    assert len(read(tmp_path)) == len(before) + 4
+    assert len(archived_instants(working.storage, working.config())) == 2
 
 
 def test_an_unfinished_one_is_deleted_too(tmp_path):

@@ -185,7 +185,9 @@ def _commits(
         if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:
             break
         found.append(instant)
-    found = found[: len(completed) - low]
+    # What is before the first commit without a savepoint counts as archived: one has to stay, or all is lost from sight
+    regular = sum(1 for instant in completed if instant.time not in savepoints)
+    found = found[: min(len(completed) - low, regular - 1)]
     if found:
         return found, ""
     at = min((limit, *savepoints[:1]) if limit is not None else savepoints[:1], default="")

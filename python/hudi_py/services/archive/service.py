@@ -15,7 +15,7 @@ from typing import Final
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
-from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import lsm, v1, v2
 from hudi_py.services.archive.replaced import first_replaced
@@ -25,7 +25,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.archived import archive_folder
+from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
 from hudi_py.timeline.plans import decode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.recovery_records import decode_restore_plan
@@ -80,6 +80,24 @@ def archive(
         return _Archiver(context, settings, timeline).run(data_timeline)
 
 
+def archive_commits(context: ServiceContext, timeline: Timeline, commits: Sequence[Instant]) -> None:
+    """Archives some completed commits, whatever else would keep them. The table lock is held."""
+    _Archiver(context, ArchiveSettings(), timeline).archive(commits, ArchiveReport(NAME, None))
+
+
+def archived_after(
+    storage: Storage, config: TableConfig, timeline: Timeline, time: InstantTime
+) -> list[ArchivedInstant]:
+    """Archived commits later than a savepointed one, which is still active: `hoodie.archive.beyond.savepoint`."""
+    active = {instant.time for instant in timeline.instants}
+    return archived_instants(
+        storage,
+        config,
+        since=time,
+        chosen=lambda each: each.action in WRITE_ACTIONS and each.time > time and each.time not in active,
+    )
+
+
 class _Archiver:
     """One call, under the table lock."""
 
@@ -105,7 +123,7 @@ class _Archiver:
             self._context.progress.phase("archiving instants")
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
-            report = self._archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
+            report = self.archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
         if report.num_instants and self._layout_2:
             levels = lsm.compact_levels(
                 storage, folder, batch=settings.compaction_batch, target_bytes=settings.compaction_target_bytes
@@ -130,7 +148,7 @@ class _Archiver:
     def _layout_2(self) -> bool:
         return self._timeline.layout.version >= 2
 
-    def _archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
+    def archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
         storage, folder, timeline = self._storage, self._folder, self._timeline
         threads = self._context.threads
         known = self._archived(instants)
