@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import warnings
@@ -132,8 +133,9 @@ class Services(RuleBasedStateMachine):
     def savepoint(self) -> None:
         newest, rows = self.past[-1]
         if newest in self.table.instants()["instant"].to_pylist():
-            self.table.savepoint(newest)
-            self.saved[newest] = rows
+            with contextlib.suppress(hudi_py.HistoryCleanedError):  # a write that came after it was rolled back
+                self.table.savepoint(newest)
+                self.saved[newest] = rows
 
     @precondition(lambda self: bool(self.saved))
     @rule(data=st.data())
@@ -150,19 +152,38 @@ class Services(RuleBasedStateMachine):
         self.rows = self.saved[instant]
         self.past = [(time, rows) for time, rows in self.past if time <= instant]
 
-    @rule()
-    def roll_back(self) -> None:
-        """The newest write, where nothing came after it that counts on it."""
-        newest = self.past[-1][0]
-        if len(self.past) < 2:
+    @rule(count=st.integers(1, 3))
+    def roll_back(self, count: int) -> None:
+        """The newest writes, and what came after the oldest of them."""
+        if len(self.past) <= count:
             return
         try:
-            report = self.table.rollback(newest, options=QUIET)
-        except hudi_py.HudiError:  # it has a savepoint, or a table service came after it
+            report = self.table.rollback(self.past[-count][0], with_newer=count > 1, options=QUIET)
+        except hudi_py.HudiError:  # it has a savepoint, a plan counts on it, or what it replaced was cleaned
             return
         if report.instant is not None:
-            self.past.pop()
+            del self.past[-count:]
             self.rows = self.past[-1][1]
+
+    @precondition(lambda self: self.table_type == "mor")
+    @rule()
+    def roll_back_a_compaction(self) -> None:
+        table = self.table.instants().to_pylist()
+        done = [row["instant"] for row in table if row["action"] == "commit" and row["state"] == "COMPLETED"]
+        if done:
+            with contextlib.suppress(hudi_py.HudiError):  # a write came after it, or what it replaced was cleaned
+                self.table.rollback(done[-1], options=QUIET)
+
+    @precondition(lambda self: self.table_type == "mor" and self.version >= 8)
+    @rule()
+    def plan_log_compaction(self) -> None:
+        if not self.table.log_compaction.pending():
+            self.table.log_compaction.schedule(options={**QUIET, "hoodie.log.compaction.blocks.threshold": "2"})
+
+    @precondition(lambda self: self.table_type == "mor" and self.version >= 8)
+    @rule()
+    def run_log_compaction(self) -> None:
+        self.table.log_compaction.run(options=QUIET)
 
     # -- what must hold
 
