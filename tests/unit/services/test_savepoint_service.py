@@ -108,7 +108,7 @@ BEYOND = ArchiveSettings(
 def test_no_row_is_lost_from_sight_where_commits_after_savepoints_are_archived(tmp_path, version):
     """Older than the first commit without a savepoint counts as archived: there is one, and savepoints come and go."""
     for at in range(5):
-        write(LocalStorage(str(tmp_path)), rows(range(4 * at, 4 * at + 4), at), "insert", version, "cow")
+        write(LocalStorage(str(tmp_path)), rows(range(4 * at, 4 * at + 4), at), "bulk_insert", version, "cow")
     working = context(tmp_path)
     commits = times(working.timeline())
     before = read(tmp_path)
@@ -124,7 +124,7 @@ def test_no_row_is_lost_from_sight_where_commits_after_savepoints_are_archived(t
     assert times(working.timeline()) == commits[2:]  # archived, as the one after it was before
     delete_savepoint(working, commits[4])
     assert times(working.timeline()) == commits[2:]  # nothing after it is archived
-    write(working.storage, rows(range(20, 24), 9), "insert", version, "cow")
+    write(working.storage, rows(range(20, 24), 9), "bulk_insert", version, "cow")
     assert len(read(tmp_path)) == len(before) + 4
     assert len(archived_instants(working.storage, working.config())) == 2
 
