@@ -55,7 +55,8 @@ BATCH_SIZE = integer(
 BEYOND_SAVEPOINT = flag(
     "hoodie.archive.beyond.savepoint",
     "Whether commits after the first savepoint are archived too; those with a savepoint stay in any case. Otherwise "
-    "archiving stops at the first savepoint.",
+    "archiving stops at the first savepoint. Apache Hudi 1.2.0 loses sight of the rows of such commits; hudi-py "
+    "does not, and once it has deleted the savepoint Apache Hudi sees them again.",
     Scope.SERVICE,
     False,
     since=_SINCE,
