@@ -183,7 +183,10 @@ def test_partitions_left_empty_are_none_that_the_metadata_table_lacks(tmp_path):
 def test_what_is_no_instant_is_refused(tmp_path):
     make_table(tmp_path, 9, "cow")
     working = context(tmp_path)
-    with pytest.raises(ConfigError, match="the active timeline has no such instant; the latest ones are 20"):
+    with pytest.raises(
+        ConfigError,
+        match="the active timeline has no such instant, and what is archived cannot be undone; the latest ones are 20",
+    ):
         rollback(working, "20200101000000000")
     working.storage.put(".hoodie/timeline/20200101000000000_20200101000000001.clean", b"")
     with pytest.raises(ConfigError, match="Cannot roll back the clean 20200101000000000 of .*: only writes"):
