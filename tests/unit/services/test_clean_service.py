@@ -322,6 +322,18 @@ def test_no_partition_goes_while_a_write_is_pending() -> None:
     assert table.storage.stat("a/.hoodie_partition_metadata") is not None
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_partition_goes_while_a_compaction_of_another_is_pending(version: int) -> None:
+    table = HandMadeTable(version, mor=True)
+    table.insert(("a", "f1"), ("b", "f2"))
+    table.replace([("b", "f2")], [])
+    for _ in range(3):
+        table.update(("a", "f1"))
+    table.schedule_compaction(("a", "f1"))
+    assert table.clean(commits=1).deleted_partitions == ("b",)
+    assert table.storage.list("b") == []
+
+
 # ---- progress without files
 
 

@@ -12,7 +12,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, files_of, num_pieces, piece_of
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
-from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext, complete_action
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import Scheduled, run
@@ -282,11 +282,12 @@ def _delete_partitions(context: ServiceContext, timeline: Timeline, plan: CleanP
     """Deletes the planned partitions that hold nothing any more; the lock is held, so that nobody begins to write.
 
     Apache Hudi deletes them with whatever they hold. A partition that a write has come back to is left alone, and all
-    are while a write is pending, for it may be about to.
+    are while a write is pending, for it may be about to. Pending services write where files are which they keep.
     """
     if not context.config().partition_fields or not plan.partitions_to_delete:
         return ()
-    if any(instant.action.comparable in WRITE_ACTIONS for instant in timeline.pending):
+    writes = (instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS)
+    if any(instant.action not in (*COMPACTIONS, Action.CLUSTERING) for instant in writes):
         return ()
     lister = StorageLister(context.storage, context.config())
     emptied: list[str] = []
