@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.services.archive.service import archive_commits, archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
@@ -247,10 +248,11 @@ def _check_not_cleaned(
         for base in map(parse_base_file_name, names)
         if base is not None
     }
-    for clean in timeline.instants:
-        if clean.action is not Action.CLEAN or (clean.completed and clean.time < commit.time):
-            continue
-        found = _clean(context, timeline, clean)
+    for partition, names in files.items():  # slices without a base file
+        for log in map(parse_log_file_name, names):
+            if log is not None:
+                kept.setdefault((partition, log.file_id), log.instant)
+    for found in _cleans_since(context, timeline, commit):
         if isinstance(found, CleanPlan):
             for partition, paths in found.files.items():
                 for path in paths:
@@ -258,16 +260,37 @@ def _check_not_cleaned(
                     if planned in there:
                         raise _cleaned(context, commit.time, planned)
             continue
-        for part in found.partitions if found is not None else ():
+        for part in found.partitions:
             for name in part.deleted:
-                base = parse_base_file_name(name.rpartition("/")[2])
-                if base is None or base.instant > commit.time:
+                file = parse_base_file_name(name) or parse_log_file_name(name)
+                if file is None or file.instant > commit.time:
                     continue
-                group = (part.partition_path, base.file_id)
+                group = (part.partition_path, file.file_id)
                 replaced_at = view.replaced.get(group)
                 visible = replaced_at is None or replaced_at > commit.time
-                if visible and kept.get(group, "") < base.instant:
-                    raise _cleaned(context, commit.time, join_path(part.partition_path, str(base)))
+                if visible and kept.get(group, "") < file.instant:
+                    raise _cleaned(context, commit.time, join_path(part.partition_path, name))
+
+
+def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
+    """What cleans after a commit have deleted, and what pending ones are to delete."""
+    for clean in timeline.instants:
+        if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
+            found = _clean(context, timeline, clean)
+            if found is not None:
+                yield found
+    if timeline.layout.version >= 2:
+        return
+    # Layout 1 archives cleans by their own number, whatever commits there are before them
+    for entry in archived_instants(
+        context.storage,
+        context.config(),
+        since=commit.time,
+        chosen=lambda each: each.action is Action.CLEAN,
+        metadata=True,
+    ):
+        if entry.metadata:
+            yield decode_clean_metadata(entry.metadata, f"the archived clean {entry.time} of {context.storage.uri}")
 
 
 def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:

@@ -10,6 +10,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.archive.service import archive_commits
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import LocalStorage
@@ -205,6 +206,38 @@ def test_a_clean_that_counts_versions_may_have_taken_files_of_any_commit(tmp_pat
     with pytest.raises(HistoryCleanedError, match="its file [ab]/.* has been cleaned, or is about to be"):
         create_savepoint(working, first)
     assert create_savepoint(working, second).num_files == 2
+
+
+def test_an_archived_clean_may_have_taken_files_of_any_commit(tmp_path):
+    """Layout 1 archives cleans by their own number; commits before them may be active still."""
+    storage = LocalStorage(str(tmp_path))
+    write(storage, rows(range(8), 1), "insert", 6, "cow")
+    write(storage, rows(range(100, 104), 2).filter([False] * 4), "insert", 6, "cow")
+    write(storage, rows(range(8), 3), "upsert", 6, "cow")
+    working = context(tmp_path)
+    before = times(working.timeline())[1]
+    options = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    assert hudi_py.open_table(str(tmp_path)).clean(options=options).num_files == 2
+    timeline = working.timeline()
+    archive_commits(working, timeline, of_action(timeline, Action.CLEAN))
+    assert of_action(working.timeline(), Action.CLEAN) == []
+    with pytest.raises(HistoryCleanedError, match="its file [ab]/.* has been cleaned"):
+        create_savepoint(working, before)
+
+
+def test_slices_without_base_file_are_looked_for_too(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    working = context(tmp_path)
+    first, second = times(working.timeline())
+    # as if the group of a partition that the second commit has not written to had begun with a log file
+    write(working.storage, rows(range(4), 3), "upsert", 9, "cow")
+    partition, name = "a", f".f9_{first}.log.1_0-1-0"
+    clean = working.clock.next_instant(working.timeline())
+    part = CleanedPartition(partition, "KEEP_LATEST_FILE_VERSIONS", (name,), (name,))
+    done = encode_clean_metadata(CleanMetadata(clean, 1, "", second, (part,)))
+    working.storage.put(f".hoodie/timeline/{clean}_{clean[:-1]}9.clean", done)
+    with pytest.raises(HistoryCleanedError, match=r"its file a/\.f9_.*\.log\.1_0-1-0 has been cleaned"):
+        create_savepoint(working, second)
 
 
 def test_those_of_apache_hudi_are_listed(golden_copy):
