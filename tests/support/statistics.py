@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timezone
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pyarrow as pa
 from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
+from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FOLDER, PARTITION_STATS
 from hudi_py.metadata_write.bloom_filters import BloomFilters
 from hudi_py.metadata_write.column_stats import ColumnStats
+from hudi_py.metadata_write.own import open_own
 from hudi_py.metadata_write.partition_stats import PartitionStats
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
@@ -100,7 +103,10 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     schema = change.commit.extra.get("schema", "") if change.commit is not None else ""
     if not schema:
         schema = newest_schema(storage, timeline)
-    source = TableSource(storage, config, timeline, load_view(storage, config, timeline), schema, settings)
+    own = open_own(storage).timeline(timezone.utc)
+    earlier = timeline_of(own.layout, [file for file in own.files if file.time < instant.time])
+    view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])
+    source = TableSource(storage, config, timeline, view, schema, settings)
     builders = [builder for builder in BUILDERS if builder.partition in config.metadata_partitions]
     return made(records for builder in builders for records in builder.changes(source, change))
 

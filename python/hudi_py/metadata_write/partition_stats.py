@@ -7,8 +7,7 @@ Where it does not either, the file is asked and `column_stats` is completed; a p
 bounds that hold every value.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
-`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell, and count those of replaced
-file groups until the next commit.
+`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell.
 """
 
 from __future__ import annotations
@@ -84,22 +83,16 @@ class PartitionStats:
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
         overtaken = _overtaken(source.timeline)
+        replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
-            _prefetch(source, (path for path in some if any(parse_base_file_name(file.name) for file in written[path])))
-            replaced = {path: set(change.commit.replaced.get(path, ())) for path in some}
-            standing = (
-                set()
-                if overtaken
-                else gathered.take_standing(
-                    [path for path in some if not replaced[path] and not _rewrites(source, path, written[path])]
-                )
-            )
+            _prefetch(source, (path for path in some if _groups(written[path])))
+            growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
+            standing = set() if overtaken else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
             _prefetch(source, others)
-            beside = (_beside(source, path, written[path], replaced[path]) for path in others)
-            yield gathered.look_up([file for files in beside for file in files])
+            yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
             yield gathered.records()
 
 
@@ -245,23 +238,24 @@ def _overtaken(timeline: Timeline) -> bool:
     return False
 
 
-def _beside(
-    source: TableSource, partition: PartitionPath, written: Sequence[DataFile], replaced: Collection[str]
-) -> list[DataFile]:
-    """The files of a partition which stay of the newest state beside those written; `replaced` are file ids."""
-    return [
-        file
-        for piece in source.view.latest_slices(partition)
-        if piece.file_id not in replaced
-        for file in _kept(source, piece, written)
-    ]
+def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
+    """The files of a partition which stay of the newest state beside those written; those of file groups which the
+    commit itself replaces are among them, as in Apache Hudi."""
+    return [file for piece in source.view.latest_slices(partition) for file in _kept(source, piece, written)]
 
 
-def _rewrites(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
-    """Whether a base file written takes the place of others."""
-    groups = {base.file_id for file in written if (base := parse_base_file_name(file.name))}
-    # only logs as a rule in a table that merges on read, which is then not listed
-    return bool(groups) and any(piece.file_id in groups for piece in source.view.latest_slices(partition))
+def _grows(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
+    """Whether the files written come to others in a partition, and none takes the place of others."""
+    groups = _groups(written)
+    if not groups:
+        return True  # logs of file groups that are there: the partition need not be listed
+    slices = source.view.latest_slices(partition)
+    return bool(slices) and not any(piece.file_id in groups for piece in slices)
+
+
+def _groups(written: Iterable[DataFile]) -> set[str]:
+    """File groups of the base files written."""
+    return {base.file_id for file in written if (base := parse_base_file_name(file.name))}
 
 
 def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
