@@ -13,9 +13,11 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.services.rollback import settled
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.restore import finish_restore, plan_restore, request_restore
+from hudi_py.write.rollback_plan import check_logs
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,6 +46,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         ConfigError: there is no such savepoint.
         ConflictError: a write is under way, or there is a savepoint since, which has to be deleted first.
         HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
+        UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
     with settled(context, f"restore the table to {instant or 'its latest savepoint'}") as timeline:
@@ -110,7 +113,13 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
             f"Cannot restore {context.storage.uri} to {savepoint.time}: the commits {', '.join(later)} since then have "
             "savepoints; delete these first"
         )
-    archived = archived_after(context.storage, context.config(), timeline, savepoint.time)
+    config = context.config()
+    if config.is_mor and config.version >= 8:
+        for instant in timeline.write_completed:
+            if instant.time in undone:
+                metadata = read_commit_metadata(context.storage, timeline.layout, instant)
+                check_logs(context.storage, config, instant, metadata)
+    archived = archived_after(context.storage, config, timeline, savepoint.time)
     if archived:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "

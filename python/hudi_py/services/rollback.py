@@ -27,6 +27,7 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.recovery import examine, finish_recovery, settled_timeline
 from hudi_py.write.rollback import find_rollback, rollback_instant
+from hudi_py.write.rollback_plan import check_logs
 
 _COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _Sought = str | tuple[str, str]
@@ -67,6 +68,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         ConfigError: the active timeline has no such instant, or it is one that cannot be rolled back.
         ConflictError: it is under way, or has a savepoint, or newer instants or plans depend on it.
         HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
+        UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
     with settled(context, f"roll back {instant}") as timeline:
@@ -220,6 +222,7 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: 
             "savepoint; delete the savepoint first"
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
+    check_logs(context.storage, context.config(), instant, metadata)
     touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
     for service in timeline.pending:
         if service.time < instant.time:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.log import read_blocks
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.model.names import LogFileName, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
@@ -47,6 +48,7 @@ def plan_rollback(
 
     Raises:
         CorruptFileError: a marker names no data file, or the commit metadata cannot be read.
+        UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
     """
     lister = lister or StorageLister(storage, config)
     if instant.completed:
@@ -137,6 +139,8 @@ def _completed(
             paths[stat.path] = stat.partition_path
         elif config.version < 8:
             appended[stat.partition_path, owner[0], owner[1]].add(stat.path)
+        elif _is_whole(storage, stat.path, instant):  # a log from before the table was upgraded
+            paths[stat.path] = stat.partition_path
     if config.is_mor:
         for folder, files in _listings(lister):
             for info in files:
@@ -151,6 +155,32 @@ def _completed(
         there = {f"{storage.uri}/{info.path}": info.size for info in infos if info is not None}
         if there:
             yield RollbackRequest(partition, file_id, base_instant, (), there)
+
+
+def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
+    """Raises UnsupportedTableError where a completed instant cannot be undone, as its plan would."""
+    for stat in metadata.stats if config.version >= 8 else ():
+        owner = _owner(stat.path.rpartition("/")[2])
+        if owner is not None and owner[1] != instant.time:
+            _is_whole(storage, stat.path, instant)
+
+
+def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
+    """Whether a log that is not named by its instant is there, and has blocks of it alone.
+
+    Raises:
+        UnsupportedTableError: it has blocks of others, too.
+    """
+    info = storage.stat(path)
+    if info is None:
+        return False
+    if all(block.instant_time == instant.time for block in read_blocks(storage, path, info.size)):
+        return True
+    raise UnsupportedTableError(
+        f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: it wrote to {path} before the "
+        "table was upgraded, and other commits did, too; supported are log files of one commit since table version 8; "
+        "write the rows anew instead"
+    )
 
 
 def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:

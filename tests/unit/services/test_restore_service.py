@@ -325,6 +325,7 @@ def _rows(root):
         "v8_mor_overwrite_table",
         "v9_cow_clustering",
         "v9_cow_overwrite",
+        "v9_mor_upgraded_from_6",
     ],
 )
 def test_what_apache_hudi_wrote_is_taken_back(golden_copy, name):
@@ -340,7 +341,7 @@ def test_what_apache_hudi_wrote_is_taken_back(golden_copy, name):
         return rows.sort_by([(column, "ascending") for column in wanted]).to_pylist()
 
     commits = times(working.timeline())
-    savepoint = commits[len(commits) // 3]
+    savepoint = commits[len(commits) // 4]
     expected = found(savepoint)
     create_savepoint(working, savepoint)
     pending = {i.time for i in working.timeline().pending if i.time > savepoint}
