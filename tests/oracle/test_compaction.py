@@ -195,6 +195,7 @@ def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) 
     report = hudi_py.open_table(str(path)).log_compact(options=threshold)
     assert report.instant is not None
     assert agree(oracle, path).equals(before)
+    assert oracle.check(str(path), keys=1, deep=True)["problems"] == []
     oracle.call(str(path), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
     agree(oracle, path, before)
 
