@@ -30,7 +30,6 @@ from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecor
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.protocols import TableChange
@@ -227,12 +226,12 @@ def _prefetch(source: TableSource, partitions: Iterable[PartitionPath]) -> None:
 
 
 def _overtaken(timeline: Timeline) -> bool:
-    """Whether files were taken away behind a commit that was requested later: the records of that one, which count
-    them, stand."""
+    """Whether a commit completed behind one that was requested later: the records of that one stand, which does not
+    know what the other brought, and counts what it took away."""
     first: str | None = None
     for instant in reversed(timeline.write_completed):
         completed = instant.completion_time or instant.time
-        if first is not None and first < completed and instant.action is not Action.DELTA_COMMIT:
+        if first is not None and first < completed:
             return True
         first = completed if first is None else min(first, completed)
     return False

@@ -10,16 +10,17 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.metadata.table import PARTITION_STATS
-from hudi_py.metadata_write.partition_stats import PartitionStats, _Gathered
+from hudi_py.metadata_write.partition_stats import PartitionStats, _Gathered, _overtaken
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import MemoryStorage, Storage
+from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.view import load_view
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.files import DataFile
@@ -159,3 +160,17 @@ def test_files_that_were_replaced_count_no_longer(storage: MemoryStorage, kind: 
     write(storage, rows([12]), kind=kind, given={"hoodie.parquet.small.file.limit": "0"})
     found = stored(storage, source(storage).timeline.completed[-1].time)
     assert record_of(found, "id", "a") == (10, 12, 2, 0)
+
+
+def test_the_standing_record_does_not_serve_where_commits_overtook_each_other() -> None:
+    layout = Layout(2, ".hoodie/timeline")
+
+    def overtaken(*completions: int) -> bool:
+        """Whether it is so with these completion times, in order of requested times."""
+        names = (f"{1000 + at}_{2000 + completed}.deltacommit" for at, completed in enumerate(completions))
+        return _overtaken(timeline_of(layout, [file for name in names if (file := layout.parse(name))]))
+
+    assert not overtaken()
+    assert not overtaken(1, 2, 3)
+    assert overtaken(1, 3, 2)
+    assert overtaken(4, 1, 5)
