@@ -44,8 +44,8 @@ class InlineServices:
     def __post_init__(self) -> None:
         if self.options.get(clean_config.AUTOMATIC):
             CleanSettings.of(self.options)
-        if self.options.get(archive_config.AUTOMATIC):
-            ArchiveSettings.of(self.options)
+        # Where it is switched off, too, as in `HoodieWriteConfig.validate`: the metadata table goes by the same numbers
+        ArchiveSettings.of(self.options)
         if self.options.get(compaction_config.INLINE) and self.options.get(compaction_config.SCHEDULE_INLINE):
             raise ConfigError(  # `HoodieWriteConfig.validate`, 1.2.0
                 f"Cannot write with {compaction_config.INLINE.key} = true and {compaction_config.SCHEDULE_INLINE.key} "

@@ -267,6 +267,7 @@ def test_a_failure_after_a_commit_is_told(
     ("options", "message"),
     [
         ({"hoodie.keep.max.commits": "20"}, r"hoodie\.keep\.max\.commits = 20 .* must be greater"),
+        ({"hoodie.keep.max.commits": "5", "hoodie.archive.automatic": "false"}, "must be greater than the second"),
         ({"hoodie.clean.partition.filter.regex": "a"}, "cannot be used with incremental cleaning"),
     ],
 )
@@ -278,8 +279,7 @@ def test_services_that_cannot_run_as_asked_are_told_before_the_write(
     with pytest.raises(ConfigError, match=message):
         hudi_py.write(path, rows, record_key="id", options=options)
     assert not (tmp_path / "t").exists()
-    off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-    hudi_py.write(path, rows, record_key="id", options={**options, **off})
+    hudi_py.write(path, rows, record_key="id", options={**options, "hoodie.table.services.enabled": "false"})
 
 
 def test_to_compact_and_to_plan_only_contradict_each_other(path: str) -> None:
