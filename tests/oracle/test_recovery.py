@@ -32,6 +32,7 @@ from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
 from tests.oracle.client import Oracle
 
 LISTED = {"hoodie.metadata.enable": "false"}
+INDEXED = {"hoodie.metadata.record.index.enable": "true"}
 PLAIN = {"hoodie.compact.inline": "false"}
 COMPACTING = {**PLAIN, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 KINDS = [
@@ -89,12 +90,15 @@ def theirs(oracle: Oracle, root: Path, options: Mapping[str, str] | None = None)
 
 
 def agree(oracle: Oracle, root: Path, expected: Rows, *, check: bool = False) -> None:
-    """Both read the rows; `check`: by their metadata table and by listing, and whatever else they can compare."""
+    """Both read the rows; `check`: by their metadata table and by listing, by statistics and record index, too."""
     assert ours(root) == expected
     assert read(root) == expected
     assert theirs(oracle, root) == expected
     if check:
-        assert oracle.check(str(root))["problems"] == []
+        deep = bool(load_table_config(LocalStorage(str(root))).metadata_partitions)
+        report = oracle.check(str(root), deep=deep)
+        assert report["problems"] == []
+        assert not deep or report["locations_compared"] > 0
 
 
 def copy(table: Path, name: str) -> Path:
@@ -108,7 +112,7 @@ def of_action(root: Path, action: Action) -> list[Instant]:
 
 def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> tuple[list[Rows], dict[str, str]]:
     """Writes of Apache Hudi, the last one with a compaction. The rows after each, and the options for more."""
-    options = {**PLAIN, **(LISTED if listed else {})}
+    options = {**PLAIN, **(LISTED if listed else INDEXED)}
     oracle.write(
         root,
         rows(range(10), 1),
@@ -154,9 +158,8 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
 
     restored = copy(table, "restored-by-them")
     back = f"rollback_to_savepoint(table => '{{table}}', instant_time => '{saved}')"
-    # with what the table was written with: without, a restore would have to make a metadata table
-    how = None if metadata else LISTED
-    oracle.call(restored, back, how)
+    # with what the table was written with: without, a restore would make a metadata table, or drop an index
+    oracle.call(restored, back, options)
     assert theirs(oracle, restored) == ours(restored) == before
     (their_restore,) = of_action(restored, Action.RESTORE)
 
@@ -191,7 +194,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
         with pytest.raises(Killed):
             restore(context(half, KillingStorage(str(half), call)), saved)
         (half / ".hoodie/lock").unlink()
-        oracle.call(half, back, how)
+        oracle.call(half, back, options)
         assert [restore.completed for restore in of_action(half, Action.RESTORE)] == [True]
         assert theirs(oracle, half) == ours(half) == before
 
@@ -220,7 +223,11 @@ def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, meta
     update = rows(range(2, 14), 5)
     whole = KillingStorage(str(copy(table, "whole")))
     upsert(whole, update)
-    renames = [number for number, call in enumerate(whole.calls) if call.startswith("rename")]
+    renames = [
+        number
+        for number, call in enumerate(whole.calls)
+        if call.startswith("rename") and ".hoodie/metadata" not in call
+    ]
     with pytest.raises(Killed):
         upsert(KillingStorage(str(dead), renames[-1] + 1), update)
     (dead / ".hoodie/lock").unlink(missing_ok=True)
