@@ -9,7 +9,9 @@ import pytest
 
 from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig, BloomFilter
-from hudi_py.formats.hfile import open_hfile, read_hfile
+from hudi_py.formats.hfile import Entries, open_hfile, read_hfile
+from hudi_py.formats.hfile.blocks import ByteSource
+from hudi_py.formats.hfile.entries import parse_entries
 from hudi_py.storage import MemoryStorage
 from tests.support.hfiles import HEADER_LENGTH, build_hfile
 
@@ -55,6 +57,19 @@ def test_look_ups_find_what_is_there(levels: int) -> None:
     ]
     assert pairs(file.lookup_prefixes([b""])) == ENTRIES
     assert pairs(file.lookup_prefixes([b"kez"])) == pairs(file.lookup_prefixes([])) == []
+
+
+def test_each_block_is_decoded_once_however_many_prefixes_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+
+    def counted(payload: bytes, source: ByteSource) -> Entries:
+        decoded.append(len(payload))
+        return parse_entries(payload, source)
+
+    monkeypatch.setattr("hudi_py.formats.hfile.reader.parse_entries", counted)
+    file = read_hfile(build_hfile(ENTRIES))
+    assert len(file.lookup_prefixes(f"key-{number:04}".encode() for number in range(50))) == 500
+    assert len(decoded) == 1
 
 
 def test_a_look_up_reads_only_the_blocks_which_can_hold_the_keys() -> None:
