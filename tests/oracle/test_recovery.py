@@ -38,7 +38,7 @@ COMPACTING = {**PLAIN, "hoodie.compact.inline": "true", "hoodie.compact.inline.m
 KINDS = [
     pytest.param(9, "mor", True, id="v9-mor"),
     pytest.param(6, "mor", True, id="v6-mor"),
-    pytest.param(9, "cow", True, id="v9-cow", marks=pytest.mark.long),
+    pytest.param(9, "cow", True, id="v9-cow"),
     pytest.param(8, "mor", True, id="v8-mor", marks=pytest.mark.long),
     pytest.param(8, "cow", True, id="v8-cow", marks=pytest.mark.long),
     pytest.param(6, "cow", True, id="v6-cow", marks=pytest.mark.long),
