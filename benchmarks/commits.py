@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -111,11 +112,12 @@ def plot(series: dict[str, list[Point]]) -> str:
     for place, (title, name) in enumerate(panels):
         top = 34 + place * (height + gap)
         values = {kind: _smooth([getattr(point, name) for point in points]) for kind, points in series.items()}
-        most = max((max(line) for line in values.values()), default=1.0) * 1.1 or 1.0
+        tick = _tick(max((max(line) for line in values.values()), default=1.0) / 4)
+        most = 4 * tick
         parts.append(f'<text x="{left}" y="{top - 10}" font-weight="bold">{title}</text>')
         for step in range(5):
             y = top + height - height * step / 4
-            label = f"{most * step / 4:.2f}" if most < 5 else f"{most * step / 4:.0f}"
+            label = f"{tick * step:g}"
             parts.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e2e2e2"/>')
             parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#666">{label}</text>')
         for at, (kind, line) in enumerate(values.items()):
@@ -135,6 +137,12 @@ def plot(series: dict[str, list[Point]]) -> str:
         parts.append(f'<text x="{x:.0f}" y="{bottom}" text-anchor="middle" fill="#666">{length * step // 4}</text>')
     parts.append(f'<text x="{left + width / 2}" y="{bottom + 16}" text-anchor="middle">commits</text></svg>')
     return "\n".join(parts)
+
+
+def _tick(least: float) -> float:
+    """The round number that is not below."""
+    power = 10.0 ** math.floor(math.log10(least or 1.0))
+    return next(round(power * times, 9) for times in (1, 1.5, 2, 2.5, 5, 10) if power * times >= least)
 
 
 def _smooth(values: Sequence[float], window: int = 15) -> list[float]:
