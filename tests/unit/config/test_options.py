@@ -68,6 +68,10 @@ def test_unknown_key_names_the_nearest() -> None:
         resolve({"hoodie.archive.automtic": "false"})
     with pytest.raises(ConfigError, match=r"did you mean hoodie\.timeline\.compaction\.batch\.size\?"):
         resolve({"hoodie.timeline.compaction.batch.sizes": 5})
+    for scope in (Scope.READ, Scope.WRITE):
+        with pytest.raises(ConfigError, match=r"did you mean hoodie\.metadata\.enable\?"):
+            resolve({"hoodie.metadata.enabel": "false"}, scope)
+        resolve({"hoodie.metadata.index.column.stats.inMemory.projection.threshold": 5}, scope)
     with pytest.raises(ConfigError, match="did you mean columns"):
         resolve({"column": "id"}, Scope.READ)
     with pytest.raises(ConfigError, match="Unknown option mergeSchema"):
