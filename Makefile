@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick test-connector oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick quick-slow test-connector oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,11 @@ test: quick test-connector oracle-quick ## Run the tests: without a JVM, through
 
 quick: ## Run the tests that need no JVM
 	@echo "== tests without a JVM"
-	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "not slow" $(ARGS)
+
+quick-slow: ## Run those tests without a JVM which take longer
+	@echo "== slower tests without a JVM"
+	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m slow $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
 	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q -n $(JOBS) --dist loadfile $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
@@ -45,7 +49,7 @@ oracle-quick oracle-slow oracle-long:
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
 	@$(PYTEST) -q -n $(JOBS) $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
-check: lint types layers test oracle-slow ## Lint, types, layers and all tests
+check: lint types layers test quick-slow oracle-slow ## Lint, types, layers and all tests
 
 lint: ## Run ruff
 	@$(RUN) ruff check .

@@ -24,7 +24,7 @@ for version in 3.10 3.11 3.12 3.13; do
   [ "$version" != 3.10 ] || golden="tests/golden"
   echo "== Python $version"
   PYTHON="$chosen" HUDI_PY_VENV="$root/.venv-$version" HUDI_PY_LOCK="$lock" \
-    tools/run python -m pytest -q -n "${JOBS:-2}" tests/unit tests/property ${golden} "$@" </dev/null || failed="$failed $version"
+    tools/run python -m pytest -q -n "${JOBS:-2}" tests/unit tests/property ${golden} -m "not slow" "$@" </dev/null || failed="$failed $version"
 done
 [ -z "$missing" ] || echo "== not on this machine, so not tested:$missing" >&2
 [ -z "$failed" ] || { echo "== tests failed under:$failed" >&2; exit 1; }

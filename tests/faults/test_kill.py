@@ -19,6 +19,12 @@ from tests.faults.tables import KINDS, check_recovered, data_files, leftovers, m
 UPDATE = rows(range(2, 14), 3)  # updates ids 2 to 9 and inserts 10 to 13
 OPERATIONS = {"upsert": UPDATE, "delete": rows(range(3), 9), "insert_overwrite_table": rows(range(5, 8), 7)}
 
+ALL_KINDS = pytest.mark.parametrize(
+    ("version", "kind"),
+    # version 8 has the files of version 9
+    [pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] == 8 else []) for pair in KINDS],
+)
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
@@ -71,12 +77,12 @@ def kill_everywhere(
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+@ALL_KINDS
 def test_upsert(tables, tmp_path, version, kind, torn):
     kill_everywhere(tables(version, kind), tmp_path, "upsert", version, kind, torn=torn)
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+@ALL_KINDS
 def test_overwrite(tables, tmp_path, version, kind):
     kill_everywhere(tables(version, kind), tmp_path, "insert_overwrite_table", version, kind, torn=True, step=2)
 
@@ -94,7 +100,7 @@ def test_upsert_that_drops_the_metadata_table(tables, tmp_path, version, torn):
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+@ALL_KINDS
 def test_the_rollback_is_killed_too(tables, tmp_path, version, kind, torn):
     table = tables(version, kind)
     before, files = read(table), data_files(table)

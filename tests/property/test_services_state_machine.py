@@ -234,7 +234,16 @@ class Services(RuleBasedStateMachine):
             assert found.items() <= self.rows.items()
 
 
-@pytest.mark.parametrize(("version", "table_type"), [(6, "cow"), (6, "mor"), (8, "mor"), (9, "cow"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "table_type"),
+    [
+        (6, "mor"),
+        (9, "cow"),
+        (9, "mor"),
+        pytest.param(6, "cow", marks=pytest.mark.slow),
+        pytest.param(8, "mor", marks=pytest.mark.slow),
+    ],
+)
 def test_services_change_no_row(version: int, table_type: str) -> None:
     machine = type("Machine", (Services,), {"version": version, "table_type": table_type})
     run_state_machine_as_test(

@@ -141,7 +141,7 @@ class Writes(RuleBasedStateMachine):
         assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in found} == self.rows
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.slow), 9])
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_writes_read_back(version: int, table_type: str) -> None:
     machine = type("Machine", (Writes,), {"version": version, "table_type": table_type})
