@@ -100,7 +100,12 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "service"), [(6, SERVICE), (9, SERVICE), (9, LogCompaction(always=True))], ids=["v6", "v9", "log-v9"]
+    ("version", "service"),
+    [
+        pytest.param(6, SERVICE, id="v6"),
+        pytest.param(9, SERVICE, id="v9"),
+        pytest.param(9, LogCompaction(always=True), id="log-v9", marks=pytest.mark.slow),
+    ],
 )
 def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction) -> None:
     """Killed at every fifth call: the metadata table ends as right as it was, and so do the rows."""

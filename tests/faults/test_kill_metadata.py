@@ -113,7 +113,7 @@ def roll_back(storage: Storage) -> None:
     )
 
 
-@VERSIONS
+@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.slow)])
 def test_making_it(version):
     storage = MemoryStorage(f"kill-{uuid.uuid4()}")
     write(storage, rows(range(4), 1), version=version, options=OFF)

@@ -238,8 +238,8 @@ class Services(RuleBasedStateMachine):
     ("version", "table_type"),
     [
         (6, "mor"),
-        (9, "cow"),
         (9, "mor"),
+        pytest.param(9, "cow", marks=pytest.mark.slow),
         pytest.param(6, "cow", marks=pytest.mark.slow),
         pytest.param(8, "mor", marks=pytest.mark.slow),
     ],
