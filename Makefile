@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,12 @@ quick-slow: ## Run those tests without a JVM which take longer
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m slow $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
-	@$(if $(SPARK),echo "== Spark tests" && $(PYTEST) -q -n $(JOBS) --dist loadfile $(SPARK) $(ARGS),echo "== no Spark tests in this checkout")
+	@echo "== Spark tests"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(SPARK) -m "not slow" $(ARGS)
+
+connector-slow: ## Run the Spark tests which take longer
+	@echo "== slower Spark tests"
+	@$(PYTEST) -q -n $(JOBS) $(SPARK) -m slow $(ARGS)
 
 oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
@@ -49,7 +54,7 @@ oracle-quick oracle-slow oracle-long:
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
 	@$(PYTEST) -q -n $(JOBS) $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
-check: lint types layers test quick-slow oracle-slow ## Lint, types, layers and all tests
+check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and all tests
 
 lint: ## Run ruff
 	@$(RUN) ruff check .

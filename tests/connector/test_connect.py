@@ -49,10 +49,11 @@ CHOSEN = (
 
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
 @pytest.mark.timeout(1200)
-def test_through_spark_connect() -> None:
+@pytest.mark.parametrize("marked", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_through_spark_connect(marked: str) -> None:
     folder = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
-    command += ["-k", " and ".join(f"({choice})" for choice in CHOSEN)]
+    command += ["-m", marked, "-k", " and ".join(f"({choice})" for choice in CHOSEN)]
     command += [str(folder / module) for module in MODULES]
     environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(

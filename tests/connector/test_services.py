@@ -88,6 +88,7 @@ def test_pending_plans_first_then_what_is_left(spark: SparkSession, path: str) -
     assert read(path) == rows
 
 
+@pytest.mark.slow
 def test_a_plan_that_cannot_be_carried_out_stays(spark: SparkSession, path: str) -> None:
     """A task fails as often as Spark tries it, with the core's error; nothing of the attempt is left."""
     rows = make(path)
@@ -129,6 +130,7 @@ def test_clean_and_archive(spark: SparkSession, path: str) -> None:
     assert read(path) == rows
 
 
+@pytest.mark.slow
 def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     rows = make(path)
     saved = run_service(spark, path, "savepoint", user="ana", comment="before")["instant"]
@@ -163,6 +165,7 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "clean", comment="spring")
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     """Neither wrapped nor with Spark's traceback in their text; that is the cause."""
     make(path, writes=1)

@@ -110,6 +110,7 @@ def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_pa
     assert whole.run(once=True) == [[("a", 3), ("b", 2), ("c", 2), ("d", 5)]]
 
 
+@pytest.mark.slow
 def test_processing_time(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path, **{START_OFFSET: "latest", **ONE})
     running = query.start(processingTime="200 milliseconds")
@@ -135,6 +136,7 @@ def test_columns_filter_and_schema(spark: SparkSession, table: str, tmp_path: Pa
     assert [each for each in found if each] == ([[("a", 1)], [("c", 2)]] if ADMISSION else [[("c", 2)]])
 
 
+@pytest.mark.slow
 def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
     def run() -> None:
         frame = spark.readStream.format(FORMAT).load(table).select("id", "v")
@@ -148,6 +150,7 @@ def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
     assert sorted(map(tuple, found)) == [*SNAPSHOT, ("d", 4)]
 
 
+@pytest.mark.slow
 def test_changes(spark: SparkSession, tmp_path: Path) -> None:
     """Each change once, deletes among them, from the first commit."""
     path = str(Extracted(tmp_path)("v9_cow_cdc_before_after"))
@@ -165,6 +168,7 @@ def test_changes(spark: SparkSession, tmp_path: Path) -> None:
     assert query.run() == found
 
 
+@pytest.mark.slow
 def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Path) -> None:
     path = str(Extracted(tmp_path)("v8_cow_cleaning"))
     start = {START_OFFSET: "000", **ONE}

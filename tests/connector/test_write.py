@@ -20,8 +20,15 @@ pytestmark = pytest.mark.spark
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        (6, "mor"),
+        (9, "cow"),
+        (9, "mor"),
+        *(pytest.param(*table, marks=pytest.mark.slow) for table in [(6, "cow"), (8, "cow"), (8, "mor")]),
+    ],
+)
 def test_every_operation(spark: SparkSession, path: str, version: int, kind: str) -> None:
     options = {
         **PARTITIONED,
@@ -163,7 +170,7 @@ def test_a_frame_without_rows(spark: SparkSession, path: str) -> None:
     assert hudi_py.open_table(path).history().num_rows == 1
 
 
-@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("operation", ["upsert", pytest.param("bulk_insert", marks=pytest.mark.slow)])
 def test_a_task_that_is_tried_again(spark: SparkSession, path: str, operation: str) -> None:
     def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -181,6 +188,7 @@ def test_a_task_that_is_tried_again(spark: SparkSession, path: str, operation: s
     assert {file.name for file in Path(path).glob("*/*.parquet")} == written
 
 
+@pytest.mark.slow
 def test_a_failed_write_leaves_the_table_as_it_was(spark: SparkSession, path: str) -> None:
     def fails(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches

@@ -109,7 +109,8 @@ def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, 
     assert oracle.check(str(table))["problems"] == []
 
 
-@pytest.mark.parametrize("name", [pytest.param("v6_mor_inflight", marks=pytest.mark.slow), "v9_mor_inflight"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["v6_mor_inflight", "v9_mor_inflight"])
 def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
     root = golden_copy(name)
     storage = LocalStorage(str(root))
