@@ -26,7 +26,7 @@ _failure: Exception | None = None
 # when one of them fails, whatever the error: an environment with an older Spark, or none, must not be broken by this.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:
+except Exception as error:  # whatever it is, Spark must find the other data sources
     _failure = error
 else:
     __all__ += ["DefaultSource"]

@@ -104,7 +104,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
             else:
                 stats = write_new_file_groups(job, _large_pieces(job, rows, stage))
             return TaskResult(tuple(stats), stage.close())
-        except BaseException:
+        except BaseException:  # whatever it is, nothing staged may stay
             stage.abandon()
             raise
 

@@ -103,7 +103,7 @@ def load_log(
                 spilled = SpilledLog(settings, memory, expected, keep_deletes=keep_deletes)
                 while held:
                     spilled.add(held.pop(0))
-    except BaseException:
+    except BaseException:  # whatever it is, the files on disk go with it
         if spilled is not None:
             spilled.close()
         raise

@@ -99,7 +99,7 @@ def begin_attempt(
             )
         _heartbeat(context, attempt).first_beat()
         begin(storage, timeline.layout, instant, action)
-    except BaseException:
+    except BaseException:  # whatever it is, this process is not at work any more
         end_work(attempt.owner.id)
         raise
     return attempt

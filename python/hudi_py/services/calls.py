@@ -102,7 +102,7 @@ def begin(
     if not work.num_pieces:
         try:
             report = service.commit(context, work, ())
-        except BaseException:
+        except BaseException:  # whatever it is, the plan must not look as if somebody were at it
             service.give_up(context, work)
             raise
     return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
