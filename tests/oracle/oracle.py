@@ -166,8 +166,8 @@ class Oracle:
 
     def op_sql(self, text, path=None, options=None, out=None):
         """Runs statements separated by ';' at the end of a line. With `path`, {table} names that table."""
-        name = self._register(path) if path else None
-        with self._session_options(options):
+        named = self._registered(path) if path else contextlib.nullcontext()
+        with named as name, self._session_options(options):
             frame = None
             for part in re.split(r";\s*(?:\n|$)", text):
                 statement = re.sub(r"^\s*--.*$", "", part, flags=re.MULTILINE).strip()
@@ -335,29 +335,30 @@ class Oracle:
     def _compare_locations(self, path, without):
         """The record index has each key of the table once, in its partition, and no other key; looked up, it finds the
         row."""
-        name = self._register(path)
-        indexed = self.spark.sql(
-            f"select key, recordIndexMetadata.partitionName as partition from hudi_metadata('{name}') where type = 5"
-        )
-        rows = without.selectExpr("_hoodie_record_key as key", "_hoodie_partition_path as partition").distinct()
-        missing, extra = rows.exceptAll(indexed), indexed.exceptAll(rows)
-        problems = [
-            f"record index {what}: {count} keys, such as {frame.first()}"
-            for what, frame in (("lacks rows of the table", missing), ("has rows which the table has not", extra))
-            if (count := frame.count())
-        ]
-        options = {
-            "hoodie.metadata.enable": "true",
-            "hoodie.enable.data.skipping": "true",
-            "hoodie.metadata.record.index.enable": "true",
-        }
-        probes = [row["key"] for row in rows.limit(5).collect()] + ["no such key"]
-        for key in probes:
-            same = f"_hoodie_record_key = '{key}'"
-            found, full = self._load(path, **options).where(same).count(), without.where(same).count()
-            if found != full:
-                problems.append(f"record key {key!r}: {found} rows by the record index, {full} without it")
-        return indexed.count(), problems
+        with self._registered(path) as name:
+            indexed = self.spark.sql(
+                f"select key, recordIndexMetadata.partitionName as partition from hudi_metadata('{name}') "
+                "where type = 5"
+            )
+            rows = without.selectExpr("_hoodie_record_key as key", "_hoodie_partition_path as partition").distinct()
+            missing, extra = rows.exceptAll(indexed), indexed.exceptAll(rows)
+            problems = [
+                f"record index {what}: {count} keys, such as {frame.first()}"
+                for what, frame in (("lacks rows of the table", missing), ("has rows which the table has not", extra))
+                if (count := frame.count())
+            ]
+            options = {
+                "hoodie.metadata.enable": "true",
+                "hoodie.enable.data.skipping": "true",
+                "hoodie.metadata.record.index.enable": "true",
+            }
+            probes = [row["key"] for row in rows.limit(5).collect()] + ["no such key"]
+            for key in probes:
+                same = f"_hoodie_record_key = '{key}'"
+                found, full = self._load(path, **options).where(same).count(), without.where(same).count()
+                if found != full:
+                    problems.append(f"record key {key!r}: {found} rows by the record index, {full} without it")
+            return indexed.count(), problems
 
     def _compare_listing(self, path):
         try:
@@ -396,12 +397,22 @@ class Oracle:
             return {"out": out, "count": len(lines), "schema": schema}
         return {"count": len(lines), "schema": schema, "rows": [json.loads(line) for line in lines]}
 
-    def _register(self, path):
+    @contextlib.contextmanager
+    def _registered(self, path):
+        """The table's name, in the catalog for as long as the block runs.
+
+        It must not stay there: Apache Hudi takes the schema to write with from the catalog's table of that name,
+        wherever that one lies.
+        """
         name = table_properties(path).get("hoodie.table.name") or "t"
         # This forgets the table only: one with a location keeps its files.
-        self.spark.sql(f"drop table if exists `{name}`")
+        forget = f"drop table if exists `{name}`"
+        self.spark.sql(forget)
         self.spark.sql(f"create table `{name}` using hudi location '{path}'")
-        return name
+        try:
+            yield name
+        finally:
+            self.spark.sql(forget)
 
     def _instants(self, path):
         """The timeline, the archived part included, oldest first."""

@@ -175,6 +175,7 @@ def evolve(oracle: Oracle, path: Path, columns: str, kind: str, version: int, te
     options = {**ON_READ, **DROP, "hoodie.write.table.version": str(version)}
     create = f"create table {name} ({columns}) using hudi tblproperties ({properties}) {by} location '{path}'"
     oracle.sql(f"{create};\n{text.replace('{n}', name)}", options=options)
+    oracle.sql(f"drop table {name}")
 
 
 @pytest.mark.parametrize(("kind", "version"), [("cow", 6), ("mor", 9), ("mor", 6)])
@@ -241,7 +242,8 @@ insert into orc_table values
 (2, null, 10, null, null, null, null, null, null, null, null, null, null, 'p1'),
 (3, false, 10, -0.0, double('nan'), '', X'', date'1970-01-01', timestamp'1969-12-31 23:59:59', -1.5, array(),
  struct(null, null), map(), 'p2');
-update orc_table set s = 'updated' where id in (1, 3)
+update orc_table set s = 'updated' where id in (1, 3);
+drop table orc_table
 """
     )
     compare(oracle, path)

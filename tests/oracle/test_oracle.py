@@ -57,3 +57,14 @@ def test_an_older_release_writes_version_6(oracle_015: Oracle, oracle: Oracle, t
     properties = (path / ".hoodie" / "hoodie.properties").read_text()
     assert "hoodie.table.version=6\n" in properties
     assert_rows_equal(oracle.read(path, drop_meta=True), ROWS.drop(["local"]))
+
+
+@pytest.mark.slow
+def test_a_table_that_was_named_leaves_no_schema_to_another(oracle_015: Oracle, tmp_path: Path) -> None:
+    """Apache Hudi 0.15 makes a table with the schema of the catalog's table of that name, and most are called `t`."""
+    paths = tmp_path / "a" / "t", tmp_path / "b" / "t"
+    for path, columns in zip(paths, (["id", "at", "name"], ["id", "at", "part"]), strict=True):
+        rows = ROWS.select(columns)
+        oracle_015.write(path, rows, "upsert", key="id", ordering="at", type="cow")
+        assert oracle_015.sql("select count(*) n from {table}", path) == [{"n": 3}]
+        assert_rows_equal(oracle_015.read(path, drop_meta=True), rows)
