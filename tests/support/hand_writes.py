@@ -17,7 +17,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, create_table
 from hudi_py.write.settings import LockSettings, TransactionSettings
-from hudi_py.write.transaction import CommitResult, WriteTransaction
+from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
 SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")
@@ -47,14 +47,25 @@ def write_action(config: TableConfig) -> Action:
 
 
 def begin(storage: Storage, config: TableConfig, **changes: object) -> WriteTransaction:
-    arguments: dict[str, object] = {
+    return WriteTransaction.begin(storage, config, **_arguments(config, changes))  # type: ignore[arg-type]
+
+
+def plan(storage: Storage, config: TableConfig, **changes: object) -> TransactionHandle:
+    return WriteTransaction.plan(storage, config, **_arguments(config, changes))  # type: ignore[arg-type]
+
+
+def _arguments(config: TableConfig, changes: dict[str, object]) -> dict[str, object]:
+    return {
         "action": write_action(config),
         "operation": "UPSERT",
         "settings": SETTINGS,
         "clock": fast_clock(config),
         **changes,
     }
-    return WriteTransaction.begin(storage, config, **arguments)  # type: ignore[arg-type]
+
+
+def attach(handle: TransactionHandle, storage: Storage) -> WriteTransaction:
+    return WriteTransaction.attach(handle, storage=storage, clock=fast_clock(handle.config))
 
 
 def write_base(
@@ -106,6 +117,13 @@ def write_log(
         base_file="",
         log_files=(permit.path.rpartition("/")[2],),
     )
+
+
+def java_pending(storage: Storage, config: TableConfig, instant: str) -> None:
+    """A pending write as Apache Hudi leaves one: empty files, no heartbeat."""
+    layout, action = load_timeline(storage, config).layout, write_action(config)
+    storage.put(layout.path(layout.requested_name(instant, action)), b"")
+    storage.put(layout.path(layout.inflight_name(instant, action)), b"")
 
 
 def commit(tx: WriteTransaction, stats: Sequence[WriteStat], **arguments: object) -> CommitResult:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,56 +14,23 @@ import pytest
 import hudi_py
 import hudi_py.read.backlog as backlog_module
 import hudi_py.timeline.commits as commits_module
-from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.model.commit import WriteStat
-from hudi_py.model.instant import Action
-from hudi_py.model.names import parse_log_file_name
-from hudi_py.read import read_split
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.read.offsets import Axis, Limits, Start, StreamOffset, Weight
-from hudi_py.read.stream import TableStream
-from hudi_py.storage import open_storage
-from hudi_py.timeline.records import encode_record
 from tests.golden.tables import Extracted
-from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant, row
+from tests.unit.read.streams import (
+    KEYED,
+    ONE,
+    START_OFFSET,
+    Made,
+    batches,
+    made_rows,
+    rows,
+    rows_of,
+    stream_of,
+    upsert,
+)
+from tests.unit.read.tables import completion, instant, row
 
-START_OFFSET = "hoodie.datasource.streaming.startOffset"
-ONE = Limits(commits=1)
-Batch = tuple[StreamOffset, StreamOffset, list[tuple[Any, ...]]]
-
-
-def stream_of(path: str, schema: pa.Schema | None = None, **options: str) -> TableStream:
-    return TableStream(open_storage(path), Options.resolve(options, Scope.READ, defaults={}), schema)
-
-
-def batches(
-    stream: TableStream, start: StreamOffset | None = None, limits: Limits | None = None, names: str = "id v"
-) -> Iterator[Batch]:
-    """Batch after batch to the newest commit; what a checkpoint keeps goes through JSON."""
-    start = start or stream.initial_offset()
-    while (end := stream.latest_offset(start, limits)) != start:
-        yield start, end, rows_of(stream, start, end, names)
-        start = StreamOffset.from_json(json.loads(json.dumps(end.to_json())))
-
-
-def rows_of(stream: TableStream, start: StreamOffset, end: StreamOffset, names: str = "id v") -> list[tuple[Any, ...]]:
-    plan = stream.plan_batch(start, end)
-    if plan is None:
-        return []
-    found = [
-        tuple(each[name] for name in names.split())
-        for split in plan.splits
-        for b in read_split(split)
-        for each in b.to_pylist()
-    ]
-    return sorted(found)
-
-
-def rows(run: Iterator[Batch]) -> list[list[tuple[Any, ...]]]:
-    return [found for _, _, found in run]
-
-
-KEYED: dict[str, Any] = {"record_key": "id", "ordering_by": "ts"}
 EACH = [(6, "COPY_ON_WRITE"), (6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")]
 FOUR = [
     {"a": 1, "b": 1},
@@ -73,13 +38,6 @@ FOUR = [
     {"a": 3},
     {"d": 4, "b": 4},
 ]
-
-
-def upsert(path: str, values: dict[str, int], version: int = 9, kind: str = "MERGE_ON_READ") -> str:
-    data = [{"id": id, "ts": v, "v": v} for id, v in values.items()]
-    if Path(path).exists():
-        return hudi_py.write(path, data).instant
-    return hudi_py.write(path, data, "upsert", table_version=version, table_type=kind, **KEYED).instant
 
 
 @pytest.fixture
@@ -315,255 +273,6 @@ def test_a_table_without_commits(tmp_path: Path) -> None:
     assert rows(batches(stream, start)) == [[("a", 1)]]
     latest = stream_of(path, **{START_OFFSET: "latest"})
     assert rows(batches(latest)) == []
-
-
-# ---- pending instants, late ones, rewrites
-
-
-class Made(MadeTable):
-    """Commits with what a stream looks at: the files in their metadata."""
-
-    def __init__(self, path: str, version: int) -> None:
-        super().__init__(path, version=version)
-        self.base_at: int | None = None
-
-    def write(self, at: int, *rows: dict[str, Any], completed: int | None = None) -> None:
-        """A base file first, then logs."""
-        if self.base_at is None:
-            self.base_at = at
-            file = self.base(at, rows)
-        else:
-            file = self.log(at, list(rows), base_at=self.base_at, number=at)
-        self.done(at, file, completed=completed)
-
-    def done(self, at: int, file: str, **more: Any) -> None:
-        name = parse_log_file_name(file)
-        size = self.storage.stat(file)
-        assert size is not None
-        stat = WriteStat(
-            FILE_ID, file, "", num_writes=1, file_size=size.size, log_version=None if name is None else name.version
-        )
-        action = more.get("action", Action.DELTA_COMMIT)
-        for name in (self.layout.requested_name, self.layout.inflight_name):
-            self.storage.delete(self.layout.path(name(instant(at), action)))
-        self.commit(at, stats=(stat,), **more)
-
-
-def made_rows(stream: TableStream, start: StreamOffset | None = None) -> list[list[tuple[Any, ...]]]:
-    return [found for _, _, found in batches(stream, start, ONE, "id ts")]
-
-
-def test_before_version_8_a_stream_waits_for_a_pending_write(path: str) -> None:
-    table = Made(path, 6)
-    table.write(1, row("a", 1))
-    table.pending(2)
-    table.write(3, row("c", 3))
-    stream = stream_of(path, **{START_OFFSET: "earliest"})
-    (first,) = batches(stream, None, None, "id ts")
-    assert (first[1].time, first[2]) == (instant(1), [("a", 1)])
-    assert stream.newest_offset() == StreamOffset(instant(1), Axis.REQUESTED)
-    snapshot = stream_of(path)
-    assert made_rows(snapshot) == [[("a", 1)]]
-    table.write(2, row("b", 2))
-    assert made_rows(stream, first[1]) == [[("b", 2)], [("c", 3)]]
-
-
-def test_what_a_hole_does_can_be_chosen(path: str) -> None:
-    table = Made(path, 6)
-    table.write(1, row("a", 1))
-    table.pending(2)
-    table.write(3, row("c", 3))
-    key = "hoodie.read.timeline.holes.resolution.policy"
-    with pytest.raises(ConfigError, match="deltacommit 20240101020000000 is pending"):
-        list(batches(stream_of(path, **{START_OFFSET: "earliest", key: "FAIL"})))
-    late = stream_of(path, **{START_OFFSET: "earliest", key: "USE_TRANSITION_TIME"})
-    found = list(batches(late, None, None, "id ts"))
-    assert [each[2] for each in found] == [[("a", 1), ("c", 3)]]
-    assert found[0][1].axis is Axis.COMPLETION
-    time.sleep(0.01)
-    table.write(2, row("b", 2))
-    assert made_rows(late, found[0][1]) == [[("b", 2)]]
-
-
-@pytest.mark.parametrize("action", [Action.COMPACTION, Action.LOG_COMPACTION])
-def test_a_pending_rewrite_is_no_hole(path: str, action: Action) -> None:
-    table = Made(path, 6)
-    table.write(1, row("a", 1))
-    table.pending(2, action)
-    table.write(3, row("c", 3))
-    assert made_rows(stream_of(path, **{START_OFFSET: "earliest"})) == [[("a", 1)], [("c", 3)]]
-
-
-@pytest.mark.parametrize(("plan", "waits"), [({"inputGroups": [], "version": 1}, False), (None, True)])
-def test_a_pending_clustering_is_no_hole(path: str, plan: dict[str, Any] | None, waits: bool) -> None:
-    table = Made(path, 6)
-    table.write(1, row("a", 1))
-    content = encode_record("HoodieRequestedReplaceMetadata", {"clusteringPlan": plan, "version": 1})
-    table.pending(2, Action.REPLACE_COMMIT, content)
-    table.write(3, row("c", 3))
-    found = made_rows(stream_of(path, **{START_OFFSET: "earliest"}))
-    assert found == ([[("a", 1)]] if waits else [[("a", 1)], [("c", 3)]])
-
-
-def test_since_version_8_a_late_write_comes_when_it_completes(path: str) -> None:
-    table = Made(path, 9)
-    table.write(1, row("a", 1))
-    table.pending(2)
-    table.write(3, row("c", 3))
-    stream = stream_of(path, **{START_OFFSET: "earliest"})
-    found = list(batches(stream, None, ONE, "id ts"))
-    assert [each[2] for each in found] == [[("a", 1)], [("c", 3)]]
-    assert found[-1][1] == StreamOffset(completion(3), Axis.COMPLETION)
-    table.write(2, row("b", 2), completed=4)
-    assert made_rows(stream, found[-1][1]) == [[("b", 2)]]
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_compactions_bring_nothing_and_do_not_move_the_offset(path: str, version: int) -> None:
-    table = Made(path, version)
-    table.write(1, row("a", 1))
-    table.write(2, row("a", 2), row("b", 2))
-    stream = stream_of(path, **{START_OFFSET: "earliest"})
-    offsets = [end for _, end, _ in batches(stream, None, ONE, "id ts")]
-    compacted = table.base(3, [row("a", 2), row("b", 2)])
-    table.done(3, compacted, action=Action.COMMIT, compacted=True)
-    assert stream.latest_offset(offsets[-1]) == offsets[-1]
-    table.base_at = 3
-    table.write(4, row("b", 4))
-    again = stream_of(path, **{START_OFFSET: "earliest"})
-    assert made_rows(again) == [[("a", 1)], [("a", 2), ("b", 2)], [("b", 4)]]
-    told = stream_of(path, **{START_OFFSET: "earliest", "read.streaming.skip_compaction": "false"})
-    assert len(list(batches(told, None, ONE, "id ts"))) == 4
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_a_late_row_is_what_its_commit_wrote(path: str, version: int) -> None:
-    """Of a range only what its commits wrote is merged, whether a compaction lies in it or not."""
-    table = Made(path, version)
-    table.write(1, row("a", 5), row("b", 5))
-    table.write(2, row("a", 1))
-    table.done(3, table.base(3, [row("a", 5), row("b", 5)]), action=Action.COMMIT, compacted=True)
-    table.base_at = 3
-    table.write(4, row("b", 1))
-    found = made_rows(stream_of(path, **{START_OFFSET: "earliest"}))
-    assert found == [[("a", 5), ("b", 5)], [("a", 1)], [("b", 1)]]
-
-
-# ---- history
-
-
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
-    return Extracted(tmp_path_factory.mktemp("golden"))
-
-
-@pytest.mark.parametrize("name", ["v6_cow_archived", "v9_mor_archived"])
-def test_a_stream_catches_up_through_archived_instants(golden: Extracted, name: str) -> None:
-    path = str(golden(name))
-    active = hudi_py.open_table(path).timeline
-    stream = stream_of(path, **{START_OFFSET: "earliest"})
-    names = "_hoodie_record_key _hoodie_commit_time"
-    found = list(batches(stream, None, ONE, names))
-    times = [{time for _, time in each} for _, _, each in found]
-    assert all(len(each) <= 1 for each in times)
-    delivered = [time for each in times for time in each]
-    assert delivered == sorted(set(delivered))
-    assert active.start is not None
-    newest = {key: time for _, _, each in found for key, time in each}
-    table = hudi_py.open_table(path).scan(columns=["_hoodie_record_key", "_hoodie_commit_time"]).to_table()
-    state = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    assert {key: time for key, time in newest.items() if key in state}.items() <= state.items()
-    since = StreamOffset("000", found[0][1].axis)
-    with pytest.raises(HistoryCleanedError, match="cleaned"):
-        list(batches(stream_of(path), since, ONE, names))
-    lenient = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
-    for options in ({}, lenient):
-        (whole,) = batches(stream_of(path, **options), since, None, names)
-        assert dict(whole[2]) == state
-        assert min(state.values()) < active.start
-    assert {pair for _, _, each in batches(stream_of(path, **lenient), since, ONE, names) for pair in each} >= set(
-        state.items()
-    )
-
-
-def test_the_first_batch_is_not_repeated_from_what_the_cleaner_left(golden: Extracted) -> None:
-    path = str(golden("v8_cow_cleaning"))
-    times = sorted(i.completion_time or "" for i in hudi_py.open_table(path).timeline.write_completed)
-    stream = stream_of(path)
-    start = stream.initial_offset()
-    with pytest.raises(HistoryCleanedError, match="Cannot repeat the first batch.*start the query with a new"):
-        stream.plan_batch(start, StreamOffset(times[0], Axis.COMPLETION))
-    assert stream.plan_batch(start, StreamOffset(times[-1], Axis.COMPLETION)) is not None
-
-
-def test_overwritten_rows_are_replaced(path: str) -> None:
-    upsert(path, {"a": 1, "b": 1})
-    stream = stream_of(path)
-    (first,) = batches(stream)
-    hudi_py.write(path, [{"id": "c", "ts": 2, "v": 2}], "insert_overwrite_table")
-    upsert(path, {"d": 3})
-    assert rows(batches(stream, first[1], ONE)) == [[("c", 2)], [("d", 3)]]
-    assert rows(batches(stream_of(path, **{START_OFFSET: "earliest"}))) == [[("c", 2), ("d", 3)]]
-
-
-def test_an_upgraded_table_goes_on_from_a_requested_time(path: str) -> None:
-    first = upsert(path, {"a": 1})
-    upsert(path, {"b": 2})
-    upsert(path, {"c": 3})
-    stream = stream_of(path)
-    found = list(batches(stream, StreamOffset(first, Axis.REQUESTED), ONE))
-    assert [each[2] for each in found] == [[("b", 2)], [("c", 3)]]
-    assert found[0][1].axis is Axis.COMPLETION
-    old = str(Path(path).with_name("old"))
-    upsert(old, {"a": 1}, 6)
-    with pytest.raises(ConfigError, match="at completion time 1: the table's version is 6"):
-        stream_of(old).latest_offset(StreamOffset("1", Axis.COMPLETION))
-
-
-# ---- changes
-
-
-@pytest.mark.parametrize("version", [6, 9])
-@pytest.mark.parametrize("limits", [ONE, None])
-def test_a_changelog_has_every_version_and_delete(path: str, version: int, limits: Limits | None) -> None:
-    table = Made(path, version)
-    table.write(1, row("a", 1), row("b", 1))
-    table.write(2, row("a", 2))
-    table.done(3, table.log(3, deletes("b", ts=3), base_at=1, number=3))
-    table.done(4, table.base(4, [row("a", 2)]), action=Action.COMMIT, compacted=True)
-    table.base_at = 4
-    table.write(5, row("b", 5))
-    stream = stream_of(path, **{START_OFFSET: "earliest", "changelog.enabled": "true"})
-    found = rows(batches(stream, None, limits, "_hoodie_commit_time _hoodie_record_key _hoodie_operation"))
-    assert [each for batch in found for each in batch] == [
-        (instant(1), "a", "I"),
-        (instant(1), "b", "I"),
-        (instant(2), "a", "I"),
-        (instant(3), "b", "D"),
-        (instant(5), "b", "I"),
-    ]
-    assert len(found) == (1 if limits is None else 4)
-
-
-@pytest.mark.parametrize("name", ["v6_cow_cdc_before", "v9_mor_cdc_op_key"])
-def test_each_change_comes_once(golden: Extracted, name: str) -> None:
-    path = str(golden(name))
-    names = "op ts_ms before after"
-    whole = hudi_py.open_table(path).scan(query_type="cdc", begin="000").to_table()
-    for query in (
-        {"hoodie.datasource.query.type": "cdc"},
-        {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.query.incremental.format": "cdc"},
-    ):
-        for limits in (ONE, None):
-            found = list(batches(stream_of(path, **query), None, limits, names))
-            changes = [change for _, _, batch in found for change in batch]
-            assert sorted(changes) == sorted(tuple(each.values()) for each in whole.to_pylist())
-            assert {"i", "u", "d"} >= {change[0] for change in changes}
-            assert (len(found) > 1) == (limits is ONE)
-    start, end, batch = found[-1]
-    assert rows_of(stream_of(path, **query), start, end, names) == batch
-    with pytest.raises(ConfigError, match="cdc"):
-        list(batches(stream_of(str(golden("v9_mor_ops")), **query)))
 
 
 # ---- columns

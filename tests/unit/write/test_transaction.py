@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import pickle
-import threading
-import time
 from dataclasses import replace
 
-import fastavro
 import pytest
 
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, RolledBackError
-from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
+from hudi_py.model.instant import Action
 from hudi_py.storage import MemoryStorage
-from hudi_py.timeline.metadata import decode_commit_metadata, encode_commit_metadata
-from hudi_py.timeline.properties import update_table_config
+from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write import recovery
-from hudi_py.write.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, end_work, parse_writer
+from hudi_py.write.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
 from hudi_py.write.settings import TransactionSettings
 from hudi_py.write.transaction import WriteTransaction
 from tests.support.hand_writes import (
     IMPATIENT,
     SCHEMA,
-    SETTINGS,
+    attach,
     begin,
     commit,
     data_files,
@@ -33,6 +26,7 @@ from tests.support.hand_writes import (
     first_write,
     leftovers,
     new_table,
+    plan,
     snapshot,
     update,
     write_action,
@@ -48,21 +42,6 @@ DEAD = ProcessIdentity("elsewhere", "long ago", 1, "1")
 @pytest.fixture
 def storage(request) -> MemoryStorage:
     return MemoryStorage(request.node.nodeid)
-
-
-def plan(storage, config, **changes):
-    arguments = {
-        "action": write_action(config),
-        "operation": "UPSERT",
-        "settings": SETTINGS,
-        "clock": fast_clock(config),
-        **changes,
-    }
-    return WriteTransaction.plan(storage, config, **arguments)
-
-
-def attach(handle, storage):
-    return WriteTransaction.attach(handle, storage=storage, clock=fast_clock(handle.config))
 
 
 @pytest.mark.parametrize(("version", "mor"), VERSIONS)
@@ -321,315 +300,6 @@ def test_an_error_in_a_task_leaves_the_write_pending(storage):
     assert data_files(storage) == {stat.path}
 
 
-def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(storage):
-    config = new_table(storage)
-    one = plan(storage, config)
-    two = plan(storage, config, instant=one.instant)
-    assert one.instant == two.instant
-    with attach(one, storage) as tx:
-        for act in (lambda: attach(two, storage).start(), lambda: commit(attach(two, storage), [])):
-            with pytest.raises(ConflictError, match=one.instant):
-                act()
-        attach(two, storage).abort()
-        assert data_files(storage) == set()
-        stat = write_base(tx, "a", "f")
-    commit(attach(one, storage), [stat])
-    attach(two, storage).abort()
-    with pytest.raises(ConflictError, match=one.instant):
-        commit(attach(two, storage), [])
-    assert data_files(storage) == {stat.path}
-
-
-def test_an_empty_inflight_file_proves_nothing(storage):
-    """Java's inflight files may be empty."""
-    config = new_table(storage)
-    handle = plan(storage, config)
-    storage.put(f".hoodie/timeline/{handle.instant}.commit.requested", b"")
-    storage.put(f".hoodie/timeline/{handle.instant}.inflight", b"")
-    with pytest.raises(ConflictError, match=handle.instant):
-        attach(handle, storage).start()
-    attach(handle, storage).abort()
-    assert storage.stat(f".hoodie/timeline/{handle.instant}.inflight") is not None
-
-
-def test_plans_made_side_by_side_the_first_to_begin_goes_on(storage):
-    config = new_table(storage)
-    one, two = plan(storage, config), plan(storage, config)
-    assert one.instant < two.instant or one.instant == two.instant
-    with attach(two, storage) as tx:
-        stat = write_base(tx, "a", "f")
-        with pytest.raises(ConflictError, match=two.instant):
-            attach(replace(one, instant=InstantTime(one.instant[:-1] + "0")), storage).start()
-    commit(attach(two, storage), [stat])
-    with pytest.raises(ConflictError):
-        attach(one, storage).start()
-
-
-# -- pending writes of others ----------------------------------------------------------------------------------------
-
-
-def test_a_write_under_way_in_this_process_is_named(storage):
-    config = new_table(storage)
-    with begin(storage, config) as tx:
-        with pytest.raises(ConflictError, match=f"{tx.instant} of writer {tx.handle.writer.id}.* is under way"):
-            begin(storage, config)
-        commit(tx, [])
-
-
-def test_a_pending_write_that_beats_is_named(storage, monkeypatch):
-    config = new_table(storage)
-    handle = plan(storage, config)  # its owner is not known
-    tx = attach(handle, storage)
-    tx.start()
-    monkeypatch.setattr(recovery, "_POLL_S", 0.01)
-
-    def beat_later() -> None:
-        time.sleep(0.05)
-        tx._heartbeat.beat()
-
-    beating = threading.Thread(target=beat_later)
-    beating.start()
-    with pytest.raises(ConflictError, match=f"{handle.instant} of writer {handle.writer.id} is under way"):
-        begin(storage, config)
-    beating.join()
-    commit(tx, [])
-
-
-def test_a_silent_pending_write_is_waited_for_then_rolled_back(storage, monkeypatch):
-    config = new_table(storage)
-    handle = plan(storage, config)
-    with attach(handle, storage) as tx:
-        write_base(tx, "a", "f")
-    monkeypatch.setattr(recovery, "_POLL_S", 0.01)
-    settings = replace(SETTINGS, heartbeat_interval_ms=150, heartbeat_misses=2)
-    started = time.monotonic()
-    with begin(storage, config, settings=settings) as other:
-        assert time.monotonic() - started > 0.2
-        assert data_files(storage) == set()
-        with pytest.raises(RolledBackError):
-            commit(attach(handle, storage), [])
-        commit(other, [])
-
-
-def test_a_write_whose_process_is_gone_is_rolled_back_at_once(storage, monkeypatch):
-    config = new_table(storage)
-    tx = begin(storage, config)
-    write_base(tx, "a", "f")
-    tx._heartbeat.stop()
-    end_work(tx.handle.writer.id)  # this process is not at work on it any more
-    with begin(storage, config) as other:
-        assert data_files(storage) == set()
-        commit(other, [])
-    actions = [instant.action for instant in load_timeline(storage, config).instants]
-    assert actions == [Action.ROLLBACK, Action.COMMIT]
-
-
-def test_an_expired_heartbeat_ends_the_write(storage):
-    config = new_table(storage)
-    with begin(storage, config) as tx:
-        stat = write_base(tx, "a", "f")
-        storage.set_modified(f".hoodie/.heartbeat/{tx.instant}", 0)
-        with pytest.raises(RolledBackError, match="heartbeat"):
-            commit(tx, [stat])
-        tx.abort()
-    assert load_timeline(storage, config).completed[0].action is Action.ROLLBACK
-
-
-def java_pending(storage, config, time_: str, inflight: bytes | None = b"") -> None:
-    folder = load_timeline(storage, config).layout.folder
-    action = write_action(config).value
-    storage.put(f"{folder}/{time_}.{action}.requested", b"")
-    if inflight is not None:
-        name = f"{time_}.inflight" if action == "commit" else f"{time_}.{action}.inflight"
-        storage.put(f"{folder}/{name}", inflight)
-
-
-def test_javas_pending_write_without_heartbeat_lives_by_its_files(storage, monkeypatch):
-    config = new_table(storage)
-    time_ = "20200101000000000"
-    java_pending(storage, config, time_)
-    path = f"a/f_0-1-2_{time_}.parquet"
-    marker = f".hoodie/.temp/{time_}/{path}.marker.CREATE"
-    storage.put(marker, b"")
-    storage.put(path, b"x")
-    monkeypatch.setattr(recovery, "_POLL_S", 0.01)
-
-    touching = threading.Timer(0.1, lambda: storage.touch(marker))
-    touching.start()
-    with pytest.raises(ConflictError, match=f"{time_} of another engine is under way"):
-        begin(storage, config)
-    touching.join()
-    for info in [*storage.walk(".hoodie/timeline"), *storage.walk(".hoodie/.temp")]:
-        storage.set_modified(info.path, 0)
-    with begin(storage, config) as tx:
-        assert data_files(storage) == set()
-        commit(tx, [])
-    assert storage.stat(f".hoodie/.temp/{time_}") is None
-
-
-def test_table_services_are_left_alone(storage):
-    config = new_table(storage, 9, mor=True)
-    folder = ".hoodie/timeline"
-    names = ["20200101000000000.compaction.requested", "20200101000000001.clean.requested"]
-    for name in names:
-        storage.put(f"{folder}/{name}", b"")
-    with begin(storage, config) as tx:
-        commit(tx, [])
-    assert {name for name in names if storage.stat(f"{folder}/{name}")} == set(names)
-
-
-# -- what happened since the plan ------------------------------------------------------------------------------------
-
-
-def completed_by_java(storage, config, metadata, action: Action = Action.COMMIT, *, instant=None) -> str:
-    timeline = load_timeline(storage, config)
-    clock = fast_clock(config)
-    time_ = instant or clock.next_instant(timeline)
-    content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
-    completion = clock.next_completion(timeline)
-    storage.put(timeline.layout.path(timeline.layout.completed_name(time_, action, completion)), content)
-    return time_
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_another_write_since_the_plan_is_a_conflict(storage, version):
-    config = new_table(storage, version)
-    first_write(storage, config)
-    with begin(storage, config) as tx:
-        stats = write_update(tx)
-        other = completed_by_java(storage, config, CommitMetadata("INSERT"))
-        with pytest.raises(ConflictError, match=rf"commit {other} \(INSERT\) has been completed"):
-            commit(tx, stats)
-        tx.abort()
-    assert len(data_files(storage)) == 2
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_a_compaction_since_the_plan_conflicts_where_it_overlaps(storage, version):
-    """Logs that name their own instant, as since version 8, are none."""
-    config = new_table(storage, version, mor=True)
-    first_write(storage, config)
-    for groups, conflicts in ((("a",), version < 8), (("b",), False)):
-        with begin(storage, config) as tx:
-            stats = write_update(tx, ["a"])
-            compacted = CommitMetadata(
-                "COMPACT",
-                stats=tuple(replace(stats[0], partition_path=g, file_id=f"f-{g}") for g in groups),
-                compacted=True,
-            )
-            other = completed_by_java(storage, config, compacted)
-            if conflicts:
-                with pytest.raises(ConflictError, match=f"{other} has rewritten the file group f-a of partition 'a'"):
-                    commit(tx, stats)
-                tx.abort()
-            else:
-                commit(tx, stats)
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_a_compaction_that_was_pending_when_the_write_was_planned_is_no_conflict(storage, version):
-    config = new_table(storage, version, mor=True)
-    first_write(storage, config)
-    earlier = fast_clock(config).next_instant(load_timeline(storage, config))
-    time.sleep(0.005)
-    with begin(storage, config) as tx:
-        assert earlier < tx.instant
-        stats = write_update(tx, ["a"])
-        compacted = CommitMetadata("COMPACT", stats=(replace(stats[0], log_version=None),), compacted=True)
-        completed_by_java(storage, config, compacted, instant=earlier)
-        commit(tx, stats)
-
-
-def test_a_write_begun_by_another_engine_since_the_plan_is_a_conflict(storage):
-    config = new_table(storage)
-    with begin(storage, config) as tx:
-        java_pending(storage, config, fast_clock(config).next_instant(load_timeline(storage, config)))
-        with pytest.raises(ConflictError, match="is under way"):
-            commit(tx, [])
-
-
-def test_a_rollback_by_another_engine_ends_the_write(storage):
-    config = new_table(storage)
-    with begin(storage, config) as tx:
-        stat = write_base(tx, "a", "f")
-        for name in ("inflight", "commit.requested"):
-            storage.delete(f".hoodie/timeline/{tx.instant}.{name}")
-        with pytest.raises(RolledBackError):
-            write_base(tx, "a", "g")
-        with pytest.raises((RolledBackError, ConflictError)):
-            commit(tx, [stat])
-
-
-# -- the metadata table ----------------------------------------------------------------------------------------------
-
-
-def with_metadata_table(storage, partitions: str) -> None:
-    update_table_config(storage, {"hoodie.table.metadata.partitions": partitions})
-    storage.put(".hoodie/metadata/.hoodie/hoodie.properties", b"x")
-    storage.put(
-        ".hoodie/.index_defs/index.json", b'{"indexDefinitions": {"column_stats": {"indexName": "column_stats"}}}'
-    )
-
-
-def test_the_metadata_table_goes_in_the_commit_that_outdates_it(storage):
-    config = new_table(storage)
-    with_metadata_table(storage, "column_stats,files,partition_stats")
-    with begin(storage, config) as tx:
-        stat = write_base(tx, "a", "f")
-        assert storage.stat(".hoodie/metadata") is not None
-        with pytest.warns(UserWarning, match="Dropped the metadata table"):
-            result = commit(tx, [stat])
-    assert result.dropped_metadata_partitions == ("column_stats", "files", "partition_stats")
-    assert storage.stat(".hoodie/metadata") is None
-    text = storage.read(".hoodie/hoodie.properties").decode()
-    assert "metadata.partitions" not in text
-    assert storage.read(".hoodie/.index_defs/index.json") == b'{\n  "indexDefinitions": {}\n}'
-
-
-def test_indexes_made_on_purpose_are_not_dropped_unasked(storage):
-    config = new_table(storage)
-    with_metadata_table(storage, "files,record_index,secondary_index_x")
-    config = load_config(storage)
-    for act in (plan, begin):
-        with pytest.raises(ConfigError, match="record_index, secondary_index_x"):
-            act(storage, config)
-    settings = replace(SETTINGS, drop_indexes=True)
-    with begin(storage, config, settings=settings) as tx, pytest.warns(UserWarning, match="record_index"):
-        commit(tx, [])
-    assert storage.stat(".hoodie/metadata") is None
-
-
-def test_an_index_made_since_the_plan_stops_the_commit(storage):
-    config = new_table(storage)
-    with begin(storage, config) as tx:
-        with_metadata_table(storage, "files,record_index")
-        with pytest.raises(ConfigError, match="record_index"):
-            commit(tx, [write_base(tx, "a", "f")])
-        tx.abort()
-    assert storage.stat(".hoodie/metadata") is not None
-    assert data_files(storage) == set()
-
-
-def load_config(storage):
-    from hudi_py.timeline.properties import load_table_config
-
-    return load_table_config(storage)
-
-
-# -- the rest --------------------------------------------------------------------------------------------------------
-
-
-def test_stage_folders_of_vanished_writes_are_removed_by_the_next(storage):
-    config = new_table(storage)
-    storage.put(".hoodie/.hudi_py/20200101000000000/stage/x", b"1")
-    storage.touch(".hoodie/.heartbeat/20200101000000000")
-    with begin(storage, config) as tx:
-        assert storage.stat(".hoodie/.hudi_py/20200101000000000") is None
-        storage.put(f"{tx.staging}/y", b"2")
-        commit(tx, [])
-    assert leftovers(storage) == set()
-
-
 def test_no_secret_is_written(storage):
     config = new_table(storage)
     handle = plan(storage, config)
@@ -652,83 +322,3 @@ def test_settings_default_to_apache_hudis():
     settings = TransactionSettings()
     assert settings.heartbeat_expiry_ms == 120_000
     assert IMPATIENT.lock.patience_ms == 50
-
-
-# -- table services scheduled by others ------------------------------------------------------------------------------
-
-
-def avro_file(fields: list[dict[str, object]], record: dict[str, object]) -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "record", "name": "Plan", "fields": fields}, [record])
-    return out.getvalue()
-
-
-def piece(name: str) -> dict[str, object]:
-    texts = [{"name": field, "type": "string"} for field in ("partitionPath", "fileId", "baseInstantTime")]
-    return {"type": "record", "name": name, "fields": texts}
-
-
-def compaction_plan(partition: str, file_id: str) -> bytes:
-    operation = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
-    fields = [{"name": "operations", "type": {"type": "array", "items": piece("Operation")}}]
-    return avro_file(fields, {"operations": [operation]})
-
-
-def clustering_plan(partition: str, file_id: str) -> bytes:
-    slices = {"name": "slices", "type": {"type": "array", "items": piece("Slice")}}
-    group = {"type": "record", "name": "Group", "fields": [slices]}
-    groups = {"name": "inputGroups", "type": {"type": "array", "items": group}}
-    fields = [
-        {"name": "operationType", "type": "string"},
-        {"name": "clusteringPlan", "type": {"type": "record", "name": "Clustering", "fields": [groups]}},
-    ]
-    found = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
-    return avro_file(fields, {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [found]}]}})
-
-
-@pytest.mark.parametrize("version", [6, 9])
-@pytest.mark.parametrize("action", [Action.COMPACTION, Action.CLUSTERING])
-def test_a_service_scheduled_since_the_plan_conflicts_where_it_overlaps(storage, version, action):
-    config = new_table(storage, version, mor=True)
-    first_write(storage, config)
-    plan_of = compaction_plan if action is Action.COMPACTION else clustering_plan
-    in_the_way = version < 8 or action is Action.CLUSTERING
-    for partition, conflicts in (("a", in_the_way), ("b", False)):
-        with begin(storage, config) as tx:
-            stats = write_update(tx, ["a"])
-            timeline = load_timeline(storage, config)
-            time_ = fast_clock(config).next_instant(timeline)
-            path = timeline.layout.path(timeline.layout.requested_name(time_, action))
-            storage.put(path, plan_of(partition, f"f-{partition}"))
-            if conflicts:
-                with pytest.raises(ConflictError, match=f"{time_} is going to rewrite the file group f-a"):
-                    commit(tx, stats)
-                tx.abort()
-                storage.delete(path)
-            else:
-                commit(tx, stats)
-                if partition == "a":
-                    storage.delete(path)
-    assert [i.time for i in load_timeline(storage, config).pending] == [time_]
-
-
-@pytest.mark.parametrize("version", [6, 9])
-def test_a_pending_clustering_is_no_failed_write(storage, version):
-    """Version 6 names it like any other replacecommit."""
-    config = new_table(storage, version)
-    first_write(storage, config)
-    layout = load_timeline(storage, config).layout
-    for name, content in (
-        (layout.requested_name("20200101000000000", Action.CLUSTERING), clustering_plan("a", "f-a")),
-        (layout.inflight_name("20200101000000000", Action.CLUSTERING), b""),
-    ):
-        storage.put(layout.path(name), content)
-        storage.set_modified(layout.path(name), 0)
-    with begin(storage, config) as tx:
-        stats = write_update(tx, ["a"])
-        with pytest.raises(ConflictError, match="is going to rewrite"):
-            commit(tx, stats)
-        tx.abort()
-    with begin(storage, config) as tx:
-        commit(tx, write_update(tx, ["b"]))
-    assert [i.time for i in load_timeline(storage, config).pending] == ["20200101000000000"]
