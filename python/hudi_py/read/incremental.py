@@ -111,8 +111,8 @@ def plan_incremental(
             keys=keys,
             mode=mode,
             emit_deletes=emit_deletes,
-            # as Apache Hudi 1.2.0 shows the rows of a range, unlike those of a snapshot
-            escaped=view is not None,
+            # as Apache Hudi 1.2.0 shows the rows of a range, unlike those of a snapshot; in the fallback too
+            escaped=True,
         )
 
     def finish(plan: Plan) -> Plan:
