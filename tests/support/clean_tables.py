@@ -12,7 +12,7 @@ from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, Planned, plan_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run
+from hudi_py.services.service import run, run_all
 from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.compaction_records import encode_compaction_plan
@@ -62,7 +62,7 @@ class SimulatedStorage(MemoryStorage):
         return created
 
     def list(self, path: str = "") -> list[FileInfo]:
-        return [replace(info, modified_ms=self.modified.get(info.path, 0)) for info in super().list(path)]
+        return [info._replace(modified_ms=self.modified.get(info.path, 0)) for info in super().list(path)]
 
     def delete(self, path: str) -> bool:
         if path.rpartition("/")[2] in self.stuck:
@@ -292,7 +292,7 @@ class HandMadeTable:
 
     def clean(self, **options: object) -> CleanReport:
         self.tick()
-        return self.cleaning.clean(self.context(**options))
+        return run_all(self.cleaning, self.context(**options))
 
     def run(self, time: InstantTime, **options: object) -> CleanReport:
         report = run(self.cleaning, self.context(**options), time)

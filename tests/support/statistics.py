@@ -103,8 +103,9 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     schema = change.commit.extra.get("schema", "") if change.commit is not None else ""
     if not schema:
         schema = newest_schema(storage, timeline)
-    own = open_own(storage).timeline(timezone.utc)
-    earlier = timeline_of(own.layout, [file for file in own.files if file.time < instant.time])
+    own = open_own(storage)
+    files = own.timeline(timezone.utc).files
+    earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
     view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])
     source = TableSource(storage, config, timeline, view, schema, settings)
     builders = [builder for builder in BUILDERS if builder.partition in config.metadata_partitions]

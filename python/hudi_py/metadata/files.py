@@ -19,7 +19,7 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.view import Lister, StorageLister
+from hudi_py.view import FileSystemView, Lister, StorageLister
 
 _FIELD: Final = "filesystemMetadata"
 _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted", pa.bool_())]))
@@ -146,7 +146,7 @@ class MetadataLister:
 
 
 def metadata_lister(
-    storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+    storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> tuple[Lister, MetadataTable | None]:
     """A lister by the metadata table and the table itself; by the storage, and None, where there is none to trust.
 
@@ -154,7 +154,7 @@ def metadata_lister(
     """
     fallback = StorageLister(storage, config)
     try:
-        metadata = open_metadata(storage, config, timeline, own_timeline)
+        metadata = open_metadata(storage, config, timeline, own_view)
     except (HudiError, FileNotFoundError) as error:
         doubt(storage.uri, error)
         return fallback, None

@@ -22,7 +22,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view import load_view
+from hudi_py.view import FileSystemView, load_view
 
 FOLDER: Final = ".hoodie/metadata"
 FILES: Final = "files"
@@ -40,20 +40,20 @@ class MetadataTable:
     """
 
     def __init__(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+        self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
     ) -> None:
         self.partitions = config.metadata_partitions
         """Those which readers may use."""
         self.storage = FolderStorage(storage, FOLDER)
-        own = load_table_config(self.storage)
+        own = load_table_config(self.storage) if own_view is None else own_view.config
         if own.base_file_format != "HFILE" or not own.is_mor:
             raise UnsupportedTableError(
                 f"Cannot read the metadata table at {self.storage.uri}: it is a {own.table_type} table of "
                 f"{own.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
             )
-        self.timeline = load_timeline(self.storage, own) if own_timeline is None else own_timeline
+        self.timeline = load_timeline(self.storage, own) if own_view is None else own_view.timeline
         self._check_kept_up(timeline)
-        self._view = load_view(self.storage, own, self.timeline)
+        self._view = load_view(self.storage, own, self.timeline) if own_view is None else own_view
         self._committed = valid_instants(self.timeline, timeline)
         pending = {instant.time for instant in timeline.pending}
         newest = timeline.instants[-1].time if timeline.instants else ""
@@ -181,7 +181,7 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
 
 
 def open_metadata(
-    storage: Storage, config: TableConfig, timeline: Timeline, own_timeline: Timeline | None = None
+    storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> MetadataTable | None:
     """The metadata table; None where the table's properties name no partition of it, and before table version 6.
 
@@ -189,7 +189,7 @@ def open_metadata(
 
     Args:
         timeline: the table's, maybe pinned: what completed later there does not count here either.
-        own_timeline: the metadata table's own as it is now, where the caller has it.
+        own_view: over the metadata table's own timeline as it is now, where the caller has it.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
@@ -197,7 +197,7 @@ def open_metadata(
     """
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
-    return MetadataTable(storage, config, timeline, own_timeline)
+    return MetadataTable(storage, config, timeline, own_view)
 
 
 def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:

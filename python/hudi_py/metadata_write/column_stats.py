@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
-from hudi_py.metadata_write.definitions import IndexDefinition, read_definitions, version_of
+from hudi_py.metadata_write.definitions import IndexDefinition, version_of
 from hudi_py.metadata_write.files import listed
 from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
@@ -92,7 +92,7 @@ class KeptStatistics:
     @classmethod
     def of(cls, source: TableSource) -> KeptStatistics:
         """As of now. Reads the definitions of indexes."""
-        stored = version_of(read_definitions(source.storage, source.config), COLUMN_STATS, source.config)
+        stored = version_of(source.definitions, COLUMN_STATS, source.config)
         version = 1 if stored == "V1" else 2
         return cls(_columns(source.config, source.schema_json, source.settings, version), version)
 

@@ -72,14 +72,18 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
     """
     there = read_definitions(storage, config)
     before = there.get(definition.name)
-    after = definition.to_json()
-    if before is not None and before.get("version"):
-        after["version"] = before["version"]
+    after = _over(before, definition)
     if before != after:
         _write(storage, config, {**there, definition.name: after})
     if PATH_KEY not in config.properties:
         config = update_table_config(storage, {PATH_KEY: DEFAULT_PATH})
     return config
+
+
+def is_stored(definitions: Mapping[str, Mapping[str, Any]], config: TableConfig, definition: IndexDefinition) -> bool:
+    """Whether `put_definition` would find nothing to do where a table has these definitions."""
+    before = definitions.get(definition.name)
+    return PATH_KEY in config.properties and before is not None and before == _over(before, definition)
 
 
 def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]) -> None:
@@ -102,6 +106,13 @@ def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Se
     """Columns of an index, None where it is not defined."""
     found = definitions.get(name)
     return None if found is None else [str(each) for each in found.get("sourceFields") or ()]
+
+
+def _over(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:
+    after = definition.to_json()
+    if before is not None and before.get("version"):
+        after["version"] = before["version"]
+    return after
 
 
 def _write(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
 from hudi_py.write.instants import begin, complete, request
 
 INITIAL_TOKEN: Final = "0-0-0"
@@ -41,7 +42,7 @@ UPSERT: Final = "UPSERT_PREPPED"
 
 def write_delta(
     own: OwnTable,
-    timeline: Timeline,
+    view: FileSystemView,
     instant: InstantTime,
     records: Iterable[MetadataRecords],
     clock: InstantClock,
@@ -51,7 +52,7 @@ def write_delta(
     """Commits records under an instant that the metadata table has not.
 
     Args:
-        timeline: its own, as it is now, without pending writes.
+        view: over its own timeline as it is now, without pending writes.
         new_groups: file groups which a data partition that the partitioned record index does not know yet gets.
 
     Raises:
@@ -59,7 +60,7 @@ def write_delta(
         CorruptFileError: file groups are missing.
     """
     begin_delta(own, instant, UPSERT)
-    groups = _Groups(own, timeline, instant, new_groups)
+    groups = _Groups(own, view, instant, new_groups)
 
     def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         return _append(own, instant, groups.slice_of(key), key, rows, number)
@@ -68,7 +69,7 @@ def write_delta(
         for chunk in records:
             buffer.add(chunk)
         stats = buffer.write(append)
-    complete_delta(own, timeline, instant, UPSERT, stats, clock)
+    complete_delta(own, view.timeline, instant, UPSERT, stats, clock)
 
 
 def begin_delta(own: OwnTable, instant: InstantTime, operation: str) -> None:
@@ -105,9 +106,9 @@ def open_file_group(own: OwnTable, partition: str, file_id: str, instant: Instan
 class _Groups:
     """File groups of the partitions that are written, looked up once each."""
 
-    def __init__(self, own: OwnTable, timeline: Timeline, instant: InstantTime, new_groups: int) -> None:
+    def __init__(self, own: OwnTable, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
         self._own = own
-        self._view = own.view(timeline)
+        self._view = view
         self._instant = instant
         self._new_groups = new_groups
         self._found: dict[str, dict[str, Sequence[FileSlice]]] = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
-from hudi_py.metadata_write.definitions import IndexDefinition
+from hudi_py.metadata_write.definitions import IndexDefinition, read_definitions
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
@@ -43,6 +43,11 @@ class TableSource:
         if isinstance(lister, MetadataLister):
             return lister.metadata
         return open_metadata(self.storage, self.config, self.timeline)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the table notes of its indexes, by their names."""
+        return read_definitions(self.storage, self.config)
 
 
 class IndexBuilder(Protocol):

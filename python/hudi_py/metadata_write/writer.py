@@ -21,7 +21,7 @@ from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX, MetadataTa
 from hudi_py.metadata_write.bloom_filters import BloomFilters
 from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
-from hudi_py.metadata_write.definitions import put_definition
+from hudi_py.metadata_write.definitions import is_stored, put_definition
 from hudi_py.metadata_write.delta import write_delta
 from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
@@ -40,7 +40,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
 from hudi_py.timeline.times import table_zone
-from hudi_py.view import load_view
+from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.sidecar import SidecarSettings
@@ -128,10 +128,11 @@ class MetadataTableWriter:
             # recorded by an attempt that did not complete the action, maybe with other files
             undo(own, own_timeline, change.instant, None, clock)
             own_timeline = own.timeline(clock.zone)
-        source = self._source(storage, config, timeline, change, own_timeline)
+        own_view = own.view(own_timeline)
+        source = self._source(storage, config, timeline, change, own_view)
         write_delta(
             own,
-            own_timeline,
+            own_view,
             change.instant,
             self._records(source, change),
             clock,
@@ -187,7 +188,8 @@ class MetadataTableWriter:
             own_timeline = own.timeline(clock.zone)
             if finish_undone(own, own_timeline, clock):
                 own_timeline = own.timeline(clock.zone)
-            MetadataTable(storage, config, timeline, own_timeline)  # finds out whether another writer left it behind
+            # finds out whether another writer left it behind
+            MetadataTable(storage, config, timeline, own.view(own_timeline))
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
             return None
@@ -234,12 +236,12 @@ class MetadataTableWriter:
         config: TableConfig,
         timeline: Timeline,
         change: TableChange | None,
-        own_timeline: Timeline | None = None,
+        own_view: FileSystemView | None = None,
     ) -> TableSource:
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
         found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
         schema = json.dumps(found.avro) if found is not None else ""
-        lister = metadata_lister(storage, config, timeline, own_timeline)[0]
+        lister = metadata_lister(storage, config, timeline, own_view)[0]
         view = load_view(storage, config, timeline, lister)
         return TableSource(storage, config, timeline, view, schema, self.settings)
 
@@ -267,7 +269,9 @@ class MetadataTableWriter:
         config = source.config
         for builder in self.builders:
             if isinstance(builder, DefinedIndex) and builder.partition in config.metadata_partitions:
-                config = put_definition(source.storage, config, builder.definition(source))
+                definition = builder.definition(source)
+                if not is_stored(source.definitions, config, definition):
+                    config = put_definition(source.storage, config, definition)
 
     def _can_undo(self, storage: Storage, config: TableConfig, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in config.metadata_partitions:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from hudi_py.errors import ConfigError
 
@@ -22,8 +21,7 @@ TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """A file or folder as a storage lists it."""
 
     path: str

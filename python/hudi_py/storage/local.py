@@ -145,8 +145,7 @@ class LocalStorage:
                     found.append(FileInfo(prefix + entry.name, size, status.st_mtime_ns // 1_000_000, is_dir))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        found.sort(key=lambda info: info.path)
-        return found
+        return sorted(found)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         folders = [clean_path(path)]
