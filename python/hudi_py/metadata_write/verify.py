@@ -289,9 +289,16 @@ class _Verifier:
         return self._files.places.keys() if self._partition == COLUMN_STATS else self._files.partitions
 
     def _needed(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which records must be there: not those of files that a write which failed has left."""
-        if not len(keys) or self._partition not in (FILES, COLUMN_STATS, BLOOM_FILTERS):
+        """Which records must be there: not those of files that a write which failed has left, nor those of a column
+        that came to the table after all files of a partition, which holds nulls alone."""
+        if not len(keys) or self._partition not in (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
             return np.ones(len(keys), np.bool_)
+        if self._partition == PARTITION_STATS:
+            stats = _decoded(values, "ColumnStatsMetadata")
+            bounded: npt.NDArray[np.bool_] = pc.is_valid(pc.struct_field(stats, "maxValue")).to_numpy(
+                zero_copy_only=False
+            )
+            return bounded
         if self._partition == FILES:
             return np.array([not self._files.is_left(key.decode()) for key in keys.to_pylist()], np.bool_)
         if self._partition == COLUMN_STATS:

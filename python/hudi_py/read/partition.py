@@ -98,16 +98,17 @@ def path_values(
       `yyyy/MM/dd` (slash-separated date partitioning);
     - in bootstrapped tables every text: a FULL_RECORD bootstrap may have stored what Spark took its folder's name for;
     - in table versions before 6 texts of the partition `default`, which holds nulls besides that text: the text;
-    - in rows of a range (`escaped`) texts of url-encoded paths: the text as it stands in the path, `50%25` for `50%`.
+    - in rows of a range (`escaped`) texts of url-encoded paths, those left out too: the text as it stands in the path,
+      `50%25` for `50%`.
 
     Raises:
         UnsupportedTableError: see `dropped_values`.
     """
     if config.drops_partition_columns:
-        return dropped_values(config, schema, path, uri)
+        return dropped_values(config, schema, path, uri, escaped=escaped)
     texts = {name for name in config.partition_fields if name in schema.names and _is_text(schema, name)}
     if "/" in path and len(config.partition_fields) == 1 and has_plain_paths(config):
-        return dropped_values(config, schema, path, uri) if texts else ()
+        return dropped_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     bootstrapped = bool(config.properties.get("hoodie.bootstrap.base.path", "").strip())
     escapes = escaped and config.url_encoded and has_plain_paths(config)
@@ -134,7 +135,9 @@ def columns_of_paths(config: TableConfig) -> frozenset[str]:
     return frozenset()
 
 
-def dropped_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) -> tuple[tuple[str, pa.Scalar], ...]:
+def dropped_values(
+    config: TableConfig, schema: pa.Schema, path: str, uri: str, *, escaped: bool = False
+) -> tuple[tuple[str, pa.Scalar], ...]:
     """The partition columns of a table whose writer left them out of the files, as a partition's path tells them.
 
     They are the texts of the path, whatever the key generator; a null partition is null. A path of several parts is as
@@ -143,12 +146,12 @@ def dropped_values(config: TableConfig, schema: pa.Schema, path: str, uri: str) 
     Raises:
         UnsupportedTableError: the path does not tell the value of a column, or its type is none that a path tells.
     """
-    parts = path_parts(config, path)
+    parts = path_parts(config, path, escaped=escaped)
     fields = config.partition_fields
     if parts is None and len(fields) == 1 and path:
         prefix = f"{fields[0]}="
         whole = path.removeprefix(prefix) if config.hive_style else path
-        parts = {fields[0]: unquote(whole) if config.url_encoded else whole}
+        parts = {fields[0]: unquote(whole) if config.url_encoded and not escaped else whole}
     values: list[tuple[str, pa.Scalar]] = []
     for name in fields:
         if name not in schema.names:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 import warnings
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.metadata_write import services
 from hudi_py.metadata_write.rebuild import drop, rebuild, with_dependants
@@ -86,6 +89,21 @@ def test_the_record_index_of_apache_hudi_may_lack_what_came_back_after_a_delete(
     assert {name: counts for name, counts in found(report).items() if any(counts)} == {"record_index": (3, 0, 0)}
     assert rebuild(context(storage), names=["record_index"]) == ("record_index",)
     assert verify(context(storage)).ok
+
+
+def test_a_column_is_new_to_one_partition_only(tmp_path: Path) -> None:
+    """A commit tells of the partitions which it writes to: there is nothing to be told of the new column in others."""
+    path, given = str(tmp_path / "t"), {"hoodie.metadata.index.column.stats.enable": "true"}
+    old = pa.table({"id": ["1", "2"], "part": ["a", "b"]})
+    hudi_py.write(path, old, options=given, record_key="id", partition_by="part")
+    hudi_py.write(path, pa.table({"id": ["1"], "part": ["a"], "extra": ["new"]}), options=given)
+    metadata = hudi_py.open_table(path).metadata
+    assert set(found(metadata.verify()).values()) == {(0, 0, 0)}
+    assert metadata.verify().ok
+    # a record that has values to tell of must be there
+    shutil.copytree(tmp_path / "t" / "b", tmp_path / "t" / "c")
+    missing = found(metadata.verify("partition_stats"))["partition_stats"][0]
+    assert missing == len(["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path", "id", "part"])
 
 
 def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:

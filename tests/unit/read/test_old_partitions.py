@@ -77,3 +77,13 @@ def test_texts_of_escaped_paths_in_a_range() -> None:
     assert path_values(encoded, SCHEMA, "city=a%2Fb", "uri") == ()
     assert path_values(encoded, SCHEMA, "city=oslo", "uri", escaped=True) == ()
     assert partition_values(encoded, SCHEMA, "city=a%2Fb", escaped=True)["city"].as_py() == "a%2Fb"
+
+
+@pytest.mark.parametrize(("escaped", "text"), [(True, "a%2Fb"), (False, "a/b")])
+def test_texts_of_escaped_paths_of_columns_that_were_left_out(escaped: bool, text: str) -> None:
+    dropping = config(
+        hoodie__datasource__write__partitionpath__urlencode="true",
+        hoodie__datasource__write__drop__partition__columns="true",
+    )
+    found = path_values(dropping, SCHEMA, "city=a%2Fb", "uri", escaped=escaped)
+    assert {name: value.as_py() for name, value in found} == {"city": text}
