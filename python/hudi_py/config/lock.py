@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hudi_py.config.option import Scope, choice, integer, optional_choice, optional_text
 
 _SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 
+FILE_SYSTEM_LOCK: Final = _PACKAGE + "FileSystemBasedLockProvider"
+
 LOCK_PROVIDER = optional_choice(
     "hoodie.write.lock.provider",
-    "Both stand for the file-system lock: a write's processes are several, so one within a process guards nothing.",
+    "Both stand for the file-system lock: a write's processes are several, so one within a process guards nothing. "
+    "Where Apache Hudi writes at the same time, give both sides the file-system one: the lock is then looked at again "
+    "once it is had, for Apache Hudi may take it along when it lets go of it.",
     Scope.LOCK,
-    (_PACKAGE + "FileSystemBasedLockProvider", _PACKAGE + "InProcessLockProvider"),
+    (FILE_SYSTEM_LOCK, _PACKAGE + "InProcessLockProvider"),
     since=_SINCE,
 )
 LOCK_PATH = optional_text(
@@ -84,7 +90,7 @@ HEARTBEAT_INTERVAL_MS = integer(
 )
 HEARTBEAT_TOLERABLE_MISSES = integer(
     "hoodie.client.heartbeat.tolerable.misses",
-    "After one interval more than this without a beat a write counts as dead, and is rolled back by the next.",
+    "After this many intervals without a beat a write counts as dead, and is rolled back by the next.",
     Scope.LOCK,
     2,
     unit="beats",

@@ -42,6 +42,8 @@ class ServiceContext:
     progress: Progress = field(default_factory=Progress.silent)
     locks: bool = True
     """False: the caller holds the table lock already."""
+    _held: list[FileLock] = field(default_factory=list, repr=False, compare=False)
+    """The table lock while `locked` has it."""
 
     @classmethod
     def of(
@@ -105,13 +107,23 @@ class ServiceContext:
         if not self.locks:
             yield self.timeline()
             return
-        with FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options):
+        lock = FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
+        with lock:
             timeline = self.timeline()
             if pending_restores(timeline) or pending_rollbacks(timeline):
                 timeline = finish_recovery(
                     self.storage, self.config(), settings=self.settings, clock=self.clock, metadata=self.metadata
                 )
-            yield timeline
+            self._held.append(lock)
+            try:
+                yield timeline
+            finally:
+                self._held.remove(lock)
+
+    def check_lock(self) -> None:
+        """Raises LockError when the table lock that `locked` has is not ours any more: somebody took it away."""
+        for lock in self._held:
+            lock.check()
 
 
 def complete_action(
@@ -129,10 +141,12 @@ def complete_action(
 
     Raises:
         ConflictError: the action is not inflight, or completed already.
+        LockError: the lock was taken away meanwhile; nothing is completed.
     """
     storage, metadata = context.storage, context.metadata
     dropped = metadata.record(storage, timeline, change, context.clock) if metadata is not None else ()
     completion = context.clock.next_completion(timeline, change.instant)
+    context.check_lock()
     complete(storage, timeline.layout, change.instant, action, completion, content)
     if metadata is not None:
         metadata.maintain(storage, context.clock)

@@ -30,9 +30,11 @@ from hudi_py.write.settings import LockSettings
 
 _log = logging.getLogger(__name__)
 
-_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""What the system answers where this user may not write."""
 _FIRST_WAIT_MS = 20
 _LONGEST_WAIT_MS = 500
+_SETTLING_S = 0.05
 _BREAKER_PATIENCE_S = 1.0
 _TOMBSTONE = "lock.broken."
 _TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
@@ -100,7 +102,7 @@ class FileLock:
             self._wait(content)
         except BaseException as error:
             end_work(holder.id)
-            if isinstance(error, OSError) and error.errno in _NO_ACCESS:
+            if isinstance(error, OSError) and error.errno in NO_ACCESS:
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} cannot be written "
                     f"({error.strerror}); writes and table services need write access to the table's folder: give it "
@@ -114,7 +116,9 @@ class FileLock:
         patience_ms = self._settings.patience_ms
         wait_ms = _FIRST_WAIT_MS
         told = False
-        while not self._storage.put_if_absent(self.path, content):
+        foreign = self._settings.shared
+        while not self._had(content, foreign):
+            foreign = foreign or self._is_foreign()
             if self._break_dead():
                 continue
             waited_ms = (time.monotonic() - started) * 1000
@@ -130,12 +134,31 @@ class FileLock:
             self._sleep(min(wait_ms, max(patience_ms - waited_ms, 1)) / 1000)
             wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms, _LONGEST_WAIT_MS)
 
+    def _had(self, content: bytes, foreign: bool) -> bool:
+        """Tries once. True when the lock is ours.
+
+        Args:
+            foreign: Apache Hudi uses the lock, too. Its provider deletes the file twice when it gives the lock
+                back, the second time maybe one that has become ours, and on local file systems creates the file over
+                one that has come just before: what is still there a moment later stays.
+        """
+        if not self._storage.put_if_absent(self.path, content):
+            return False
+        if foreign:
+            self._sleep(_SETTLING_S)
+            return self._content() == content
+        return True
+
+    def _is_foreign(self) -> bool:
+        content = self._content()
+        return content is not None and parse_writer(content) is None
+
     def check(self) -> None:
-        """Raises LockError when the lock is not ours any more (another process took it for expired)."""
+        """Raises LockError when the lock is not ours any more: another process took it for expired, or deleted it."""
         if self._held is None or self._content() != self._held:
             raise LockError(
-                f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; "
-                "raise hoodie.write.lock.filesystem.expire for all writers and write again"
+                f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; write again; "
+                "if it comes again raise hoodie.write.lock.filesystem.expire for all writers"
             )
 
     def release(self) -> None:

@@ -23,6 +23,8 @@ class LockSettings:
     retries: int = 50
     retry_wait_ms: int = 5_000
     """Java's pause between two tries; ours is shorter where that is longer than half a second."""
+    shared: bool = False
+    """Whether Apache Hudi is known to use the lock at the same time."""
 
     @property
     def patience_ms(self) -> int:
@@ -54,6 +56,7 @@ class TransactionSettings:
                 wait_ms=options.get(lock_config.LOCK_WAIT_MS),
                 retries=options.get(lock_config.LOCK_RETRIES),
                 retry_wait_ms=options.get(lock_config.LOCK_RETRY_WAIT_MS),
+                shared=options.get(lock_config.LOCK_PROVIDER) == lock_config.FILE_SYSTEM_LOCK,
             ),
             heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),

@@ -225,7 +225,7 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
 
 
 # Options whose every value that is taken means the same, and one that `Options` itself reads.
-WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "CONCURRENCY_MODE", "LOCK_PROVIDER", "LOG_BLOCK_FORMAT"}
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "CONCURRENCY_MODE", "LOG_BLOCK_FORMAT"}
 
 
 def test_what_is_honoured_is_looked_at() -> None:

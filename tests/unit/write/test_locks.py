@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -158,6 +159,50 @@ def test_a_lock_taken_away_is_noticed_and_not_released_for_the_other(storage):
             first.check()
         first.release()
         second.check()
+
+
+class _ReleasedByApacheHudi(MemoryStorage):
+    """Its lock is Apache Hudi's at first. Once it is given back and taken here, something happens to the file once."""
+
+    def __init__(self, name: str, then: Callable[[Storage], object]) -> None:
+        super().__init__(name)
+        self.put(LOCK, b"")
+        self._then = [then]
+
+    def let_go(self, _: float = 0) -> None:
+        if self.read_or_none() == b"":
+            self.delete(LOCK)
+        elif self._then:
+            self._then.pop()(self)
+
+    def read_or_none(self) -> bytes | None:
+        return self.read(LOCK) if self.stat(LOCK) is not None else None
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(lambda storage: storage.delete(LOCK), id="deletes it once more"),
+        pytest.param(lambda storage: storage.put(LOCK, b""), id="creates it over ours"),
+    ],
+)
+def test_a_lock_that_apache_hudi_takes_along_is_had_anew(then, tmp_path):
+    """Its provider deletes the file twice when it lets go, and does not create it exclusively on local file systems."""
+    storage = _ReleasedByApacheHudi(str(tmp_path), then)
+    patient = LockSettings(wait_ms=20_000, retries=0)
+    lock = FileLock(storage, patient, purpose="commit the write 1", sleep=storage.let_go)
+    with lock:
+        assert not storage._then  # it did happen
+        lock.check()
+    assert storage.stat(LOCK) is None
+
+
+def test_a_lock_that_is_known_to_be_shared_is_looked_at_again_though_it_was_free(tmp_path):
+    storage = _ReleasedByApacheHudi(str(tmp_path), lambda storage: storage.delete(LOCK))
+    storage.delete(LOCK)
+    with FileLock(storage, LockSettings(shared=True), purpose="commit", sleep=storage.let_go) as lock:
+        assert not storage._then
+        lock.check()
 
 
 def test_threads_exclude_each_other(storage):
