@@ -29,6 +29,7 @@ from hudi_py.services.savepoint import (
     delete_savepoint,
     list_savepoints,
 )
+from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
@@ -357,6 +358,18 @@ class Table:
         """
         with self._serving("archive", options) as context:
             return archive(context)
+
+    def unschedule(self, instant: str, *, options: Mapping[str, Any] | None = None) -> UnscheduleReport:
+        """Drops a pending plan of a compaction, log compaction or clean: one whose files are gone, or that nobody wants
+        any more. What has begun of it is rolled back first. Rows stay as they are.
+
+        Raises:
+            ConfigError: there is no such pending plan.
+            ConflictError: another process is at it; or it is a clean that has begun; or it is a compaction of table
+                version 6 that has been written behind, whose rows would be lost to sight.
+        """
+        with self._serving("unschedule", options) as context:
+            return unschedule(context, instant)
 
     def rollback(
         self, instant: str, *, with_newer: bool = False, options: Mapping[str, Any] | None = None

@@ -17,7 +17,7 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.inline import InlineServices
-from hudi_py.services.service import PlannedService, Report, run
+from hudi_py.services.service import PlannedService, Report, run, run_all
 from hudi_py.storage import Storage
 from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import AfterCommit, MetadataWriter
@@ -124,13 +124,7 @@ class ServicePlans(Generic[Report]):
             The report of the last plan carried out, or why there was none.
         """
         with self._serve(self._service.name, options) as context:
-            report: Report | None = None
-            for instant in self._service.pending(context):
-                report = run(self._service, context, instant)
-            scheduled = self._service.schedule(context)
-            if scheduled.instant is not None:
-                return run(self._service, context, scheduled.instant)
-            return report or self._service.nothing(scheduled.reason)
+            return run_all(self._service, context)
 
 
 class MetadataPartitions:

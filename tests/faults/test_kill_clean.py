@@ -11,6 +11,7 @@ from hudi_py.metadata_write.verify import verify
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.write.metadata_drop import DropMetadata
@@ -38,7 +39,7 @@ def context(storage: Storage, metadata: MetadataWriter) -> ServiceContext:
 
 
 def clean(storage: Storage, metadata: MetadataWriter) -> CleanReport:
-    return Cleaning().clean(context(storage, metadata))
+    return run_all(Cleaning(), context(storage, metadata))
 
 
 def data_files(storage: Storage) -> set[str]:

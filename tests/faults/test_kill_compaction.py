@@ -15,11 +15,13 @@ from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.service import run
+from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
+from hudi_py.write.identity import end_work
 from hudi_py.write.protocols import MetadataWriter
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
@@ -128,6 +130,84 @@ def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction
         assert upkeep.read(storage) == before, where
         compact(storage, metadata, service)
         upkeep.write(storage, upkeep.rows([5], 9), "upsert", version=version)
+        assert upkeep.read(storage) == {**before, 5: 9}, where
+        upkeep.check_listing(storage)
+        report = verify(context(storage, metadata))
+        assert report.ok, (where, report)
+
+
+@pytest.mark.parametrize("version", [pytest.param(6, marks=pytest.mark.slow), 9])
+def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
+    """One that has begun: killed at any call, it is dropped, or as it was before or before it began."""
+    table = tmp_path / "table"
+    make_table(table, version, "mor")
+    before, files = read(table), data_files(table)
+    own = context(LocalStorage(str(table)))
+    planned = SERVICE.schedule(own).instant
+    assert planned is not None
+    work = SERVICE.begin(own, planned)
+    SERVICE.execute(own, work, range(work.num_pieces))
+    end_work(work.attempt.owner.id)  # as if its process had died
+    whole = tmp_path / "whole"
+    shutil.copytree(table, whole)
+    counting = KillingStorage(str(whole))
+    unschedule(context(counting), planned)
+    assert len(counting.calls) > 10
+    for call in range(len(counting.calls)):
+        root = tmp_path / f"{call}"
+        shutil.copytree(table, root)
+        killing = KillingStorage(str(root), call, torn=bool(call % 2))
+        with pytest.raises(Killed):
+            unschedule(context(killing), planned)
+        where = killing.calls[-1]
+        storage = LocalStorage(str(root))
+        assert read(root) == before, where
+        if call % 3:
+            recover(storage)
+        if SERVICE.pending(context(storage)):
+            unschedule(context(storage), planned)
+        assert (read(root), data_files(root)) == (before, files), where
+        compact(storage)
+        assert [(row["id"], row["ts"]) for row in before] == [(row["id"], row["ts"]) for row in read_optimized(root)], (
+            where
+        )
+        recover(storage)
+        assert leftovers(root) == set(), where
+        shutil.rmtree(root)
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
+    storage = copy_of({})
+    upkeep.write(storage, upkeep.rows(range(6), 1), "insert")
+    upkeep.write(storage, upkeep.rows(range(3), 2))
+    metadata = upkeep.writer()
+    own = context(storage, metadata)
+    planned = SERVICE.schedule(own).instant
+    assert planned is not None
+    work = SERVICE.begin(own, planned)
+    outcomes = SERVICE.execute(own, work, range(work.num_pieces))
+    dying = KillingMemory(copy_of(files_of(storage)))
+    SERVICE.commit(context(dying, metadata), work, outcomes)
+    last = max(i for i, what in enumerate(dying.calls) if f"{planned}_" in what and ".hoodie/metadata" not in what)
+    dying = KillingMemory(storage, last)
+    with pytest.raises(Killed):  # the metadata table has it, the timeline has not
+        SERVICE.commit(context(dying, metadata), work, outcomes)
+    end_work(work.attempt.owner.id)
+    before, files = upkeep.read(storage), files_of(storage)
+    whole = KillingMemory(copy_of(files))
+    unschedule(context(whole, metadata), planned)
+    for call in range(len(whole.calls)):
+        storage = copy_of(files)
+        killing = KillingMemory(storage, call)
+        with pytest.raises(Killed):
+            unschedule(context(killing, metadata), planned)
+        where = f"{call} {killing.calls[-1]}"
+        assert upkeep.read(storage) == before, where
+        if SERVICE.pending(context(storage, metadata)):
+            unschedule(context(storage, metadata), planned)
+        assert upkeep.own_timeline(storage).find(planned) is None, where
+        upkeep.write(storage, upkeep.rows([5], 9))
         assert upkeep.read(storage) == {**before, 5: 9}, where
         upkeep.check_listing(storage)
         report = verify(context(storage, metadata))

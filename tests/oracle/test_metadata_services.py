@@ -17,6 +17,7 @@ from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from tests.oracle.client import Oracle
 from tests.support.kept_up import clock_of, options, own, own_instants, rows, write
@@ -62,7 +63,7 @@ def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:
         data = rows(range(turn % 4, turn % 4 + 6), turn)
         operation = "delete" if turn % 5 == 4 and kind == "cow" else "upsert"
         write(storage, data, operation, version=version, kind=kind, given=OURS)
-        Cleaning().clean(context(path, version, kind))
+        run_all(Cleaning(), context(path, version, kind))
         archive(context(path, version, kind))
 
 

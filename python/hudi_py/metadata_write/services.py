@@ -22,8 +22,7 @@ from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import FILES, valid_instants
-from hudi_py.metadata_write.compact import compact_slice
-from hudi_py.metadata_write.log_compaction import MetadataLogCompaction
+from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
 from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
@@ -36,6 +35,7 @@ from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
 from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import run
 from hudi_py.storage import Storage
@@ -70,14 +70,31 @@ class MetadataRewrite:
     def __call__(self, task: RewriteTask) -> Rewritten:
         with task.storage.open_output(task.path) as sink:
             counts = compact_slice(task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed)
-        logs = CompactedLogs(
-            files=len(task.slice.log_files),
-            size=counts.log_bytes,
-            blocks=counts.log_blocks,
-            records=counts.log_records,
-            updated=counts.log_keys,
-        )
+        logs = _logs(task, counts)
         return Rewritten(counts.written, counts.bytes, counts.inserted, counts.updated, counts.deleted, logs)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogRewrite:
+    """The same for the logs of slices. Pickles."""
+
+    committed: CommittedInstants
+
+    def __call__(self, task: RewriteTask) -> Rewritten:
+        done = compact_logs(task.storage, task.slice, task.instant, committed=self.committed)
+        task.storage.put(task.path, done.data)
+        logs = _logs(task, done.counts)
+        return Rewritten(done.counts.written, done.counts.bytes, deletes=done.deletes, logs=logs)
+
+
+def _logs(task: RewriteTask, counts: SliceCounts) -> CompactedLogs:
+    return CompactedLogs(
+        files=len(task.slice.log_files),
+        size=counts.log_bytes,
+        blocks=counts.log_blocks,
+        records=counts.log_records,
+        updated=counts.log_keys,
+    )
 
 
 def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
@@ -165,9 +182,11 @@ class _Services:
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
         return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
 
-    def _log_compaction(self) -> MetadataLogCompaction:
+    def _log_compaction(self) -> LogCompaction:
         committed = valid_instants(self._context.timeline(), self._data)
-        return MetadataLogCompaction(committed, self._settings.log_compaction_blocks)
+        return LogCompaction(
+            rewrite=MetadataLogRewrite(committed), committed=committed, extra={"schema": COMMIT_SCHEMA}
+        )
 
     def _trim(self, instant: InstantTime, action: Action) -> None:
         """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or

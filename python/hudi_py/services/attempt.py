@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
-from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
@@ -29,7 +29,7 @@ from hudi_py.write.identity import (
 )
 from hudi_py.write.instants import begin, inflight_path, requested_path, revert
 from hudi_py.write.markers import read_markers
-from hudi_py.write.paths import gate_path, temporary_folder, write_folder
+from hudi_py.write.paths import temporary_folder, write_folder
 from hudi_py.write.publication import Publication
 from hudi_py.write.recovery import examine
 from hudi_py.write.rollback import forget_write
@@ -75,18 +75,8 @@ def begin_attempt(
             f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such pending plan; pending: "
             + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
         )
-    owner = _owner(storage, instant)
-    if found.state is State.INFLIGHT or owner is not None:
-        earlier = examine(storage, timeline, found)
-        expiry_ms = context.settings.heartbeat_expiry_ms
-        dead = owner.provably_dead if owner is not None else False
-        if not dead and not earlier.dead(expiry_ms):
-            age_s = (now_ms() - (earlier.active_ms or 0)) / 1000
-            raise ConflictError(
-                f"Cannot run the {action.value} {instant} of {storage.uri}: {owner or 'another engine'} is at it, its "
-                f"last sign of life {max(age_s, 0):.0f} s ago; wait until it is done (a dead one counts as failed "
-                f"after {expiry_ms / 1000:.0f} s)"
-            )
+    if found.state is State.INFLIGHT or _owner(storage, instant) is not None:
+        check_dead(context, timeline, found, "run")
         undo_attempt(storage, timeline.layout, instant, action)
     attempt = Attempt(instant, action, config, WriterIdentity(new_writer_id(), process_identity() if local else None))
     begin_work(attempt.owner.id)
@@ -103,6 +93,20 @@ def begin_attempt(
         end_work(attempt.owner.id)
         raise
     return attempt
+
+
+def check_dead(context: ServiceContext, timeline: Timeline, service: Instant, purpose: str) -> None:
+    """Raises ConflictError, which begins with "Cannot <purpose>", where somebody is at a pending table service."""
+    storage, expiry_ms = context.storage, context.settings.heartbeat_expiry_ms
+    owner, found = _owner(storage, service.time), examine(storage, timeline, service)
+    if found.dead(expiry_ms) or (owner is not None and owner.provably_dead):
+        return
+    age_s = (now_ms() - (found.active_ms or 0)) / 1000
+    raise ConflictError(
+        f"Cannot {purpose} the {service.action.value} {service.time} of {storage.uri}: "
+        f"{owner or found.writer or 'another engine'} is at it, its last sign of life {max(age_s, 0):.0f} s ago; wait "
+        f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)"
+    )
 
 
 def join_attempt(context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action) -> Attempt:
@@ -133,8 +137,19 @@ class Attendance:
         )
 
     def __enter__(self) -> Attendance:
+        """Raises RolledBackError: the attempt was given up in the meantime.
+
+        That there was no heartbeat for too long, as nobody was there to take part, does no harm by itself.
+        """
         check_open(self._context.storage, self._attempt)
-        self._heartbeat.start()
+        try:
+            self._heartbeat.start()
+        except RolledBackError:
+            # whoever takes an attempt for dead undoes it under the table lock: nobody has, and nobody is about to
+            with self._context.locked(f"go on with the {self._attempt.action.value} {self._attempt.instant}"):
+                check_open(self._context.storage, self._attempt)
+                self._heartbeat.first_beat()
+            self._heartbeat.start()
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -143,10 +158,13 @@ class Attendance:
 
 def check_open(storage: Storage, attempt: Attempt) -> None:
     """Raises RolledBackError where the attempt takes no more files."""
-    path = inflight_path(layout_for(attempt.config), attempt.instant, attempt.action)
-    for needed, what in ((gate_path(attempt.instant), "it takes no more files"), (path, "its inflight file is gone")):
-        if storage.stat(needed) is None:
-            raise gone(storage, attempt, what)
+    keeper = gate_keeper(storage, attempt.instant)
+    if keeper is None:
+        raise gone(storage, attempt, "it takes no more files")
+    if keeper.id != attempt.owner.id:
+        raise gone(storage, attempt, "another attempt has begun")
+    if storage.stat(inflight_path(layout_for(attempt.config), attempt.instant, attempt.action)) is None:
+        raise gone(storage, attempt, "its inflight file is gone")
 
 
 def gone(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:

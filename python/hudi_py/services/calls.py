@@ -17,7 +17,8 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint, delete_savepoint
-from hudi_py.services.service import PlannedService, Scheduled
+from hudi_py.services.service import PlannedService, Scheduled, carry_out
+from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import Storage
 from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.paths import REPORTS
@@ -40,10 +41,11 @@ PLAIN: Final[Mapping[str, Callable[..., ServiceReport]]] = {
     "delete_savepoint": delete_savepoint,
     "rollback": rollback,
     "restore": restore,
+    "unschedule": unschedule,
 }
 """Services that one process carries out: of a context, an instant or None, and keywords."""
 NAMES: Final = (*PLANNED, *PLAIN)
-_ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore")
+_ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
 _ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
 
 
@@ -98,13 +100,7 @@ def begin(
             return {"report": service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "last": True}
         chosen = scheduled.instant
     work = service.begin(context, chosen)
-    report = ServiceReport(service.name, work.instant)
-    if not work.num_pieces:
-        try:
-            report = service.commit(context, work, ())
-        except BaseException:  # whatever it is, the plan must not look as if somebody were at it
-            service.give_up(context, work)
-            raise
+    report = ServiceReport(service.name, work.instant) if work.num_pieces else carry_out(service, context, work)
     return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
 
 

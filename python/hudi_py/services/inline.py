@@ -19,7 +19,7 @@ from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import PlannedService, run
+from hudi_py.services.service import PlannedService, run_all
 from hudi_py.storage import Storage
 from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import MetadataWriter
@@ -85,7 +85,7 @@ class InlineServices:
     def _steps(self, context: ServiceContext) -> Iterator[tuple[str, Step]]:
         options = self.options
         if options.get(clean_config.AUTOMATIC):
-            yield "clean", lambda context: Cleaning().clean(context).instant is not None
+            yield "clean", _runs(Cleaning())
         if options.get(archive_config.AUTOMATIC):
             yield "archive", lambda context: archive(context).instant is not None
         if not context.config().is_mor:
@@ -100,25 +100,11 @@ class InlineServices:
 
 
 def _runs(service: PlannedService[ServiceReport]) -> Step:
-    def step(context: ServiceContext) -> bool:
-        worked = False
-        for instant in service.pending(context):
-            run(service, context, instant)
-            worked = True
-        scheduled = service.schedule(context)
-        if scheduled.instant is not None:
-            run(service, context, scheduled.instant)
-            worked = True
-        return worked
-
-    return step
+    return lambda context: run_all(service, context).instant is not None
 
 
 def _plans(service: PlannedService[ServiceReport]) -> Step:
-    def step(context: ServiceContext) -> bool:
-        return not service.pending(context) and service.schedule(context).instant is not None
-
-    return step
+    return lambda context: not service.pending(context) and service.schedule(context).instant is not None
 
 
 def _failed(storage: Storage, name: str, error: Exception) -> HudiError:

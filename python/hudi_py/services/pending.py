@@ -19,11 +19,12 @@ PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
     + [("files", pa.list_(pa.string()))]
 )
-_NAMES: Final = {
+SERVICES: Final = {
     Action.COMPACTION: "compaction",
     Action.LOG_COMPACTION: "log_compaction",
     Action.CLEAN: "clean",
 }
+"""Actions with plans that are made and carried out here, and the services they are of."""
 
 
 def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
@@ -38,7 +39,7 @@ def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     rows = [
         {"service": name, "instant": instant.time, "state": instant.state.name, **row}
         for instant in timeline.pending
-        if (name := _NAMES.get(instant.action)) is not None
+        if (name := SERVICES.get(instant.action)) is not None
         for row in _rows(storage, timeline, instant)
     ]
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)

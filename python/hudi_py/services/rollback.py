@@ -10,6 +10,7 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.services.attempt import check_dead
 from hudi_py.services.compaction.plan import read_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
@@ -25,7 +26,7 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.recovery import examine, finish_recovery, settled_timeline
+from hudi_py.write.recovery import finish_recovery, settled_timeline
 from hudi_py.write.rollback import find_rollback, rollback_instant
 from hudi_py.write.rollback_plan import check_logs
 
@@ -163,13 +164,7 @@ def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> Rol
             reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo, and its plan stays",
             plan_kept=True,
         )
-    service = examine(context.storage, timeline, found)
-    if not service.dead(context.settings.heartbeat_expiry_ms):
-        raise ConflictError(
-            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: "
-            f"{service.writer or 'another engine'} is at it; wait until it is done (a dead one counts as failed after "
-            f"{context.settings.heartbeat_expiry_ms / 1000:.0f} s)"
-        )
+    check_dead(context, timeline, found, "roll back")
     done = _roll_back(context, found)
     return _report(context, context.timeline(), [done], plan_kept=True)
 

@@ -37,6 +37,15 @@ class Work(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Instead of work: nothing of a plan was left to carry out, and it was removed. Implements `Work`."""
+
+    instant: InstantTime
+    reason: str
+    num_pieces: int = 0
+
+
 class PlannedService(Protocol[Report_co]):
     """A service whose plan is an instant of its own. `work` is what its own `begin` returned."""
 
@@ -57,7 +66,8 @@ class PlannedService(Protocol[Report_co]):
         ...
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> Work:
-        """Takes a plan to inflight. What a dead process left of an earlier attempt is undone or taken over.
+        """Takes a plan to inflight. What a dead process left of an earlier attempt is undone or taken over. A plan
+        with nothing left to carry out is removed: `Dropped`.
 
         Raises:
             ConfigError: there is no such plan.
@@ -106,10 +116,29 @@ def run(service: PlannedService[Report], context: ServiceContext, instant: Insta
             f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
             f"pending: {', '.join(pending) or 'none'}"
         )
-    work = service.begin(context, instant)
+    return carry_out(service, context, service.begin(context, instant))
+
+
+def run_all(service: PlannedService[Report], context: ServiceContext) -> Report:
+    """Carries out pending plans, oldest first, then plans what is left and carries that out, in this process.
+
+    Returns:
+        The report of the last plan carried out, or why there was none.
+    """
+    reports = [run(service, context, instant) for instant in service.pending(context)]
+    scheduled = service.schedule(context)
+    if scheduled.instant is not None:
+        reports.append(run(service, context, scheduled.instant))
+    done = [report for report in reports if report.instant is not None]
+    return [service.nothing(scheduled.reason), *reports[:1], *done][-1]
+
+
+def carry_out(service: PlannedService[Report], context: ServiceContext, work: Work) -> Report:
+    """Executes all pieces of what was begun and completes it; after a failure the plan is as it was before."""
+    if isinstance(work, Dropped):
+        return service.nothing(work.reason)
     try:
-        outcomes = service.execute(context, work, range(work.num_pieces))
-        return service.commit(context, work, outcomes)
-    except BaseException:
+        return service.commit(context, work, service.execute(context, work, range(work.num_pieces)))
+    except BaseException:  # whatever it is, the plan must not look as if somebody were at it
         service.give_up(context, work)
         raise

@@ -9,7 +9,7 @@ import pytest
 
 from hudi_py.config import archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
-from hudi_py.metadata_write import log_compaction, services
+from hudi_py.metadata_write import services
 from hudi_py.metadata_write.services import maintain, own_options
 from hudi_py.metadata_write.verify import verify
 from hudi_py.model.instant import Action, Instant, State
@@ -244,7 +244,7 @@ def test_a_log_compaction_that_was_not_carried_out_comes_first(
         raise CorruptFileError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_compaction, "compact_logs", broken)
+        patch.setattr(services, "compact_logs", broken)
         with pytest.raises(CorruptFileError, match="no"):
             maintain(storage, settings(given), clock_of(storage))
     check_listing(storage)

@@ -12,7 +12,7 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import CleanReport
-from hudi_py.services.service import PlannedService, run
+from hudi_py.services.service import PlannedService, run, run_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
 from hudi_py.timeline.clock import InstantClock
@@ -392,7 +392,7 @@ def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() ->
     table.storage.stuck = {stuck.rpartition("/")[2]}
     telling = Telling()
     context = replace(table.context(versions=1), metadata=telling)
-    report = table.cleaning.clean(context)
+    report = run_all(table.cleaning, context)
     assert report.failed == (stuck,)
     (change,) = telling.changes
     assert (change.instant, change.action) == (report.instant, Action.CLEAN)
@@ -410,11 +410,11 @@ def test_a_metadata_table_is_cleaned_once_it_was_compacted() -> None:
     for _ in range(3):
         table.update(group)
         table.finish_compaction(table.schedule_compaction(group), group)
-    report = table.cleaning.clean(context)
+    report = run_all(table.cleaning, context)
     assert report.num_files == 6
     table.update(group)
     scheduled = table.cleaning.schedule(context)
     assert scheduled.instant is None
     assert scheduled.reason == "the metadata table was not compacted since the last clean"
     table.finish_compaction(table.schedule_compaction(group), group)
-    assert table.cleaning.clean(context).num_files == 2
+    assert run_all(table.cleaning, context).num_files == 2

@@ -16,8 +16,11 @@ from hudi_py.services.compaction import Compaction
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint
+from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
+from hudi_py.write.identity import end_work
+from hudi_py.write.staging import close_gate
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
 
@@ -128,7 +131,7 @@ def test_a_pending_compaction_keeps_its_plan(tmp_path, version, by_markers):
     Compaction(local=False).execute(dead, work, range(work.num_pieces))
     compacted = data_files(tmp_path) - files - logs
     assert len(compacted) == 2
-    with pytest.raises(ConflictError, match="is at it; wait until it is done"):
+    with pytest.raises(ConflictError, match="is at it, its last sign of life"):
         rollback(dead, scheduled)
     options = {
         "hoodie.rollback.using.markers": by_markers,
@@ -147,6 +150,20 @@ def test_a_pending_compaction_keeps_its_plan(tmp_path, version, by_markers):
     outcomes = Compaction().execute(dead, compact_pending, range(compact_pending.num_pieces))
     Compaction().commit(dead, compact_pending, outcomes)
     assert read(tmp_path) == after != before
+
+
+def test_a_compaction_that_died_in_its_commit_is_not_waited_for(tmp_path):
+    """It had closed its gate, so the owner alone tells that its process is gone."""
+    make_table(tmp_path, 9, "mor")
+    before, own = read(tmp_path), context(tmp_path)
+    scheduled = Compaction(always=True).schedule(own).instant
+    work = Compaction().begin(own, scheduled)
+    close_gate(own.storage, scheduled)
+    with pytest.raises(ConflictError, match=f"writer {work.attempt.owner.id} .* is at it"):
+        rollback(own, scheduled)
+    end_work(work.attempt.owner.id)
+    assert rollback(own, scheduled).plan_kept
+    assert read(tmp_path) == before
 
 
 def test_the_metadata_table_is_told(tmp_path):
@@ -246,7 +263,7 @@ def test_older_versions_which_a_savepoint_keeps_are_not_enough(tmp_path, version
         write(storage, rows(range(10, 14), 2), "insert", version, kind)  # into the same files
         write(storage, rows(range(20, 24), 3), last, version, kind)
     policy = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": "1"}
-    assert Cleaning().clean(context(tmp_path, options=policy)).num_files
+    assert run_all(Cleaning(), context(tmp_path, options=policy)).num_files
     after, working = read(tmp_path), context(tmp_path)
     with pytest.raises(HistoryCleanedError, match="so its rows would be lost"):
         rollback(working, times(working.timeline())[-1])

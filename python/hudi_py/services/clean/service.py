@@ -15,7 +15,7 @@ from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext, complete_action
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import Scheduled, run
+from hudi_py.services.service import Dropped, Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -62,8 +62,6 @@ class CleanWork:
     """Milliseconds since the epoch."""
     spared: frozenset[File] = frozenset()
     """Planned files that have become needed since: by a savepoint, or as the newest version after a rollback."""
-    dropped: bool = False
-    """Whether there was no plan in the requested file, which has been removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Cleaning:
         """Cleans that were planned and not completed, oldest first."""
         return [instant.time for instant in _pending(context.timeline())]
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork | Dropped:
         """Takes a plan to inflight; one that is inflight already is gone on with, for deleting twice does no harm.
 
         Raises:
@@ -116,7 +114,7 @@ class Cleaning:
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
-                return CleanWork(instant, timeline.layout, 0, started_ms, dropped=True)
+                return Dropped(instant, f"the clean {instant} had no plan and was removed")
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
                 raise UnsupportedTableError(
@@ -179,8 +177,6 @@ class Cleaning:
         Raises:
             ConfigError: a piece has no outcome.
         """
-        if work.dropped:
-            return self.nothing(f"the clean {work.instant} had no plan and was removed")
         with context.locked(f"complete the clean {work.instant}") as timeline:
             found = _clean(context, timeline, work.instant)
             if found.completed:
@@ -209,20 +205,6 @@ class Cleaning:
 
     def give_up(self, context: ServiceContext, work: CleanWork) -> None:
         """Nothing: files that are gone stay gone, and the next attempt goes on from there."""
-
-    def clean(self, context: ServiceContext) -> CleanReport:
-        """Finishes pending cleans, then plans one and carries it out.
-
-        Returns:
-            The report of the new clean; of the last one finished where there is nothing more to do.
-        """
-        finished: CleanReport | None = None
-        for instant in self.pending(context):
-            finished = run(self, context, instant)
-        scheduled = self.schedule(context)
-        if scheduled.instant is not None:
-            finished = run(self, context, scheduled.instant)
-        return finished or self.nothing(scheduled.reason)
 
 
 def _pending(timeline: Timeline) -> list[Instant]:

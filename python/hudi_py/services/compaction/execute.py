@@ -109,7 +109,7 @@ def _size(storage: Storage, path: str) -> int:
     if info is None:
         raise HistoryCleanedError(
             f"Cannot compact {storage.uri}: the file {path} of the plan is gone, so it cannot be carried out any "
-            "more; restore a savepoint from before it"
+            "more; unschedule it, or restore a savepoint from before it"
         )
     return info.size
 
@@ -128,7 +128,7 @@ def publishing(publication: Publication, permit: FilePermit, operation: Compacti
         raise HistoryCleanedError(
             f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of "
             f"{publication.storage.uri}: a file of the plan is gone ({error}), so it cannot be carried out any "
-            "more; restore a savepoint from before it"
+            "more; unschedule it, or restore a savepoint from before it"
         ) from error
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata, WriteStat
@@ -17,17 +18,24 @@ from hudi_py.services.attempt import (
     end_attempt,
     gone,
     join_attempt,
+    undo_attempt,
 )
-from hudi_py.services.compaction.plan import existing_plan
+from hudi_py.services.compaction.plan import existing_plan, not_overtaken
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.services.drop import drop_plan
+from hudi_py.services.service import Dropped
 from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.identity import end_work
+from hudi_py.write.instants import requested_path
 from hudi_py.write.protocols import TableChange
+
+_log = logging.getLogger(__name__)
 
 Prepare = Callable[[Timeline], RewriteSettings | None]
 """How slices are rewritten; refuses tables that would lose something."""
@@ -59,24 +67,46 @@ class Outcome:
 
 def begin_plan(
     context: ServiceContext, instant: InstantTime, action: Action, prepare: Prepare, *, local: bool
-) -> CompactionWork:
-    """Takes a plan to inflight. What an attempt that died left of it is removed.
+) -> CompactionWork | Dropped:
+    """Takes a plan to inflight. What an attempt that died left of it is removed, and so is what would be in vain in the
+    plan of a log compaction.
+
+    Apache Hudi 1.2.0 refuses to carry out log compactions older than any compaction (`BaseHoodieTableServiceClient
+    .logCompact`).
 
     Raises:
         ConfigError: there is no such plan.
         ConflictError: another process is at it.
     """
     attempt: Attempt | None = None
+    storage = context.storage
     try:
         with context.locked(f"begin the {action.value} {instant}") as timeline:
-            plan = existing_plan(context.storage, timeline, instant, action)
+            plan = existing_plan(storage, timeline, instant, action)
             settings = prepare(timeline)
+            kept = plan.operations
+            if action is Action.LOG_COMPACTION:
+                kept = not_overtaken(context.view(timeline), kept)
             attempt = begin_attempt(context, timeline, instant, action, local=local)
+            if not kept and plan.operations:
+                undo_attempt(storage, timeline.layout, instant, action)
+                drop_plan(context, instant, action)
+            elif len(kept) < len(plan.operations):
+                content = encode_compaction_plan(replace(plan, operations=kept), log_compaction=True)
+                storage.put(requested_path(timeline.layout, instant, action), content)
     except BaseException:
-        if attempt is not None:  # the lock could not be given back, so nobody will be at work
+        if attempt is not None:  # an error on the way, so nobody will be at work
             end_work(attempt.owner.id)
         raise
-    return CompactionWork(attempt, len(plan.operations), settings)
+    if not kept and plan.operations:
+        end_work(attempt.owner.id)
+        reason = (
+            f"the {action.value} {instant} was removed: compactions since it was planned take in the logs of its file "
+            "groups, or these were replaced"
+        )
+        _log.warning("%s", reason)
+        return Dropped(instant, reason)
+    return CompactionWork(attempt, len(kept), settings)
 
 
 def join_plan(context: ServiceContext, instant: InstantTime, action: Action, prepare: Prepare) -> CompactionWork:

@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import PartitionPath
+from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import (
     StrategySettings,
     choose_operations,
@@ -86,6 +86,27 @@ def operations_of(
         return result
 
     return [operation for operations in in_threads(one, paths) for operation in operations]
+
+
+def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation]) -> tuple[CompactionOperation, ...]:
+    """Operations of a log compaction that are still of use: the newest slice of the file group has logs of theirs.
+
+    Where a compaction was planned since, a log file written now belongs to the slice which that has opened, and readers
+    pass it over: the blocks that it stands for are not there.
+    """
+    partitions = sorted({PartitionPath(each.partition_path) for each in operations})
+    if isinstance(view.lister, MetadataLister):
+        view.lister.prefetch(partitions)
+    newest = {
+        (piece.partition, piece.file_id): {str(log.name) for log in piece.log_files}
+        for pieces in in_threads(view.latest_slices_for_write, partitions)
+        for piece in pieces
+    }
+    return tuple(
+        each
+        for each in operations
+        if not newest.get((PartitionPath(each.partition_path), FileId(each.file_id)), set()).isdisjoint(each.log_files)
+    )
 
 
 def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:

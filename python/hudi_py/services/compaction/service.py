@@ -128,7 +128,9 @@ class Compaction:
             ConflictError: another process is at it.
             UnsupportedTableError: the table has a feature that a compaction would lose.
         """
-        return begin_plan(context, instant, _ACTION, self._prepare(context, instant), local=self.local)
+        work = begin_plan(context, instant, _ACTION, self._prepare(context, instant), local=self.local)
+        assert isinstance(work, CompactionWork)  # log compactions alone may have nothing left to do
+        return work
 
     def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
         return join_plan(context, instant, _ACTION, self._prepare(context, instant))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_deletes
@@ -30,7 +31,7 @@ from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.attempt import Attendance
 from hudi_py.services.compaction.execute import publishing, slice_of, write_token
 from hudi_py.services.compaction.phases import CompactionWork
-from hudi_py.services.compaction.rewrite import RewriteSettings
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
@@ -50,15 +51,12 @@ class _Written:
 def compact_logs(
     context: ServiceContext,
     work: CompactionWork,
-    block_bytes: int,
+    rewrite: Rewrite,
     attendance: Attendance,
     operation: CompactionOperation,
     piece: int,
 ) -> WriteStat:
     """Writes and publishes the new log file of one operation.
-
-    Args:
-        block_bytes: most bytes of a data block, about.
 
     Raises:
         RolledBackError: the attempt was given up in the meantime.
@@ -66,44 +64,60 @@ def compact_logs(
         UnsupportedTableError: the logs hold partial updates.
     """
     started = time.monotonic()
-    storage, publication, settings = context.storage, attendance.publication, work.settings
-    assert settings is not None
+    storage, publication = context.storage, attendance.publication
     whole = slice_of(storage, operation)
     permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(piece))
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)
     assert parsed is not None
+    task = RewriteTask(
+        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
+    )
     with publishing(publication, permit, operation):
-        blocks = scan_log(storage, whole.log_files, committed=settings.committed)
-        _check(storage, whole, blocks, settings.merge)
-        with storage.open_output(permit.temp_path) as sink:
-            written = _write(storage, sink, work.instant, whole, blocks, settings, block_bytes)
-        read_ms = int((time.monotonic() - started) * 1000)
-    context.progress.wrote(written.size)
+        done = rewrite(task)
+    context.progress.wrote(done.size)
     return WriteStat(
         file_id=whole.file_id,
         path=permit.path,
         partition_path=whole.partition,
         prev_commit=operation.base_instant,
-        num_writes=written.rows,
-        num_updates=written.rows,
-        num_deletes=written.deletes,
-        total_write_bytes=written.size,
-        file_size=written.size,
+        num_writes=done.num_rows,
+        num_updates=done.num_rows,
+        num_deletes=done.deletes,
+        total_write_bytes=done.size,
+        file_size=done.size,
         log_version=parsed.version,
         log_offset=0,
         base_file="",
         log_files=(name,),
         upsert_time_ms=int((time.monotonic() - started) * 1000),
-        compacted=CompactedLogs(
-            files=len(whole.log_files),
-            size=sum(block.content_length for block in blocks if block.type.is_data),
-            blocks=len(blocks),
-            records=written.records,
-            updated=written.keys,
-            read_ms=read_ms,
-        ),
+        compacted=done.logs,
     )
+
+
+def rewrite_logs(task: RewriteTask) -> Rewritten:
+    """The log of a slice, of a table that holds rows, as one log file.
+
+    Raises:
+        UnsupportedTableError: the logs hold partial updates.
+    """
+    started = time.monotonic()
+    storage, whole, settings = task.storage, task.slice, task.settings
+    assert settings is not None
+    blocks = scan_log(storage, whole.log_files, committed=settings.committed)
+    _check(storage, whole, blocks, settings.merge)
+    block_bytes = task.options.get(write_config.LOG_BLOCK_MAX_SIZE)
+    with storage.open_output(task.path) as sink:
+        written = _write(storage, sink, task.instant, whole, blocks, settings, block_bytes)
+    logs = CompactedLogs(
+        files=len(whole.log_files),
+        size=sum(block.content_length for block in blocks if block.type.is_data),
+        blocks=len(blocks),
+        records=written.records,
+        updated=written.keys,
+        read_ms=int((time.monotonic() - started) * 1000),
+    )
+    return Rewritten(written.rows, written.size, deletes=written.deletes, logs=logs)
 
 
 def _check(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], merge: MergeSettings) -> None:

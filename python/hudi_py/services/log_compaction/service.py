@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.merge import merge_settings, scan_log
+from hudi_py.merge import CommittedInstants, merge_settings, scan_log
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -25,11 +25,11 @@ from hudi_py.services.compaction.phases import (
 )
 from hudi_py.services.compaction.plan import busy_groups, operations_of, pending_plans
 from hudi_py.services.compaction.report import CompactionReport
-from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.log_compaction.execute import compact_logs
-from hudi_py.services.service import Scheduled, Work
+from hudi_py.services.log_compaction.execute import compact_logs, rewrite_logs
+from hudi_py.services.service import Dropped, Scheduled, Work
 from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionPlan
@@ -44,12 +44,18 @@ _FIRST_VERSION = 8
 
 @dataclass(frozen=True, slots=True)
 class LogCompaction:
-    """Log compaction of a merge-on-read table of version 8 or 9."""
+    """Log compaction of a merge-on-read table of version 8 or 9. Pickles where `rewrite` does."""
 
     always: bool = False
     """A plan is made whenever a slice has logs enough, however many commits there were since the last one."""
     local: bool = True
     """The process that begins a plan lives until it is completed; False: only the heartbeat tells that it is not."""
+    rewrite: Rewrite | None = None
+    """Writes the new log file of a slice; None: of a table that holds rows."""
+    committed: CommittedInstants | None = None
+    """Instants whose log blocks count; goes with a `rewrite`."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Extra metadata of the commit; goes with a `rewrite`."""
 
     @property
     def name(self) -> str:
@@ -65,7 +71,8 @@ class LogCompaction:
         config = context.config()
         if not config.is_mor:
             return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
-        _check(context, config)
+        if self.rewrite is None:
+            _check(context, config)
         with context.locked("plan a log compaction") as timeline:
             if instant is not None and any(i.time == instant for i in pending_plans(timeline, _ACTION)):
                 return Scheduled(instant)
@@ -93,7 +100,7 @@ class LogCompaction:
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=True),
             max_file_size=options.get(write_config.MAX_FILE_SIZE),
-            wanted=partial(_has_enough, storage, threshold),
+            wanted=partial(_has_enough, storage, threshold, self.committed),
         )
         if not operations:
             return Scheduled(
@@ -108,18 +115,22 @@ class LogCompaction:
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         return [instant.time for instant in pending_plans(context.timeline(), _ACTION)]
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
-        """Takes a plan to inflight. What an attempt that died left of it is removed.
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork | Dropped:
+        """Takes a plan to inflight. What an attempt that died left of it is removed, and so are file groups which a
+        compaction has overtaken, or the whole plan where these are all.
 
         Raises:
             ConfigError: there is no such plan.
             ConflictError: another process is at it.
             UnsupportedTableError: the table has a feature that a log compaction would lose, or is of version 6.
         """
-        return begin_plan(context, instant, _ACTION, partial(_prepare, context, instant), local=self.local)
+        return begin_plan(context, instant, _ACTION, partial(self._prepare, context, instant), local=self.local)
 
     def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
-        return join_plan(context, instant, _ACTION, partial(_prepare, context, instant))
+        return join_plan(context, instant, _ACTION, partial(self._prepare, context, instant))
+
+    def _prepare(self, context: ServiceContext, instant: InstantTime, timeline: Timeline) -> RewriteSettings | None:
+        return _settings(context, instant, timeline) if self.rewrite is None else None
 
     def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Outcome]:
         """Rewrites the logs of some operations of the plan.
@@ -130,8 +141,7 @@ class LogCompaction:
             UnsupportedTableError: logs hold partial updates.
         """
         assert isinstance(work, CompactionWork)
-        block_bytes = context.options.get(write_config.LOG_BLOCK_MAX_SIZE)
-        return execute_plan(context, work, pieces, partial(compact_logs, context, work, block_bytes))
+        return execute_plan(context, work, pieces, partial(compact_logs, context, work, self.rewrite or rewrite_logs))
 
     def commit(self, context: ServiceContext, work: Work, outcomes: Sequence[Outcome]) -> CompactionReport:
         """Completes the log compaction. Idempotent.
@@ -141,8 +151,8 @@ class LogCompaction:
             RolledBackError: the attempt was given up in the meantime.
         """
         assert isinstance(work, CompactionWork)
-        assert work.settings is not None
-        return commit_plan(context, self.name, _OPERATION, work, outcomes, work.settings.extra)
+        extra = work.settings.extra if work.settings is not None else self.extra
+        return commit_plan(context, self.name, _OPERATION, work, outcomes, extra)
 
     def nothing(self, reason: str) -> CompactionReport:
         return CompactionReport(self.name, None, reason=reason)
@@ -153,7 +163,7 @@ class LogCompaction:
         give_up_attempt(context, work.attempt, f"give the log compaction {work.instant} up")
 
 
-def _prepare(context: ServiceContext, instant: InstantTime, timeline: Timeline) -> RewriteSettings:
+def _settings(context: ServiceContext, instant: InstantTime, timeline: Timeline) -> RewriteSettings:
     config = context.config()
     _check(context, config)
     settings = RewriteSettings.of(context.storage, config, timeline, context.options, as_of=instant)
@@ -187,13 +197,13 @@ def _check(context: ServiceContext, config: TableConfig) -> None:
         )
 
 
-def _has_enough(storage: Storage, threshold: int, piece: FileSlice) -> bool:
+def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, piece: FileSlice) -> bool:
     """Whether a slice has log files or blocks enough, and no partial updates.
 
     Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`, where blocks of one instant count as
     one.
     """
-    blocks = scan_log(storage, piece.log_files, committed=None)
+    blocks = scan_log(storage, piece.log_files, committed=committed)
     instants = {block.instant_time for block in blocks}
     enough = len(piece.log_files) >= threshold or len(instants) >= threshold
     return enough and len(instants) > 1 and not any(block.is_partial for block in blocks)

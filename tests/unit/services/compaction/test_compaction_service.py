@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 from collections.abc import Mapping
@@ -25,8 +26,10 @@ from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.compaction.plan import existing_plan, partitions_to_look_at
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.rollback import rollback
 from hudi_py.services.service import run
-from hudi_py.storage import LocalStorage, MemoryStorage
+from hudi_py.services.unschedule import unschedule
+from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -46,14 +49,14 @@ def storage(request) -> MemoryStorage:
     return MemoryStorage(re.sub(r"\W+", "-", request.node.nodeid))
 
 
-def make(storage: MemoryStorage, version: int, kind: str = "mor") -> None:
+def make(storage: Storage, version: int, kind: str = "mor") -> None:
     """ids 0 to 9 in two partitions; 0 to 3 updated, 2 and 3 deleted again."""
     write(storage, rows(range(10), 1), "insert", version, kind)
     write(storage, rows(range(4), 2), "upsert", version, kind)
     write(storage, rows(range(2, 4), 3), "delete", version, kind)
 
 
-def context(storage: MemoryStorage, options: Mapping[str, object] | None = None) -> ServiceContext:
+def context(storage: Storage, options: Mapping[str, object] | None = None) -> ServiceContext:
     found = ServiceContext.of(
         storage,
         Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
@@ -254,6 +257,66 @@ def test_without_its_process_the_heartbeat_tells(storage: MemoryStorage, monkeyp
     assert run(ALWAYS, own).instant == instant
 
 
+def test_tasks_that_begin_late_go_on(tmp_path) -> None:
+    """Nobody beats from the beginning of a plan to the first task, which a cluster may keep waiting."""
+    storage = LocalStorage(str(tmp_path))
+    make(storage, 9)
+    before = read(storage)
+    own, apart = context(storage), Compaction(always=True, local=False)
+    instant = apart.schedule(own).instant
+    assert instant is not None
+    work = apart.begin(own, instant)
+    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
+    os.utime(beat, (1, 1))
+    outcomes = apart.execute(own, work, [0])
+    assert beat.stat().st_mtime > 1
+    os.utime(beat, (1, 1))
+    outcomes += apart.execute(own, work, [1])
+    assert apart.commit(own, work, outcomes).instant == instant
+    assert same_rows(read(storage), before)
+    assert leftovers(storage) == []
+
+
+def test_a_late_task_takes_the_lock_before_it_beats_again(tmp_path) -> None:
+    """Whoever takes the attempt for dead undoes it under that lock."""
+    storage = LocalStorage(str(tmp_path))
+    make(storage, 9)
+    own, apart = context(storage), Compaction(always=True, local=False)
+    instant = apart.schedule(own).instant
+    assert instant is not None
+    work = apart.begin(own, instant)
+    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
+    os.utime(beat, (1, 1))
+    settings = replace(own.settings, lock=replace(own.settings.lock, wait_ms=50, retries=0))
+    with own.locked("look at it"), pytest.raises(LockError, match=f"go on with the compaction {instant}"):
+        apart.execute(replace(own, settings=settings), work, [0])
+    assert beat.stat().st_mtime == 1
+
+
+@pytest.mark.parametrize("undo", ["rollback", "another attempt", "unschedule"])
+def test_a_late_task_of_an_attempt_that_was_undone_ends(tmp_path, undo: str) -> None:
+    storage = LocalStorage(str(tmp_path))
+    make(storage, 9)
+    own, apart = context(storage), Compaction(always=True, local=False)
+    instant = apart.schedule(own).instant
+    assert instant is not None
+    work = apart.begin(own, instant)
+    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
+    os.utime(beat, (1, 1))
+    if undo == "rollback":
+        rollback(own, instant)
+    elif undo == "unschedule":
+        unschedule(own, instant)
+    else:
+        apart.begin(own, instant)
+        os.utime(beat, (1, 1))
+    files = {info.path for info in storage.walk()}
+    with pytest.raises(RolledBackError, match="another attempt" if undo == "another attempt" else "no more files"):
+        apart.execute(own, work, [0])
+    assert {info.path for info in storage.walk()} == files
+    assert undo != "another attempt" or beat.stat().st_mtime == 1
+
+
 def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
     make(storage, 9)
     own = context(storage)
@@ -261,7 +324,7 @@ def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
     assert instant is not None
     plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
     storage.delete(f"{plan.operations[0].partition_path}/{plan.operations[0].log_files[0]}")
-    with pytest.raises(HistoryCleanedError, match="restore a savepoint from before it"):
+    with pytest.raises(HistoryCleanedError, match="unschedule it, or restore a savepoint from before it"):
         run(ALWAYS, own)
     assert ALWAYS.pending(own) == [instant]
     assert leftovers(storage) == []

@@ -11,15 +11,16 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.errors import UnsupportedTableError
+from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks
 from hudi_py.merge import LogMemory
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.service import run
+from hudi_py.services.service import run, run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -27,6 +28,7 @@ from tests.faults.tables import rows, write
 from tests.golden import tables
 
 ALWAYS = LogCompaction(always=True)
+_ACTION = Action.LOG_COMPACTION
 
 
 @pytest.fixture
@@ -51,6 +53,10 @@ def context(storage: Storage, options: Mapping[str, object] | None = None) -> Se
 def read(storage: Storage, **query: object) -> pa.Table:
     table = hudi_py.open_table(storage.uri, {"hoodie.metadata.enable": "false"}).scan(**query).to_table()  # type: ignore[arg-type]
     return table.sort_by("_hoodie_record_key")
+
+
+def data_files(storage: Storage) -> set[str]:
+    return {info.path for info in storage.walk() if not info.path.startswith(".hoodie/")}
 
 
 def test_many_logs_become_one(storage: MemoryStorage) -> None:
@@ -143,10 +149,67 @@ def test_groups_of_pending_plans_are_left_alone(storage: MemoryStorage) -> None:
     assert "apart from those of pending plans" in ALWAYS.schedule(own).reason
     ahead = Compaction(always=True)
     assert ahead.schedule(own).instant is not None  # as in Apache Hudi, a compaction does not wait
-    before = read(storage)
-    run(ahead, own)
-    run(ALWAYS, own)
+
+
+@pytest.mark.parametrize("completed", [False, True])
+def test_a_plan_that_a_compaction_has_overtaken_is_removed(storage: MemoryStorage, completed: bool) -> None:
+    """Its log files would belong to the slice that the compaction has opened, where readers pass them over. Apache Hudi
+    1.2.0 refuses to carry it out."""
+    make(storage)
+    own = context(storage)
+    planned = ALWAYS.schedule(own).instant
+    ahead = Compaction(always=True)
+    scheduled = ahead.schedule(own).instant
+    if completed:
+        run(ahead, own)
+    before, files = read(storage), data_files(storage)
+    report = run(ALWAYS, own, planned)
+    assert (report.service, report.instant) == ("log_compaction", None)
+    assert f"the logcompaction {planned} was removed: compactions since it was planned" in report.reason
+    assert [i.time for i in own.timeline().pending] == ([] if completed else [scheduled])
+    assert data_files(storage) == files
+    assert not [info for info in storage.walk() if planned in info.name and not info.name.endswith(".parquet")]
+    if not completed:
+        run(ahead, own)
     assert read(storage).drop_columns("_hoodie_file_name").equals(before.drop_columns("_hoodie_file_name"))
+
+
+def test_of_a_plan_that_is_overtaken_in_part_the_rest_is_carried_out(storage: MemoryStorage) -> None:
+    make(storage)
+    own = context(storage)
+    planned = ALWAYS.schedule(own).instant
+    assert planned is not None
+    groups = {each.partition_path for each in existing_plan(storage, own.timeline(), planned, _ACTION).operations}
+    assert len(groups) == 2
+    one = sorted(groups)[0]
+    strategy = {
+        "hoodie.compaction.strategy": "PartitionRegexBasedCompactionStrategy",
+        "hoodie.compaction.partition.path.regex": one,
+    }
+    ahead, compaction = context(storage, strategy), Compaction(always=True)
+    assert run(compaction, ahead, compaction.schedule(ahead).instant).instant is not None
+    before = read(storage)
+    report = run(ALWAYS, own, planned)
+    assert (report.instant, report.num_file_groups) == (planned, 1)
+    (left,) = existing_plan(storage, own.timeline(), planned, _ACTION).operations
+    assert left.partition_path != one
+    assert read(storage).equals(before)
+    assert "no file group" in run_all(ALWAYS, own).reason
+
+
+def test_one_that_is_under_way_is_not_removed(storage: MemoryStorage) -> None:
+    make(storage)
+    own = context(storage)
+    planned = ALWAYS.schedule(own).instant
+    assert planned is not None
+    work = ALWAYS.begin(own, planned)
+    ahead = Compaction(always=True)
+    run(ahead, own, ahead.schedule(own).instant)
+    before = read(storage)
+    with pytest.raises(ConflictError, match="is at it"):
+        run(ALWAYS, own, planned)
+    assert ALWAYS.commit(own, work, ALWAYS.execute(own, work, range(work.num_pieces))).instant == planned
+    assert read(storage).equals(before)
 
 
 def test_what_would_be_lost_is_refused_by_name(storage: MemoryStorage) -> None:

@@ -1,0 +1,101 @@
+"""Dropping a plan that is not to be carried out any more (`CompactionAdminClient.unscheduleCompactionPlan`, 1.2.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, ConflictError
+from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.names import PartitionPath, parse_log_file_name
+from hudi_py.services.attempt import check_dead
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.drop import drop_plan
+from hudi_py.services.pending import SERVICES
+from hudi_py.services.report import ServiceReport
+from hudi_py.services.rollback import settled
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import StorageLister
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UnscheduleReport(ServiceReport):
+    """What was dropped; `instant` is that of the plan."""
+
+    plan: str = ""
+    """The service that it was of: `compaction`, `log_compaction` or `clean`."""
+    rollback: InstantTime | None = None
+    """Requested time of the rollback of an attempt at it that had died; None where there was none."""
+
+
+def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
+    """Drops the plan of a compaction, log compaction or clean that is pending; what has begun is rolled back first.
+
+    Rows stay as they are; what the plan was for is planned anew by the next schedule. In table version 6 a compaction
+    can be unscheduled until its file groups are written to: what is written then lies in log files that are named by
+    the plan, and is lost to sight without it. Apache Hudi 1.2.0 drops it all the same, up to 0.15 it renames them.
+
+    Args:
+        instant: requested time of the plan.
+
+    Raises:
+        ConfigError: there is no such pending plan.
+        ConflictError: a process is at it, or it is a clean that has begun, or (version 6) rows would be lost to sight,
+            or a write is under way.
+        LockError: the table lock was not had in time.
+    """
+    purpose = f"unschedule {instant}"
+    by_name = context.config().version < 8
+    # in version 6 a write that is under way may be about to write to logs which the plan names
+    with settled(context, purpose) if by_name else context.locked(purpose) as timeline:
+        context.progress.phase(f"dropping the plan {instant}")
+        found = _find(context, timeline, instant)
+        if found.action is Action.CLEAN and found.state is State.INFLIGHT:
+            raise ConflictError(
+                f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
+                "cannot be undone; run it to its end"
+            )
+        if found.state is State.INFLIGHT:
+            check_dead(context, timeline, found, "unschedule")
+        if by_name and found.action is Action.COMPACTION:
+            _check_logs(context, found)
+        rollback = drop_plan(context, found.time, found.action)
+    return UnscheduleReport("unschedule", found.time, plan=SERVICES[found.action], rollback=rollback)
+
+
+def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant:
+    plans = [each for each in timeline.pending if each.action in SERVICES]
+    for each in plans:
+        if each.time == instant:
+            return each
+    other = timeline.find(instant)
+    raise ConfigError(
+        f"Cannot unschedule {instant} of {context.storage.uri}: "
+        + (
+            f"it is a {other.state.name.lower()} {other.action.value}; only pending plans of compactions, log "
+            "compactions and cleans can be dropped"
+            if other is not None
+            else "there is no such plan"
+        )
+        + f"; pending: {', '.join(each.time for each in plans) or 'none'}"
+    )
+
+
+def _check_logs(context: ServiceContext, plan: Instant) -> None:
+    """Refuses where the slices that a compaction opened when it was planned have been written to.
+
+    Every partition is looked at: a plan may be dropped because it cannot be read.
+    """
+    lister = StorageLister(context.storage, context.config())
+
+    def named(partition: PartitionPath) -> list[str]:
+        names = ((info.path, parse_log_file_name(info.name)) for info in lister.files(partition))
+        return [path for path, name in names if name is not None and name.instant == plan.time]
+
+    found = [path for paths in in_threads(named, lister.partitions()) for path in paths]
+    if found:
+        raise ConflictError(
+            f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(found)} log files written "
+            f"since it was planned, such as {found[0]}, are named by it, as in table version 6 they are, and their "
+            "rows would be lost to sight; run it, or restore a savepoint from before it"
+        )
