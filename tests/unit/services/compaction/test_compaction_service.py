@@ -18,6 +18,7 @@ from hudi_py.errors import (
     ConfigError,
     ConflictError,
     HistoryCleanedError,
+    LockError,
     RolledBackError,
     UnsupportedTableError,
 )
