@@ -31,6 +31,8 @@ _STATS_FIELD: Final = "ColumnStatsMetadata"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
 _SECONDARY: Final = "secondary_index_"
 _EXPRESSION: Final = "expr_index_"
+_NUMBERS: Final = {"member1", "member2", "member3", "member4"}
+"""Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
 _SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
@@ -164,7 +166,8 @@ def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str
 
 
 def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower: bool) -> bool:
-    """Whether one range's bound leaves no room for another's beyond it; False where they are of different types."""
+    """Whether one range's bound leaves no room for another's beyond it; False where they are of different types, but
+    for numbers: those of files that were written before a column became a wider one keep their type."""
     if not inner:
         return True
     if not outer:
@@ -172,9 +175,11 @@ def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower:
     (kind, bound), (other_kind, other) = (
         next((name, held["value"]) for name, held in union.items() if held is not None) for union in (outer, inner)
     )
-    if kind != other_kind:
+    if kind != other_kind and not {kind, other_kind} <= _NUMBERS:
         return False
     least, greatest = (bound, other) if lower else (other, bound)
+    if kind != other_kind:
+        least, greatest = (decimal.Decimal(each) if isinstance(each, int) else each for each in (least, greatest))
     return bool(_comparable(least) <= _comparable(greatest))
 
 
@@ -186,7 +191,7 @@ def _comparable(value: Any) -> Any:
         return tuple(byte - 256 if byte > 127 else byte for byte in value)
     if isinstance(value, float) and value != value:
         return decimal.Decimal("Infinity"), 1  # behind all numbers
-    return (decimal.Decimal(value), 0) if isinstance(value, float) else value
+    return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
 
 
 def _flag(stats: pa.Array, name: str) -> npt.NDArray[np.bool_]:

@@ -290,21 +290,17 @@ class _Verifier:
 
     def _needed(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
         """Which records must be there: not those of files that a write which failed has left, nor those of a column
-        that came to the table after all files of a partition, which holds nulls alone."""
+        without values, as one has that came to the table after the files."""
         if not len(keys) or self._partition not in (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
             return np.ones(len(keys), np.bool_)
-        if self._partition == PARTITION_STATS:
+        if self._partition in (COLUMN_STATS, PARTITION_STATS):
             stats = _decoded(values, "ColumnStatsMetadata")
-            bounded: npt.NDArray[np.bool_] = pc.is_valid(pc.struct_field(stats, "maxValue")).to_numpy(
-                zero_copy_only=False
-            )
-            return bounded
+            names = pc.struct_field(stats, "fileName").to_pylist()
+            left = {name for name in set(names) if self._partition == COLUMN_STATS and self._files.is_left(name)}
+            there = pc.is_valid(pc.struct_field(stats, "maxValue")).to_pylist()
+            return np.array([has and name not in left for name, has in zip(names, there, strict=True)], np.bool_)
         if self._partition == FILES:
             return np.array([not self._files.is_left(key.decode()) for key in keys.to_pylist()], np.bool_)
-        if self._partition == COLUMN_STATS:
-            names = pc.struct_field(_decoded(values, "ColumnStatsMetadata"), "fileName").to_pylist()
-            left = {name for name in set(names) if self._files.is_left(name)}
-            return np.array([name not in left for name in names], np.bool_)
         ours = {
             bloom_filter_key(partition, name).encode()
             for name, (partition, _) in self._files.places.items()
@@ -418,12 +414,18 @@ def _difference(partition: str, expected: dict[str, Any], found: dict[str, Any])
             if one[name] > other[name]:
                 return f"{where}: expected {name} = {one[name]} or more, found {other[name]}"
         return ""
-    if (one["minValue"], one["maxValue"]) != (other["minValue"], other["maxValue"]):
+    if not all(_equal(one[name], other[name]) for name in ("minValue", "maxValue")):
         return f"{where}: expected the range {_bounds(one)}, found {_bounds(other)}"
     for name in ("columnName", *_COUNTS):
         if one[name] != other[name]:
             return f"{where}: expected {name} = {one[name]}, found {other[name]}"
     return ""
+
+
+def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two bounds are the same, numbers of different types among them."""
+    both = bool(one) and bool(other)
+    return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
 
 
 def _file_difference(expected: Sequence[Any] | None, found: Sequence[Any] | None, listing: _Listing) -> str:

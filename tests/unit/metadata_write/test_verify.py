@@ -106,6 +106,23 @@ def test_a_column_is_new_to_one_partition_only(tmp_path: Path) -> None:
     assert missing == len(["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path", "id", "part"])
 
 
+@pytest.mark.parametrize(("old", "new"), [(pa.int32(), pa.int64()), (pa.float32(), pa.float64())])
+def test_a_column_has_become_a_wider_one(tmp_path: Path, old: pa.DataType, new: pa.DataType) -> None:
+    """Statistics of files that were written before keep their type, and those of partitions that stand."""
+    path, given = str(tmp_path / "t"), {"hoodie.metadata.index.column.stats.enable": "true"}
+
+    def rows(parts: str, kind: pa.DataType) -> pa.Table:
+        numbers = pa.array(range(1, len(parts) + 1)).cast(kind)
+        return pa.table({"id": list(parts), "part": list(parts), "n": numbers})
+
+    hudi_py.write(path, rows("ab", old), options=given, record_key="id", partition_by="part", table_type="mor")
+    hudi_py.write(path, rows("ab", old), options=given)
+    hudi_py.write(path, rows("a", new), options=given)
+    report = hudi_py.open_table(path).metadata.verify()
+    assert set(found(report).values()) == {(0, 0, 0)}, report
+    assert hudi_py.open_table(path).scan(filter="n = 2").to_table()["id"].to_pylist() == ["b"]
+
+
 def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
     make(storage, 9, "cow", 3)
     names = [info.path for info in storage.list("a") if info.name.endswith(".parquet")]
