@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -13,6 +15,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write import recovery
+from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.identity import end_work
 from tests.support.hand_writes import (
     SETTINGS,
@@ -31,6 +34,24 @@ from tests.support.hand_writes import (
 @pytest.fixture
 def storage(request) -> MemoryStorage:
     return MemoryStorage(request.node.nodeid)
+
+
+@contextmanager
+def again_and_again(act: Callable[[], object]) -> Iterator[None]:
+    """Acts every few milliseconds in a thread."""
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(0.01):
+            act()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(storage):
@@ -92,15 +113,9 @@ def test_a_pending_write_that_beats_is_named(storage, monkeypatch):
     tx.start()
     monkeypatch.setattr(recovery, "_POLL_S", 0.01)
 
-    def beat_later() -> None:
-        time.sleep(0.05)
-        tx._heartbeat.beat()
-
-    beating = threading.Thread(target=beat_later)
-    beating.start()
-    with pytest.raises(ConflictError, match=f"{handle.instant} of writer {handle.writer.id} is under way"):
+    told = f"{handle.instant} of writer {handle.writer.id} is under way"
+    with again_and_again(tx._heartbeat.beat), pytest.raises(ConflictError, match=told):
         begin(storage, config)
-    beating.join()
     commit(tx, [])
 
 
@@ -110,9 +125,9 @@ def test_a_silent_pending_write_is_waited_for_then_rolled_back(storage, monkeypa
     with attach(handle, storage) as tx:
         write_base(tx, "a", "f")
     monkeypatch.setattr(recovery, "_POLL_S", 0.01)
-    settings = replace(SETTINGS, heartbeat_interval_ms=150, heartbeat_misses=2)
     started = time.monotonic()
-    with begin(storage, config, settings=settings) as other:
+    storage.set_modified(f".hoodie/.heartbeat/{handle.instant}", now_ms() - SETTINGS.heartbeat_expiry_ms + 300)
+    with begin(storage, config) as other:
         assert time.monotonic() - started > 0.2
         assert data_files(storage) == set()
         with pytest.raises(RolledBackError):
@@ -154,11 +169,9 @@ def test_javas_pending_write_without_heartbeat_lives_by_its_files(storage, monke
     storage.put(path, b"x")
     monkeypatch.setattr(recovery, "_POLL_S", 0.01)
 
-    touching = threading.Timer(0.1, lambda: storage.touch(marker))
-    touching.start()
-    with pytest.raises(ConflictError, match=f"{time_} of another engine is under way"):
+    told = f"{time_} of another engine is under way"
+    with again_and_again(lambda: storage.touch(marker)), pytest.raises(ConflictError, match=told):
         begin(storage, config)
-    touching.join()
     for info in [*storage.walk(".hoodie/timeline"), *storage.walk(".hoodie/.temp")]:
         storage.set_modified(info.path, 0)
     with begin(storage, config) as tx:
