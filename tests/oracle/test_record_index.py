@@ -178,3 +178,35 @@ def test_no_partitions_and_such_with_special_names(
         assert len(found) == len(set(found)), turn
         assert indexed(path, by_partition=index is BY_PARTITION) == stored(path), turn
     assert oracle.read(path).num_rows == len(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [9, pytest.param(6, marks=pytest.mark.long)])
+def test_an_index_that_apache_hudi_has_made_in_place_of_one_of_the_other_kind(
+    oracle: Oracle, tmp_path: Path, version: int
+) -> None:
+    """It leaves the definition of the former one, which says the wrong kind then."""
+    path = str(tmp_path / "t")
+    quiet = {"hoodie.metadata.index.column.stats.enable": "false"}
+
+    def rows(keys: list[int], ts: int) -> pa.Table:
+        found = [{"k": key, "p": f"p{key % 3}", "ts": ts, "_hoodie_is_deleted": False} for key in keys]
+        return pa.Table.from_pylist(found, SCHEMA)
+
+    oracle.write(
+        path,
+        rows(list(range(6)), 1),
+        "insert",
+        key="k",
+        ordering="ts",
+        partition="p",
+        type="mor",
+        table_version=version,
+        options={**BY_PARTITION, **quiet},
+    )
+    oracle.write(path, rows([1], 2), options=quiet)
+    oracle.write(path, rows([2], 3), options={**GLOBAL, **quiet})
+    hudi_py.write(path, rows([3, 7], 4), "upsert", {**QUICK, **quiet})
+    assert indexed(path) == stored(path)
+    assert len(stored(path)) == 7
+    assert oracle.check(path, deep=True)["problems"] == []

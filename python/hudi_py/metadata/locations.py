@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ _RAW: Final = 1
 _NO_INDEX: Final = -1
 _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
 """Characters of a partition path which are escaped in the name of a file."""
+_GLOBAL_GROUPS: Final = "record-index"
 _DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
 
 
@@ -138,6 +139,23 @@ def partition_groups(partition: str) -> str:
     one by data partition (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`,
     1.2.0)."""
     return "record-index-" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
+
+
+def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
+    """Whether the record index is one by data partition: its file groups tell, its definition where it has none yet.
+
+    Apache Hudi leaves the definition of an index that it drops, and does not change it when it makes one of the other
+    kind (seen with 1.2.0; releases before 1.0 note none).
+
+    Args:
+        prefixes: what precedes the numbers in the ids of its file groups.
+    """
+    if prefixes:
+        return _GLOBAL_GROUPS not in prefixes
+    return any(
+        definition.name == RECORD_INDEX and definition.options.get("isPartitioned", "").lower() == "true"
+        for definition in index_definitions(storage, config)
+    )
 
 
 def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -8,7 +8,6 @@ reference 10.2.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,11 +19,11 @@ import pyarrow.compute as pc
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
-from hudi_py.metadata.locations import index_definitions, partition_groups
-from hudi_py.metadata.table import FOLDER, RECORD_INDEX
+from hudi_py.metadata.locations import is_by_partition, partition_groups
+from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.create import record_index_definition
 from hudi_py.metadata_write.definitions import IndexDefinition
-from hudi_py.metadata_write.record_entries import GROUP_PREFIX, Location, RecordEntries
+from hudi_py.metadata_write.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -50,7 +49,6 @@ _REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DE
 """Operations whose replaced file groups take their rows along. A clustering's come back in its new ones."""
 _RECORD_BYTES: Final = 48
 """Size of an entry by which file groups are counted out (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
-_GLOBAL_GROUP: Final = re.compile(rf"{GROUP_PREFIX}-\d{{4,}}-0", re.ASCII)
 _THREADS: Final = 8
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -137,13 +135,10 @@ class RecordIndex:
 def is_partitioned(source: TableSource) -> bool:
     """Whether the record index is one by data partition: as it is, else as the options ask for it."""
     if RECORD_INDEX in source.config.metadata_partitions:
-        for definition in index_definitions(source.storage, source.config):
-            if definition.name == RECORD_INDEX:
-                return definition.options.get("isPartitioned", "").lower() == "true"
-        # releases before 1.0 noted no definitions: the file groups tell
         files = source.storage.list(f"{FOLDER}/{RECORD_INDEX}")
-        ids = [name.partition("_")[0] for info in files if (name := info.name.lstrip(".")).startswith(GROUP_PREFIX)]
-        return bool(ids) and not any(_GLOBAL_GROUP.fullmatch(file_id) for file_id in ids)
+        ids = {info.name.lstrip(".").partition("_")[0] for info in files}
+        prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}
+        return is_by_partition(source.storage, source.config, prefixes)
     return source.settings.record_index is True
 
 

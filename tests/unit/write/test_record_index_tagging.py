@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -206,3 +208,20 @@ def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     partitions, file_ids = shrunk.places(pa.array(["1", "2", "77"]))
     assert partitions.to_pylist() == [None, "p0", None]
     assert [file_id is None for file_id in file_ids.to_pylist()] == [True, False, True]
+
+
+@pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by-partition"])
+def test_the_file_groups_tell_where_the_definition_is_that_of_a_former_index(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    """Apache Hudi keeps the definition when it drops an index and makes one of the other kind."""
+    path, by_partition = make(tmp_path / "t", options), options is BY_PARTITION
+    place = tmp_path / "t" / ".hoodie" / ".index_defs" / "index.json"
+    right = json.loads(place.read_text())
+    former = copy.deepcopy(right)
+    former["indexDefinitions"]["record_index"]["indexOptions"] = {"isPartitioned": str(not by_partition).lower()}
+    place.write_text(json.dumps(former))
+    hudi_py.write(path, rows([(1, "p1"), (9, "p1")], [20, 20]), "upsert", options)
+    assert indexed(path, by_partition=by_partition) == stored(path)
+    assert hudi_py.open_table(path).metadata.verify("record_index").ok
+    assert json.loads(place.read_text()) == right

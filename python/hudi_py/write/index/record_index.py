@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
 from hudi_py.metadata import MetadataTable, open_metadata
-from hudi_py.metadata.locations import index_definitions, partition_groups, places_of
+from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
@@ -104,7 +104,7 @@ def open_tagger(
             f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "
             f"{_ENABLE[kind]}=true, so that the write makes one, or take another index type"
         )
-    by_partition = is_by_partition(storage, config, metadata)
+    by_partition = is_by_partition(storage, config, metadata.file_groups(RECORD_INDEX))
     if by_partition != (kind == PARTITION_RECORD_INDEX):
         there = PARTITION_RECORD_INDEX if by_partition else GLOBAL_RECORD_INDEX
         raise ConfigError(
@@ -112,14 +112,6 @@ def open_tagger(
             f"{'by partition' if by_partition else 'over all partitions'}; write with hoodie.index.type={there}"
         )
     return RecordIndexTagger(metadata, view, by_partition=by_partition)
-
-
-def is_by_partition(storage: Storage, config: TableConfig, metadata: MetadataTable) -> bool:
-    """Whether the record index is one by data partition, by its definition or else by its file groups."""
-    for definition in index_definitions(storage, config):
-        if definition.name == RECORD_INDEX:
-            return definition.options.get("isPartitioned", "").lower() == "true"
-    return set(metadata.file_groups(RECORD_INDEX)) != {"record-index"}
 
 
 def tag_by_places(slices: Sequence[FileSlice], partition: PartitionPath, file_ids: pa.StringArray) -> Tagging:
