@@ -36,16 +36,17 @@ def run_service(
 
     `compaction`, `log_compaction` and `clean` have plans. As `Table.compact()` does, a call carries out those pending,
     oldest first, then makes a plan of what is left and carries that out, each by as many tasks as it has pieces (file
-    groups to compact, stretches of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback` and
-    `restore` run in one process of Spark. The table is only touched by Spark's processes: this one needs no access.
+    groups to compact, stretches of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback`,
+    `restore` and `unschedule` run in one process of Spark. The table is only touched by Spark's processes: this one
+    needs no access.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
         name: of the service.
         phase: `schedule`: make a plan, and no more; `execute`: carry out a pending plan, by default the oldest one,
             and make none; None: both.
-        instant: of the only plan that is meant; of what is to be rolled back, restored to, or kept by a savepoint (by
-            default the newest commit).
+        instant: of the only plan that is meant, or that is to be dropped; of what is to be rolled back, restored to, or
+            kept by a savepoint (by default the newest commit).
         options: options of writes, by the keys of Apache Hudi.
         user, comment: of a savepoint, for people.
         with_newer: of a rollback: undo newer commits, too, newest first; otherwise they refuse it.
@@ -76,16 +77,16 @@ def run_service(
         return call.make("call", instant)
     if phase == "schedule":
         return call.make("schedule", None)
-    done: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None  # as `services.service.run_all` gives it
     while True:
         begun = call.make("begin" if phase is None else "begin_pending", instant)
         report: dict[str, Any] = begun["report"]
         if begun["num_pieces"]:
             report = call.make("execute", report["instant"], begun["num_pieces"])
-        if report["instant"] is not None:
-            done = report
+        if report["instant"] is not None or answer is None:
+            answer = report
         if begun["last"] or phase is not None:
-            return done or report
+            return answer
 
 
 class _Call:
