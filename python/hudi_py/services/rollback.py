@@ -81,8 +81,8 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         newer = _newer(timeline, found)
         if newer and not with_newer:
             raise ConflictError(
-                f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: {len(newer)} newer "
-                f"instants are completed; roll these back first, in this order: "
+                f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: newer "
+                "instants are completed; roll these back first, in this order: "
                 + ", ".join(each.time for each in reversed(newer))
                 + "; or give with_newer=True"
             )

@@ -211,7 +211,7 @@ def _open_or_create(storage: Storage, source: Input, operation: Operation, optio
     spec = table_spec(options)
     if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
         if operation is Operation.DELETE:
-            raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none")
+            raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         made = _named(storage, spec)
         write_schema(None, source.schema, made.name or "")  # refuse columns before there is a table
         config, _ = create_table(storage, made)

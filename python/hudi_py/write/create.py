@@ -20,6 +20,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
 from hudi_py.write.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
+from hudi_py.write.locks import NO_ACCESS
 
 SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
@@ -190,18 +191,19 @@ def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
         The table's properties, and whether this call created it.
 
     Raises:
-        ConfigError, UnsupportedTableError: as `table_properties`; a table that is there contradicts the spec.
+        ConfigError, UnsupportedTableError: as `table_properties`; a table that is there contradicts the spec; the path
+            cannot be written.
     """
     properties = table_properties(spec)
-    if storage.stat(".hoodie/hoodie.properties") is None:
-        folders = [".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema"]
-        if properties["hoodie.timeline.layout.version"] == "2":
-            folders.append(".hoodie/timeline/history")
-        else:
-            folders.append(".hoodie/archived")
-        for folder in folders:
-            _make_folder(storage, folder)
-    created = create_table_config(storage, properties)
+    try:
+        created = _create(storage, properties)
+    except OSError as error:
+        if error.errno not in NO_ACCESS:
+            raise
+        raise ConfigError(
+            f"Cannot create a table at {storage.uri}: its folder cannot be written ({error.strerror}); give this user "
+            "write access to it, or another path"
+        ) from error
     config = load_table_config(storage)
     if not created:
         check_spec(config, spec)
@@ -311,6 +313,19 @@ def _partition_extractor(fields: int, hive_style: bool) -> str:
     else:
         name = "HiveStylePartitionValueExtractor" if hive_style else "SinglePartPartitionValueExtractor"
     return f"org.apache.hudi.hive.{name}"
+
+
+def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Whether there was no table."""
+    if storage.stat(".hoodie/hoodie.properties") is None:
+        folders = [".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema"]
+        if properties["hoodie.timeline.layout.version"] == "2":
+            folders.append(".hoodie/timeline/history")
+        else:
+            folders.append(".hoodie/archived")
+        for folder in folders:
+            _make_folder(storage, folder)
+    return create_table_config(storage, properties)
 
 
 def _make_folder(storage: Storage, folder: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 
 import pytest
 
@@ -174,3 +175,15 @@ def test_every_contradiction_is_named_with_both_values(tmp_path):
 def test_an_ordering_field_for_a_table_without_one_is_let_pass(tmp_path):
     config, _ = create_table(LocalStorage(str(tmp_path)), dataclasses.replace(SPEC, ordering_fields=None))
     check_spec(config, SPEC)
+
+
+class ReadOnlyStorage(LocalStorage):
+    def put(self, path: str, data: bytes) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+
+def test_a_folder_that_may_not_be_written_is_told(tmp_path):
+    told = r"^Cannot create a table at file://.*: its folder cannot be written \(Read-only file system\); give "
+    with pytest.raises(ConfigError, match=told) as raised:
+        create_table(ReadOnlyStorage(str(tmp_path / "t")), TableSpec(name="t", record_key_fields=("id",)))
+    assert isinstance(raised.value.__cause__, OSError)
