@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hudi_py.metadata_write.verify import verify
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.service import run
+from hudi_py.services.service import run, run_all
 from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
@@ -31,8 +32,11 @@ from tests.unit.metadata_write import upkeep
 SERVICE = Compaction(always=True)
 
 
-def context(storage: Storage, metadata: MetadataWriter | None = None) -> ServiceContext:
-    found = ServiceContext.of(storage, Options.resolve({"hoodie.py.write.threads": "1"}), metadata)
+def context(
+    storage: Storage, metadata: MetadataWriter | None = None, *, options: Mapping[str, str] | None = None
+) -> ServiceContext:
+    given = {"hoodie.py.write.threads": "1", **(options or {})}
+    found = ServiceContext.of(storage, Options.resolve(given), metadata)
     return replace(found, clock=InstantClock(found.config(), skew_ms=0))
 
 
@@ -174,6 +178,47 @@ def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
         recover(storage)
         assert leftovers(root) == set(), where
         shutil.rmtree(root)
+
+
+@pytest.mark.slow
+def test_a_log_compaction_that_was_overtaken(tmp_path: Path) -> None:
+    """In one file group of two, then in both: killed at any call, the next run ends it."""
+    table = tmp_path / "table"
+    make_table(table, 9, "mor")
+    write(LocalStorage(str(table)), rows(range(4), 3), "upsert", 9, "mor")
+    options = {"hoodie.log.compaction.blocks.threshold": "2"}
+    service = LogCompaction(always=True)
+    planned = service.schedule(context(LocalStorage(str(table)), options=options)).instant
+    for partition in ("a", "b"):
+        only = {
+            "hoodie.compaction.strategy": "PartitionRegexBasedCompactionStrategy",
+            "hoodie.compaction.partition.path.regex": f"^{partition}$",
+        }
+        ahead = context(LocalStorage(str(table)), options=only)
+        assert run(SERVICE, ahead, SERVICE.schedule(ahead).instant).num_file_groups == 1
+        before = read(table)
+        whole = tmp_path / "whole"
+        shutil.copytree(table, whole)
+        counting = KillingStorage(str(whole))
+        report = run(service, context(counting, options=options), planned)
+        assert report.instant == (planned if partition == "a" else None)
+        for call in range(len(counting.calls)):
+            root = tmp_path / f"{call}"
+            shutil.copytree(table, root)
+            killing = KillingStorage(str(root), call, torn=bool(call % 2))
+            with pytest.raises(Killed):
+                run(service, context(killing, options=options), planned)
+            where = killing.calls[-1]
+            storage = LocalStorage(str(root))
+            assert read(root) == before, where
+            run_all(service, context(storage, options=options))
+            assert not service.pending(context(storage)), where
+            assert read(root) == before, where
+            assert files_in_slices(root) == data_files(root), where
+            recover(storage)
+            assert leftovers(root) == set(), where
+            shutil.rmtree(root)
+        shutil.rmtree(whole)
 
 
 @pytest.mark.slow
