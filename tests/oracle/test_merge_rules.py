@@ -37,11 +37,16 @@ KINDS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
 }
 
 
-def random_table(path: Path, version: int, mode: str, kind: str, *, marked: bool, repeated: bool = False) -> MadeTable:
-    """A file slice with a base file and six log files, of 400 keys; `marked`: rows with `_hoodie_is_deleted` too."""
+def random_table(
+    path: Path, version: int, mode: str, kind: str, *, marked: bool, repeated: bool = False, nested: bool = False
+) -> MadeTable:
+    """A file slice with a base file and six log files, of 400 keys; `marked`: rows with `_hoodie_is_deleted` too;
+    `nested`: the ordering field is one of a struct."""
     rnd = random.Random(f"{version} {mode} {kind} {marked}")
     ordering, value = KINDS[kind]
     fields = [("id", pa.string()), ("ts", ordering), ("name", pa.string())]
+    if nested:
+        fields[1] = ("at", pa.struct([("other", pa.string()), ("ts", ordering)]))
     schema = pa.schema(fields + ([("_hoodie_is_deleted", pa.bool_())] if marked else []))
     properties = {"hoodie.record.merge.mode": f"{mode}_TIME_ORDERING"}
     if version == 6:
@@ -49,11 +54,15 @@ def random_table(path: Path, version: int, mode: str, kind: str, *, marked: bool
         properties = {"hoodie.compaction.payload.class": PAYLOADS + payload, "hoodie.table.precombine.field": "ts"}
     if version == 8:
         properties["hoodie.record.merge.strategy.id"] = STRATEGIES[mode]
+    if nested:
+        properties["hoodie.table.ordering.fields" if version > 6 else "hoodie.table.precombine.field"] = "at.ts"
     table = MadeTable(str(path), version=version, schema=schema, properties=properties)
     keys = [f"k{number}" for number in range(400)]
 
     def rows(chosen: list[str], at: int) -> list[dict[str, Any]]:
-        made = [{"id": key, "ts": value(rnd), "name": f"write {at}"} for key in chosen]
+        made: list[dict[str, Any]] = [{"id": key, "ts": value(rnd), "name": f"write {at}"} for key in chosen]
+        if nested:
+            made = [{"id": row["id"], "at": {"other": "", "ts": row["ts"]}, "name": row["name"]} for row in made]
         return [{**row, "_hoodie_is_deleted": rnd.random() < 0.3} for row in made] if marked and at > 1 else made
 
     base = [key for key in keys if rnd.random() < 0.7]
@@ -90,6 +99,14 @@ def test_random_logs(oracle: Oracle, tmp_path: Path, version: int, mode: str, ki
     ours = hudi_py.open_table(table.uri).scan().to_table()
     assert ours.num_rows > 50
     assert_rows_equal(ours, oracle.read(table.uri))
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "long"), (8, "int with nulls"), (9, "text")])
+def test_an_ordering_field_of_a_struct(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    table = random_table(tmp_path / "t", version, "EVENT", kind, marked=True, nested=True)
+    ours = hudi_py.open_table(table.uri).scan(["id", "name"]).to_table()
+    assert ours.num_rows > 50
+    assert_rows_equal(ours, oracle.read(table.uri, columns=["id", "name"]))
 
 
 @pytest.mark.parametrize("mode", ["EVENT", "COMMIT"])

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.log import Deletes
+from hudi_py.merge.ordering import ordering_type
 from hudi_py.merge.reduce import Mask
 from hudi_py.merge.settings import MergeSettings
 
@@ -36,8 +37,7 @@ def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataTy
     """Types of the ordering values; a column which the table lacks counts as null, an int32."""
     if not settings.ordered:
         return []
-    names = schema.names
-    return [schema.field(name).type if name in names else pa.int32() for name in settings.ordering_fields]
+    return [ordering_type(schema, name) or pa.int32() for name in settings.ordering_fields]
 
 
 def entry_table(

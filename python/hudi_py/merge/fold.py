@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.merge.ordering import ordering_values
 from hudi_py.merge.reduce import Mask, Rows, combined
 from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
 from hudi_py.schema import META_FIELDS, conform_array
@@ -156,7 +157,7 @@ class FoldSpace:
         """The records with the ordering values of their columns."""
         versions = records.ordering.copy()
         for number, name in enumerate(self.settings.ordering_fields):
-            group = self._group_of.get(name)
+            group = self._ordering_group(name)
             if group is not None:
                 at = records.sources[group]
                 versions[number] = np.where(at >= 0, at, versions[number])
@@ -164,14 +165,18 @@ class FoldSpace:
         defaults = self.defaults[versions[0]]
         return Records(records.sources, records.empty, records.deleted, codes, defaults, versions)
 
+    def _ordering_group(self, name: str) -> int | None:
+        """The group of the column in which an ordering field is."""
+        return self._group_of.get(name, self._group_of.get(name.partition(".")[0]))
+
     def has_ordering_value(self, records: Records) -> Mask:
         """Records whose first ordering column is not null."""
         result: Mask = np.ones(len(records.empty), np.bool_)
         for name in self.settings.ordering_fields[:1]:
-            group = self._group_of.get(name)
-            if group is None:
+            group, values = self._ordering_group(name), ordering_values(self.rows, name)
+            if group is None or values is None:
                 return np.zeros(len(records.empty), np.bool_)
-            valid = np.asarray(combined(self.rows[name]).is_valid())
+            valid = np.asarray(combined(values).is_valid())
             result = _at(valid, records.sources[group], False)
         return result
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.merge.ordering import default_mask, ordering_codes
+from hudi_py.merge.ordering import default_mask, ordering_codes, ordering_values
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
 
@@ -161,11 +161,8 @@ def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> t
     """The ordering columns of a table as arrays; a column which it lacks is null, that is, the default."""
     if not settings.ordered:
         return ()
-    names = table.schema.names
-    return tuple(
-        combined(table[name]) if name in names else pa.nulls(table.num_rows, pa.int32())
-        for name in settings.ordering_fields
-    )
+    found = (ordering_values(table, name) for name in settings.ordering_fields)
+    return tuple(pa.nulls(table.num_rows, pa.int32()) if each is None else combined(each) for each in found)
 
 
 def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, position: Rows) -> Versions:

@@ -86,7 +86,7 @@ class MergeSettings:
     """`COMMIT_TIME_ORDERING`: the later wins. `EVENT_TIME_ORDERING`: the greater ordering value, ties to the later.
     `CUSTOM`: as `payload` or `merger` have it."""
     ordering_fields: tuple[str, ...] = ()
-    """Compared lexicographically; empty in COMMIT_TIME_ORDERING."""
+    """Compared lexicographically; empty in COMMIT_TIME_ORDERING. `a.b` is the field `b` of the struct `a`."""
     delete_field: str | None = None
     """Column which marks a row as a delete when its text equals `delete_marker`."""
     delete_marker: str | None = None
@@ -124,10 +124,15 @@ class MergeSettings:
         return (IS_DELETED, self.delete_field) if self.delete_field else (IS_DELETED,)
 
     @property
+    def ordering_columns(self) -> tuple[str, ...]:
+        """Columns in which the ordering fields are: of a field of a struct, the struct too."""
+        return tuple(dict.fromkeys(part for name in self.ordering_fields for part in (name, name.partition(".")[0])))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns which the merge looks at, apart from the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
-        named = (*self.ordering_fields, *self.marker_columns, *self.key_fields, *self.merger_columns)
+        named = (*self.ordering_columns, *self.marker_columns, *self.key_fields, *self.merger_columns)
         names = (*named, *(name for name in own if name))
         return tuple(dict.fromkeys(names))
 

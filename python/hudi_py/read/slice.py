@@ -139,7 +139,7 @@ def read_slice(
     else:
         by_row = None
         if base_file is not None and mode == "merge" and commit_times is None and _has_rows(base_file, settings):
-            ordering = settings.ordering_fields if settings.by_event_time else ()
+            ordering = settings.ordering_columns if settings.by_event_time else ()
             few = pa.schema([field for field in merge_schema if field.name in {*columns, *ordering}])
             by_row = _BaseByRow(base_file, few, rows, history)
         found = _merged(storage, base, by_row, blocks, merge_schema, settings, history, limits, emit_deletes, counts)

@@ -16,6 +16,7 @@ from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableErr
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
+from hudi_py.merge.ordering import ordering_type
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
@@ -189,7 +190,7 @@ def _schema(
 
 def _check_ordering(merge: MergeSettings, schema: WriteSchema) -> None:
     for name in merge.ordering_fields:
-        if name not in schema.arrow.names:
+        if ordering_type(schema.arrow, name) is None:
             raise SchemaMismatchError(
                 f"Ordering column '{name}' (hoodie.table.ordering.fields) is neither in the data nor in the table; its "
                 f"columns are {', '.join(schema.arrow.names)}"

@@ -127,7 +127,7 @@ def _win(
 ) -> npt.NDArray[np.bool_]:
     """Which rows win against those that are there in other partitions."""
     keys = combined(rows[RECORD_KEY])
-    columns = [RECORD_KEY, *reader.merge.ordering_fields]
+    columns = [name for name in (RECORD_KEY, *reader.merge.ordering_columns) if name in rows.column_names]
     parts = []
     for partition in partitions.unique().to_pylist():
         slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))}

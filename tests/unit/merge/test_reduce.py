@@ -214,6 +214,20 @@ def test_ordering_columns_of_every_type(values: list[object], kind: pa.DataType)
             assert kept["at"].to_pylist() == [1 if high >= low else 0], (small, great)
 
 
+def test_an_ordering_field_of_a_struct() -> None:
+    merge = MergeSettings(EVENT_TIME, ("at.x.n",))
+    assert merge.columns == ("at.x.n", "at", "_hoodie_is_deleted")
+    places = [{"x": {"n": 2}}, {"x": {"n": 3}}, {"x": {"n": 1}}, {"x": None}, None]
+    table = pa.table({"k": ["k"] * 5, "at": places, "row": [0, 1, 2, 3, 4]})
+    assert reduce_input(table, merge, key_columns=["k"])["row"].to_pylist() == [1]
+    # a column of that name comes first
+    named = table.append_column("at.x.n", pa.array([5, 4, 3, 2, 1]))
+    assert reduce_input(named, merge, key_columns=["k"])["row"].to_pylist() == [0]
+    # without the field all values are the default, and the last row stays
+    lacking = MergeSettings(EVENT_TIME, ("at.y",))
+    assert reduce_input(table, lacking, key_columns=["k"])["row"].to_pylist() == [4]
+
+
 def test_several_ordering_fields_compare_in_turn() -> None:
     merge = MergeSettings(EVENT_TIME, ("a", "b"))
     table = pa.table({"k": ["x"] * 4, "a": [1, 2, 2, 1], "b": ["z", "a", "b", "zz"], "at": [0, 1, 2, 3]})

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
+from hudi_py.merge.entries import ordering_types
 from hudi_py.merge.ordering import default_mask
 from hudi_py.merge.reduce import combined, row_ordering
 from hudi_py.model.commit import WriteStat
@@ -65,9 +66,7 @@ def updates_of(
     keys = combined(rows[RECORD_KEY])
     if unconditional_delete:
         deletes, defaults = np.ones(count, np.bool_), np.ones(count, np.bool_)
-        ordering: tuple[pa.Array, ...] = tuple(
-            pa.nulls(count, job.file_schema.field(name).type) for name in merge.ordering_fields
-        )
+        ordering = tuple(pa.nulls(count, kind) for kind in ordering_types(job.file_schema, merge))
     else:
         deletes = delete_marks(rows, merge)
         ordering = row_ordering(rows, merge)

@@ -76,7 +76,7 @@ class KeyReader:
 
     def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
         """`_hoodie_record_key` and the ordering columns of the rows of a slice with some keys (string, distinct)."""
-        columns = [RECORD_KEY, *self.merge.ordering_fields]
+        columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
         batches = read_slice(
             self.storage,
