@@ -234,6 +234,19 @@ def test_key_and_partition_encodings(oracle: Oracle, tmp_path: Path, version: in
     assert_rows_equal(ours, oracle.read(str(path)))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["my-table", "2024", "são paulo"])
+def test_table_names_that_avro_does_not_admit(oracle: Oracle, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    hudi_py.write(
+        str(path), rows(range(0, 6), 100), "insert", {**settings(9, "MERGE_ON_READ"), "hoodie.table.name": name}
+    )
+    assert_rows_equal(hudi_py.open_table(str(path)).scan().to_table(), oracle.read(str(path)))
+    oracle.write(str(path), rows(range(3, 9), 200))
+    hudi_py.write(str(path), rows(range(5, 12), 300))
+    assert_rows_equal(hudi_py.open_table(str(path)).scan().to_table(), oracle.read(str(path)))
+
+
 @pytest.mark.parametrize(("version", "kind"), TABLES, ids=IDS)
 def test_hudi_rs_reads_our_tables(tmp_path: Path, version: int, kind: str) -> None:
     """A second, independent reader. Nested columns are left to Apache Hudi's own comparison."""

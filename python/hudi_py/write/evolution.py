@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.avro import arrow_schema, avro_schema
+from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.schema import META_FIELDS, conform
 from hudi_py.schema.conform import promotable
 
@@ -94,7 +94,7 @@ def write_schema(
     """
     if table_avro is None:
         _check_no_nulls(incoming)
-        avro = avro_schema(incoming, f"{table_name}_record", f"hoodie.{table_name}")
+        avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
     table = arrow_schema(dict(table_avro))
     merged = _merge_fields(list(table), list(incoming), "", set_null_for_missing)

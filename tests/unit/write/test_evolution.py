@@ -56,6 +56,12 @@ def test_a_new_table_has_the_names_apache_hudi_gives() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+@pytest.mark.parametrize(("name", "record"), [("my-table", "my__table"), ("2024 trips", "__024__trips")])
+def test_a_table_name_that_avro_does_not_admit(name: str, record: str) -> None:
+    avro = write_schema(None, pa.schema([("s", pa.string())]), name).avro
+    assert (avro["name"], avro["namespace"]) == (f"{record}_record", f"hoodie.{record}")
+
+
 def test_the_same_columns_keep_the_schema_as_it_is_written() -> None:
     result = evolve(INCOMING)
     assert not result.changed
