@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.avro import read_container, write_container
+from hudi_py.formats.avro import ContainerWriter, read_container
 
 _MAGIC = b"Obj\x01"
 
@@ -38,7 +38,7 @@ def decode_record(data: bytes, context: str) -> dict[str, Any]:
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
     """A container file with one record of a schema that Apache Hudi 1.2.0 embeds in its own files."""
-    return write_container(record_schema(name), [dict(record)])
+    return _writer(name).write([dict(record)])
 
 
 @cache
@@ -47,6 +47,11 @@ def record_schema(name: str) -> dict[str, Any]:
     text = resources.files(__package__).joinpath("avsc").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
+
+
+@cache
+def _writer(name: str) -> ContainerWriter:
+    return ContainerWriter(record_schema(name))
 
 
 class Fields:

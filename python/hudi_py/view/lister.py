@@ -7,7 +7,7 @@ from typing import Protocol
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import when_remote
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 """Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
@@ -42,7 +42,7 @@ class StorageLister:
         folders = [""]
         while folders:
             below: list[str] = []
-            for folder, children in zip(folders, in_threads(self._storage.list, folders), strict=True):
+            for folder, children in zip(folders, when_remote(self._storage, self._storage.list, folders), strict=True):
                 if any(not child.is_dir and child.name in _METAFILES for child in children):
                     found.append(PartitionPath(folder))
                 else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
@@ -98,9 +99,7 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
     """
     threshold = packing.size_threshold * packing.small_file_limit
     total_bytes = total_rows = 0
-    for count, (action, metadata) in enumerate(commits):
-        if count >= packing.size_commits:
-            break
+    for action, metadata in islice(commits, packing.size_commits):
         if action is Action.DELTA_COMMIT:
             stats = [stat for stat in metadata.stats if parse_base_file_name(stat.path.rpartition("/")[2])]
             measured = [(stat.total_write_bytes, stat.num_writes) for stat in stats]

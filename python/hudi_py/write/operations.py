@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from hudi_py.write.index import (
     RecordIndexTagger,
     Tagging,
     check_index,
+    check_no_bucket_index,
     open_tagger,
     tag_by_places,
     tag_keys,
@@ -132,9 +133,10 @@ def _tagger(job: Job) -> RecordIndexTagger | None:
 
 def _check_table_index(job: Job) -> None:
     """Looks at a few partitions for signs of the bucket index: a partition that is new shows none of its own."""
+    check_no_bucket_index(job.transaction.storage)
     view = job.transaction.view
     for partition in view.partitions()[:_PARTITIONS_LOOKED_AT]:
-        check_index(job.transaction.storage, view.latest_slices(partition), partition, looks_up_keys=False)
+        check_index(view.latest_slices(partition), partition, looks_up_keys=False)
 
 
 def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool) -> pa.Schema:
@@ -166,7 +168,11 @@ def _write_partitions(
     everywhere, moved = FILE_ID in held.schema.names, GONE in held.schema.names
     losing = losing_keys(held, job.settings.merge) if everywhere and combine and not moved else {}
     memory_size = held.num_bytes / max(held.num_rows, 1)
-    record_size = effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
+
+    @cache
+    def record_size() -> int:
+        return effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
+
     with _Workers(job.settings.threads) as workers:
         for partition in held.partitions:
             part = _Partition(job, workers, partition, record_size, tagger)
@@ -257,7 +263,7 @@ class _Partition:
         job: Job,
         workers: _Workers,
         partition: PartitionPath,
-        record_size: int,
+        record_size: Callable[[], int],
         tagger: RecordIndexTagger | None = None,
     ) -> None:
         self._tagger = tagger
@@ -343,7 +349,7 @@ class _Partition:
         excluded = self._clustering | self._compaction
         slices = self._slices if into_small else []
         small = small_files(slices, packing, is_mor=config.is_mor, excluded=excluded)
-        return assign_inserts(num_rows, small, packing, self._record_size)
+        return assign_inserts(num_rows, small, packing, self._record_size())
 
     def _tag(self, keys: pa.StringArray, rows: pa.Table) -> tuple[tuple[tuple[FileSlice, Rows], ...], Rows]:
         tagging = self._tagging(keys, rows)
@@ -362,7 +368,7 @@ class _Partition:
             return tag_by_places(self._slices, self._partition, combined(rows[FILE_ID]))
         if self._tagger is not None:
             return tag_by_places(self._slices, self._partition, self._tagger.places(keys, self._partition)[1])
-        check_index(storage, self._slices, self._partition)
+        check_index(self._slices, self._partition)
         return tag_keys(
             storage,
             self._slices,

@@ -215,6 +215,7 @@ class WriteTransaction:
                     storage, config, timeline, action, operation, settings, metadata, owner, clock, instant, writer_id
                 )
                 transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
+                transaction._timeline = timeline  # shows what the pin does
                 begin_work(handle.writer.id)
                 transaction._make_pending(timeline)
                 transaction._heartbeat.start()

@@ -98,11 +98,10 @@ def slice_named(name: str) -> FileSlice:
 
 
 def test_random_ids_of_digits_are_no_bucket_numbers() -> None:
-    check_index(memory(), [slice_named("12345678-bfdf-4a49-a600-4f7adce7b226-0")], "p")
+    check_index([slice_named("12345678-bfdf-4a49-a600-4f7adce7b226-0")], "p")
     check_index(
-        memory(),
         [slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0"), slice_named("a2345678-bfdf-4a49-a600-4f7adce7b226-0")],
         "p",
     )
     with pytest.raises(ConfigError, match="bucket numbers, as 00000001-bfdf"):
-        check_index(memory(), [slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0")], "p")
+        check_index([slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0")], "p")

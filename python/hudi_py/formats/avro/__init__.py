@@ -1,6 +1,6 @@
 """Avro to Arrow and back, a column at a time, and Avro object container files."""
 
-from hudi_py.formats.avro.container import read_container, write_container
+from hudi_py.formats.avro.container import ContainerWriter, read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
 from hudi_py.formats.avro.encode import encode_log_content, encode_values
 from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
@@ -8,6 +8,7 @@ from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, mi
 
 __all__ = [
     "AvroSchema",
+    "ContainerWriter",
     "Record",
     "arrow_schema",
     "arrow_type",

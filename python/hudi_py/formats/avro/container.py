@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from functools import lru_cache
 from typing import Any
 
@@ -114,22 +115,51 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) and schema.get("type") == "record" else None
 
 
-@lru_cache(maxsize=64)
-def _writer_schema(text: str) -> Any:
-    """A schema as fastavro writes by; not to be changed."""
-    import fastavro
+class ContainerWriter:
+    """Writes Avro object container files of one schema, without compression."""
 
-    return fastavro.parse_schema(json.loads(text))
+    def __init__(self, schema: dict[str, Any]) -> None:
+        import fastavro
+
+        self._name = schema.get("name")
+        self._schema = fastavro.parse_schema(schema)
+        empty = io.BytesIO()
+        fastavro.writer(empty, self._schema, [], codec="null")
+        self._header = empty.getvalue()[:-_SYNC_BYTES]
+
+    def write(self, records: list[dict[str, Any]]) -> bytes:
+        """The file of some records. Raises SchemaMismatchError for records that do not fit."""
+        import fastavro
+
+        block = io.BytesIO()
+        try:
+            for record in records:
+                fastavro.schemaless_writer(block, self._schema, record)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise SchemaMismatchError(f"cannot write an Avro file of {self._name!r}: {why}") from error
+        sync, data = os.urandom(_SYNC_BYTES), block.getvalue()
+        if not records:
+            return self._header + sync
+        return b"".join((self._header, sync, _varint(len(records)), _varint(len(data)), data, sync))
+
+
+def _varint(value: int) -> bytes:
+    """A length as Avro writes it: zigzag, seven bits a byte."""
+    value <<= 1
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+@lru_cache(maxsize=64)
+def _writer(schema: str) -> ContainerWriter:
+    return ContainerWriter(json.loads(schema))
 
 
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
     """An Avro object container file without compression. Raises SchemaMismatchError for records that do not fit."""
-    import fastavro
-
-    out = io.BytesIO()
-    try:
-        fastavro.writer(out, _writer_schema(json.dumps(schema)), records, codec="null")
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SchemaMismatchError(f"cannot write an Avro file of {schema.get('name')!r}: {why}") from error
-    return out.getvalue()
+    return _writer(json.dumps(schema)).write(records)

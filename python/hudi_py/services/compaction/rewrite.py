@@ -92,9 +92,10 @@ class RewriteSettings:
         if OPERATION not in schema.names and has_operation_column(storage, config, commits):
             schema, avro = with_operation(schema), _with_operation(avro)
         extra = {SCHEMA_KEY: _dump(table.avro)}
-        latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
-        if table.evolves_on_read and latest is not None:
-            extra[LATEST_SCHEMA_KEY] = latest
+        if table.evolves_on_read:
+            latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
+            if latest is not None:
+                extra[LATEST_SCHEMA_KEY] = latest
         for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):
             options.get(option)  # of reads, so not checked with the options of writes
         memory = LogMemory.of(options.values)

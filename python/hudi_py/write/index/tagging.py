@@ -35,6 +35,7 @@ RECORD_INDEXES = frozenset({GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX})
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
 in 43), but of those with three zeros first only one in 43,000."""
+_BUCKET_FOLDER = ".hoodie/.bucket_index"
 _LOOKUP_ROWS = 1 << 20
 
 
@@ -62,10 +63,16 @@ class Tagging:
     """Numbers of the rows whose key is nowhere, ascending."""
 
 
-def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:
+def check_no_bucket_index(storage: Storage) -> None:
+    """Raises ConfigError where the table has the folder that a bucket index with changing numbers of buckets keeps."""
+    if storage.list(_BUCKET_FOLDER):
+        raise _other_index("the table", f"it has a folder {_BUCKET_FOLDER}")
+
+
+def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:
     """Refuses a partition that was written by another index, whose keys these ones would not find.
 
-    With `looks_up_keys` False, for rows that are added without a look-up, only the bucket index's signs count: all of
+    With `looks_up_keys` False, for rows that are added without a look-up, only the bucket index's sign counts: all of
     its file groups must be buckets.
 
     Raises:
@@ -78,14 +85,15 @@ def check_index(storage: Storage, slices: Iterable[FileSlice], partition: str, *
         sign = f"file group {without_base} has log files but no base file"
     elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):
         sign = f"its file ids begin with bucket numbers, as {found[0].file_id} does"
-    elif storage.list(".hoodie/.bucket_index"):
-        sign = "the table has a folder .hoodie/.bucket_index"
     if sign:
-        raise ConfigError(
-            f"Cannot write to partition '{partition}' with hoodie.index.type=SIMPLE or BLOOM: {sign}, so the "
-            "table is written with another index (bucket, for example), which is not supported; write it with Apache "
-            "Hudi"
-        )
+        raise _other_index(f"partition '{partition}'", sign)
+
+
+def _other_index(what: str, sign: str) -> ConfigError:
+    return ConfigError(
+        f"Cannot write to {what} with hoodie.index.type=SIMPLE or BLOOM: {sign}, so the table is written with another "
+        "index (bucket, for example), which is not supported; write it with Apache Hudi"
+    )
 
 
 def tag_keys(

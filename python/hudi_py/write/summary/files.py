@@ -21,7 +21,7 @@ from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import in_threads, when_remote
 from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.write.summary.columns import IndexedColumn, named_columns
 from hudi_py.write.summary.footers import footer_ranges
@@ -48,7 +48,7 @@ def ranges_of_files(
 ) -> Iterator[tuple[DataFile, ColumnRanges | None]]:
     """Each file with its ranges, in order; None where nothing can be told: there are no ranges of ORC and HFile base
     files, nor of bootstrapped ones, nor of change data, nor, with a warning, of files which cannot be read. Files are
-    read by several threads.
+    read by several threads, sidecars of a local folder one by one.
 
     Args:
         sidecars: folder with the sidecars of the files.
@@ -64,7 +64,8 @@ def ranges_of_files(
             return None
 
     listed = list(files)
-    yield from zip(listed, in_threads(one, listed), strict=True)
+    found = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
+    yield from zip(listed, found, strict=True)
 
 
 def ranges_of_file(
