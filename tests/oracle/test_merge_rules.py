@@ -55,7 +55,7 @@ def random_table(
     if version == 8:
         properties["hoodie.record.merge.strategy.id"] = STRATEGIES[mode]
     if nested:
-        properties["hoodie.table.ordering.fields" if version > 6 else "hoodie.table.precombine.field"] = "at.ts"
+        properties |= dict.fromkeys(("hoodie.table.ordering.fields", "hoodie.table.precombine.field"), "at.ts")
     table = MadeTable(str(path), version=version, schema=schema, properties=properties)
     keys = [f"k{number}" for number in range(400)]
 
