@@ -89,8 +89,17 @@ def undo(own: OwnTable, timeline: Timeline, instant: InstantTime, at: InstantTim
     _carry_out(own, time_, plan, clock)
 
 
-def finish_undone(own: OwnTable, timeline: Timeline, clock: InstantClock) -> bool:
-    """Finishes rollbacks that were killed, then rolls delta commits back that broke off. True when there were any."""
+def finish_undone(own: OwnTable, timeline: Timeline, data: Timeline, clock: InstantClock) -> bool:
+    """Finishes rollbacks that were killed, then rolls delta commits back that broke off. True when there were any.
+
+    From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
+    the delta commit of an action that is pending is left alone: it is undone with that.
+
+    Args:
+        timeline: the metadata table's own, as it is now.
+        data: that of its table.
+    """
+    under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
     changed = False
     for rollback in timeline.pending:
         if rollback.action is Action.ROLLBACK:
@@ -103,7 +112,7 @@ def finish_undone(own: OwnTable, timeline: Timeline, clock: InstantClock) -> boo
     if changed:
         timeline = own.timeline(clock.zone)
     for write in reversed(timeline.pending):
-        if write.action is Action.DELTA_COMMIT:
+        if write.action is Action.DELTA_COMMIT and write.time not in under_way:
             undo(own, timeline, write.time, None, clock)
             timeline = own.timeline(clock.zone)
             changed = True

@@ -114,7 +114,7 @@ class MetadataTableWriter:
             return dropped
         own = open_own(storage)
         own_timeline = own.timeline(clock.zone)
-        if finish_undone(own, own_timeline, clock):
+        if finish_undone(own, own_timeline, timeline, clock):
             _log.info("ended what a killed process left in %s", own.storage.uri)
             own_timeline = own.timeline(clock.zone)
         if change.action in (Action.ROLLBACK, Action.RESTORE):
@@ -186,7 +186,7 @@ class MetadataTableWriter:
         try:
             own = open_own(storage)
             own_timeline = own.timeline(clock.zone)
-            if finish_undone(own, own_timeline, clock):
+            if finish_undone(own, own_timeline, timeline, clock):
                 own_timeline = own.timeline(clock.zone)
             # finds out whether another writer left it behind
             MetadataTable(storage, config, timeline, own.view(own_timeline))

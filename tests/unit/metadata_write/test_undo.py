@@ -11,9 +11,11 @@ import pytest
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.delta import begin_delta
+from hudi_py.metadata_write.own import open_own
 from hudi_py.metadata_write.undo import can_undo
 from hudi_py.metadata_write.verify import verify
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
@@ -26,6 +28,7 @@ from hudi_py.storage import FolderStorage, MemoryStorage, Storage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import timeline_of
+from tests.support.hand_writes import java_pending
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 GLOBAL = {
@@ -70,6 +73,38 @@ def test_a_completed_write_is_rolled_back(storage, version, kind):
     check(storage, GLOBAL, dict.fromkeys(range(6), 1))
     write(storage, rows(range(5, 7), 3), **made)
     check(storage, GLOBAL, {**dict.fromkeys(range(5), 1), 5: 3, 6: 3})
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_what_another_engine_is_writing_is_left_alone(storage, version):
+    """Apache Hudi writes to both tables at once; its delta commit is undone with its write, and not before."""
+    made = {"version": version, "kind": "mor", "options": GLOBAL}
+    write(storage, rows(range(6), 1), **made)
+    write(storage, rows(range(4, 6), 2), **made)
+    instant = clock(storage).next_instant(timeline(storage))
+    java_pending(storage, load_table_config(storage), instant)
+    own = open_own(storage)
+    begin_delta(own, instant, "UPSERT_PREPPED")
+    log = f"files/.files-0000-0_{instant}.log.1_0-1-1"
+    own.storage.put(log, b"half a log")
+
+    compaction = Compaction(always=True)
+    planned = compaction.schedule(context(storage, GLOBAL))
+    assert run(compaction, context(storage, GLOBAL), planned.instant).num_file_groups
+    found = own_timeline(storage).find(instant, Action.DELTA_COMMIT)
+    assert found is not None
+    assert found.state is State.INFLIGHT
+    assert own.storage.read(log) == b"half a log"
+    check(storage, GLOBAL, {**dict.fromkeys(range(4), 1), 4: 2, 5: 2})
+
+    for info in storage.walk(".hoodie/timeline"):
+        if info.name.startswith(instant):
+            storage.set_modified(info.path, 0)
+    write(storage, rows(range(5, 7), 3), **made)
+    assert timeline(storage).find(instant) is None
+    assert own_timeline(storage).find(instant, Action.DELTA_COMMIT) is None
+    assert own.storage.stat(log) is None
+    check(storage, GLOBAL, {**dict.fromkeys(range(4), 1), 4: 2, 5: 3, 6: 3})
 
 
 @pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by partition"])
