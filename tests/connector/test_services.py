@@ -130,6 +130,32 @@ def test_clean_and_archive(spark: SparkSession, path: str) -> None:
     assert read(path) == rows
 
 
+def test_a_plan_is_dropped(spark: SparkSession, path: str) -> None:
+    rows = make(path)
+    planned = run_service(spark, path, "compaction", phase="schedule")["instant"]
+    report = run_service(spark, path, "unschedule", instant=planned)
+    assert (report["service"], report["instant"], report["plan"]) == ("unschedule", planned, "compaction")
+    assert hudi_py.open_table(path).plans().num_rows == 0
+    assert read(path) == rows
+    with pytest.raises(
+        ConfigError, match=rf"^Cannot unschedule {planned} of .*: there is no such plan; pending: none$"
+    ):
+        run_service(spark, path, "unschedule", instant=planned)
+
+
+@pytest.mark.slow
+def test_a_log_compaction_that_was_overtaken_is_dropped(spark: SparkSession, path: str) -> None:
+    rows = make(path)
+    few = {"hoodie.log.compaction.blocks.threshold": "2"}
+    planned = run_service(spark, path, "log_compaction", phase="schedule", options=few)["instant"]
+    run_service(spark, path, "compaction")
+    report = run_service(spark, path, "log_compaction", options=few)
+    assert report["instant"] is None
+    assert report["reason"].startswith(f"the logcompaction {planned} was removed: compactions since it was planned")
+    assert hudi_py.open_table(path).plans().num_rows == 0
+    assert read(path) == rows
+
+
 @pytest.mark.slow
 def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     rows = make(path)
@@ -226,6 +252,22 @@ def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
     writer.commit(messages)
     assert instants(path, "commit") == [planned]
     assert {row["ts"] for row in read(path)} == {1}
+
+
+def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
+    """Between the beginning and the first task nobody beats, however long that is."""
+    rows = make(path, writes=2)
+    planned = hudi_py.open_table(path).compaction.schedule()
+    asked = {"hoodie.py.service": "compaction", "hoodie.py.service.instant": str(planned)}
+    begin, execute = (
+        Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")
+    )
+    ServiceWriter(plan_service(path, begin)).commit([])
+    os.utime(Path(path, ".hoodie", ".heartbeat", str(planned)), (1, 1))
+    writer = ServiceWriter(pickle.loads(pickle.dumps(plan_service(path, execute))))
+    writer.commit([writer.write(iter([pa.record_batch({"piece": [0, 1, 2]})]))])
+    assert instants(path, "commit") == [planned]
+    assert read(path) == rows
 
 
 def test_old_reports_are_removed(path: str) -> None:
