@@ -5,12 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
 
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.rebuild import rebuild
+from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, Instant
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.rollback import rollback
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -52,12 +60,12 @@ def files_of(storage: Storage, folder: str = "") -> Files:
     return {info.path: storage.read(info.path) for info in storage.walk(folder)}
 
 
-def killed_everywhere(files: Files, call: Callable[[Storage], object]) -> Iterator[Storage]:
-    """The table after a kill at each of the calls, in turn."""
+def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int = 1) -> Iterator[Storage]:
+    """The table after a kill at each of the calls, or at every so many, in turn."""
     whole = KillingMemory(copy_of(files))
     call(whole)
     assert len(whole.calls) > 5
-    for number in range(len(whole.calls)):
+    for number in range(0, len(whole.calls), step):
         storage = copy_of(files)
         with pytest.raises(Killed):
             call(KillingMemory(storage, number))
@@ -133,6 +141,95 @@ def test_making_it(version):
         definitions = json.loads(dead.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
         assert set(definitions) == {"column_stats", "record_index"}
         assert read(dead) == BEFORE
+
+
+def service(storage: Storage) -> ServiceContext:
+    return ServiceContext.of(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage))
+
+
+def remade(storage: Storage) -> None:
+    """All of the metadata table made anew on demand."""
+    rebuild(service(storage), names=["files"])
+
+
+def index_remade(storage: Storage) -> None:
+    rebuild(service(storage), names=["record_index", "bloom_filters"])
+
+
+def undone(storage: Storage) -> None:
+    """A commit undone that is older than the metadata table."""
+    newest = newest_write(storage)
+    if len(timeline(storage).write_completed) == 2:
+        rollback(service(storage), newest.time)
+
+
+def left_behind(storage: Storage) -> None:
+    """What the next write does with a metadata table that is of no use any more."""
+    with pytest.warns(UserWarning, match="made anew"):
+        writer().prepare(storage, load_table_config(storage), timeline(storage), clock(storage))
+
+
+BY_PARTITION = {
+    "hoodie.metadata.record.level.index.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "make", "step"),
+    [
+        pytest.param(9, remade, 12, id="v9-rebuild"),
+        *(
+            pytest.param(version, make, 3, id=f"v{version}-{make.__name__}", marks=pytest.mark.slow)
+            for version, make in [(9, remade), (6, index_remade), (6, undone), (9, undone), (6, left_behind)]
+        ),
+    ],
+)
+def test_making_it_anew_leaves_no_index_out(version, make, step):
+    """Whatever process goes on, and with whatever options: the same partitions, and a record index of the same kind."""
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), version=version, options=OFF)
+    write(storage, rows(range(2, 5), 2), version=version, options=OFF)
+    writer(BY_PARTITION).prepare(storage, load_table_config(storage), timeline(storage), clock(storage))
+    before = load_table_config(storage).metadata_partitions
+    assert {"record_index", "bloom_filters"} < set(before)
+    if make is left_behind:
+        storage.delete(".hoodie/metadata/.hoodie/hoodie.properties")
+    noted = 0
+    for dead in killed_everywhere(files_of(storage), make, step):
+        dead.delete(".hoodie/lock")
+        noted += bool(load_table_config(dead).metadata_partitions_to_make)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert hudi_py.open_table(dead.uri).scan(columns=["id"]).to_table().num_rows in (4, 5)
+            write(dead, rows(range(3, 6), 3), version=version)
+        config = load_table_config(dead)
+        assert set(config.metadata_partitions) == set(before)
+        assert not config.metadata_partitions_to_make
+        settled(dead)
+        groups = {info.name for info in dead.walk(".hoodie/metadata/record_index")}
+        assert any("record-index-a-0000-0" in name for name in groups)
+        assert not any("record-index-0000-0" in name for name in groups)
+        assert verify(service(dead)).ok
+    assert noted > 2
+
+
+def test_indexes_begun_are_dropped_where_they_are_not_wanted():
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), options=FEW)
+    begun = {"bloom_filters", "record_index", "partition_stats"}
+    dead = next(
+        found
+        for found in killed_everywhere(files_of(storage), remade)
+        if set(load_table_config(found).metadata_partitions_to_make) == begun
+    )
+    dead.delete(".hoodie/lock")
+    with pytest.raises(ConfigError, match="holds the indexes record_index"):
+        write(dead, rows(range(2), 2), options={"hoodie.metadata.enable": "false"})
+    write(dead, rows(range(2), 2), options={"hoodie.metadata.record.index.enable": "false"})
+    config = load_table_config(dead)
+    assert set(config.metadata_partitions) == {"files", "column_stats", "partition_stats", "bloom_filters"}
+    assert not config.metadata_partitions_to_make
 
 
 @VERSIONS

@@ -15,15 +15,16 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
+from hudi_py.metadata_write.rebuild import rebuild
 from hudi_py.metadata_write.verify import verify
 from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.rollback import rollback
-from hudi_py.storage import LocalStorage
+from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
-from tests.unit.metadata_write.upkeep import check_listing, own_timeline, read, rows, timeline, write, writer
+from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 INDEXES = {"hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.metadata.record.index.enable": "true"}
 # Apache Hudi 1.2.0 fails to write partition statistics beside a record index by partition
@@ -202,3 +203,43 @@ def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, versio
     oracle.write(copy, rows(range(7), 4), options=INDEXES)
     agreed(oracle, copy, {**expected, **dict.fromkeys(range(7), 4)})
     assert isinstance(hudi_py.open_table(str(copy)).scan().to_table(), pa.Table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.long)])
+def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Apache Hudi reads and writes with what is there, and our next write makes the rest, its record index by
+    partition too."""
+    root = tmp_path / "t"
+    write(LocalStorage(str(root)), rows(range(8), 1), version=version, options=BY_PARTITION)
+    calls = _calls_of_rebuilding(tmp_path / "whole", root)
+    last = max(number for number, call in enumerate(calls) if "record_index" in call and "hfile" in call)
+    with pytest.raises(Killed):
+        _rebuild(KillingStorage(str(root), last))
+    storage = LocalStorage(str(root))
+    storage.delete(".hoodie/lock")
+    config = load_table_config(storage)
+    assert config.metadata_partitions == ("files",)
+    assert config.metadata_partitions_to_make == ("record_index",)
+    assert theirs(oracle, root) == dict.fromkeys(range(8), 1)
+    assert oracle.check(root)["problems"] == []
+    oracle.write(root, rows(range(2, 9), 2), options={"hoodie.metadata.index.column.stats.enable": "false"})
+    agreed(oracle, root, {0: 1, 1: 1, **dict.fromkeys(range(2, 9), 2)})
+    state = {0: 1, 1: 1, **dict.fromkeys(range(2, 9), 2), 9: 3}
+    write(storage, rows([9], 3), version=version, options={"hoodie.metadata.index.column.stats.enable": "false"})
+    config = load_table_config(storage)
+    assert set(config.metadata_partitions) == {"files", "record_index"}
+    assert not config.metadata_partitions_to_make
+    agreed(oracle, root, state)
+    oracle.write(root, rows([9], 4), options=BY_PARTITION)
+    agreed(oracle, root, {**state, 9: 4})
+
+
+def _rebuild(storage: Storage) -> None:
+    rebuild(ServiceContext.of(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage)))
+
+
+def _calls_of_rebuilding(copy: Path, root: Path) -> list[str]:
+    storage = KillingStorage(str(shutil.copytree(root, copy)))
+    _rebuild(storage)
+    return storage.calls

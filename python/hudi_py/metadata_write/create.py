@@ -1,9 +1,10 @@
 """The metadata table made, and partitions of it made and dropped.
 
 A partition counts once the table's properties name it, which is the last step: whatever a killed process leaves before
-that is cleared away by the next attempt. Sources: `HoodieBackedTableMetadataWriter.initializeFromFilesystem`,
-`HoodieTableConfig.setMetadataPartitionState`, `HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format
-reference 10.1, 10.3.
+that is cleared away by the next attempt. The partitions to be made are noted in the properties before the first of
+them, so that the next writer makes those that are left (`METADATA_TO_MAKE`). Sources:
+`HoodieBackedTableMetadataWriter.initializeFromFilesystem`, `HoodieTableConfig.setMetadataPartitionState`,
+`HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format reference 10.1, 10.3.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, TableSourc
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path
-from hudi_py.model.properties import TableConfig
+from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import create_table_config, update_table_config
@@ -120,7 +121,11 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
         config = put_definition(source.storage, config, record_index_definition(partitioned=partitioned))
     names = sorted({*config.metadata_partitions, partition})
     building = [name for name in config.metadata_partitions_inflight if name != partition]
-    return update_table_config(source.storage, {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building)})
+    left = [name for name in config.metadata_partitions_to_make if name != partition]
+    return update_table_config(
+        source.storage,
+        {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building), METADATA_TO_MAKE: ",".join(left) or None},
+    )
 
 
 def initial_time(own: OwnTable, timeline: Timeline, data: Timeline) -> InstantTime:
@@ -147,17 +152,37 @@ def initial_time(own: OwnTable, timeline: Timeline, data: Timeline) -> InstantTi
     return time_
 
 
-def drop_partitions(storage: Storage, config: TableConfig, names: Collection[str]) -> TableConfig:
+def note_to_make(storage: Storage, names: Collection[str]) -> TableConfig:
+    """Notes the partitions that are made next, for whoever goes on after a crash. The table lock must be held."""
+    return update_table_config(storage, {METADATA_TO_MAKE: ",".join(sorted(names)) or None})
+
+
+def drop_partitions(
+    storage: Storage, config: TableConfig, names: Collection[str], *, to_make: bool = False
+) -> TableConfig:
     """Drops partitions of the metadata table: first for readers, then their files, then their definitions.
 
     The table lock must be held. Safe to repeat. Other partitions, `files` above all, must not depend on them.
+
+    Args:
+        to_make: the caller makes them anew next. The properties note them, and their definitions stay.
     """
     kept = [name for name in config.metadata_partitions if name not in names]
     building = [name for name in config.metadata_partitions_inflight if name not in names]
-    config = update_table_config(storage, {PARTITIONS_KEY: ",".join(kept), INFLIGHT_KEY: ",".join(building)})
+    left = {name for name in config.metadata_partitions_to_make if name not in names}
+    left.update(names if to_make else ())
+    config = update_table_config(
+        storage,
+        {
+            PARTITIONS_KEY: ",".join(kept),
+            INFLIGHT_KEY: ",".join(building),
+            METADATA_TO_MAKE: ",".join(sorted(left)) or None,
+        },
+    )
     for name in names:
         storage.delete_tree(join_path(FOLDER, name))
-    drop_definitions(storage, config, names)
+    if not to_make:
+        drop_definitions(storage, config, names)
     return config
 
 

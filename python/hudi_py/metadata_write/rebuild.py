@@ -12,6 +12,7 @@ from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
 from hudi_py.metadata_write.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.record_index import note_kind
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import check_names, source_of
 from hudi_py.metadata_write.writer import BUILDERS, MetadataTableWriter
@@ -31,8 +32,8 @@ def rebuild(
     """Makes partitions of the metadata table anew from the table's files, by default all there are that are kept up.
 
     Readers list the storage, or go without an index, until its partition is there again; so they do when this process
-    dies, until it is asked again for the partition by its name. With `files` the whole metadata table is made anew,
-    and with it every partition.
+    dies, until the next write makes what is left. With `files` the whole metadata table is made anew, and with it every
+    partition.
 
     Args:
         context: of the table, not of its metadata table.
@@ -54,7 +55,7 @@ def rebuild(
     known = [builder.partition for builder in BUILDERS]
     with _settled(context, settings, "rebuild the metadata table") as timeline:
         config = context.config()
-        there = config.metadata_partitions
+        there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         chosen = {name for name in there if name in known} if names is None else _checked(names, config, known)
         if not chosen:
             raise ConfigError(
@@ -63,18 +64,21 @@ def rebuild(
             )
         settings = _as_defined(settings, context.storage, config)
         if FILES in chosen:
-            foreign = [name for name in there if name not in known]
+            foreign = sorted(name for name in there if name not in known)
             if foreign:
                 raise ConfigError(
                     "Cannot rebuild the partition 'files' of the metadata table: it takes along all others, and "
                     f"{', '.join(foreign)} would be lost, which are not kept up here; drop them first"
                 )
             chosen.update(there)
-            drop_metadata_table(storage, drop_indexes=True)
+        if RECORD_INDEX in chosen:
+            config = note_kind(storage, config, settings)
+        if FILES in chosen:
+            drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
             own = create_own(storage, config)
-        elif chosen:
-            config = drop_partitions(storage, config, sorted(chosen))
+        else:
+            config = drop_partitions(storage, config, sorted(chosen), to_make=True)
             own = open_own(storage)
         made: list[str] = []
         for builder in BUILDERS:
@@ -103,7 +107,11 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     settings = MetadataWriteSettings.of(context.options)
     with _settled(context, settings, "drop partitions of the metadata table"):
         config = context.config()
-        there = (*config.metadata_partitions, *config.metadata_partitions_inflight)
+        there = tuple(
+            dict.fromkeys(
+                (*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make)
+            )
+        )
         if not names:
             raise ConfigError(
                 f"Cannot drop partitions of the metadata table of {context.storage.uri}: none is named; it has "
@@ -144,13 +152,7 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
     """The settings with what the table's own definitions of its indexes say."""
     definitions = read_definitions(storage, config)
     columns = source_fields(definitions, COLUMN_STATS)
-    if columns and not settings.columns:
-        settings = replace(settings, columns=tuple(columns))
-    if RECORD_INDEX in config.metadata_partitions:
-        defined = definitions.get(RECORD_INDEX) or {}
-        by_partition = str((defined.get("indexOptions") or {}).get("isPartitioned", "false")).lower() == "true"
-        settings = replace(settings, record_index=by_partition, global_record_index=not by_partition)
-    return settings
+    return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
 
 
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:

@@ -22,13 +22,15 @@ from hudi_py.merge import merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.create import record_index_definition
-from hudi_py.metadata_write.definitions import IndexDefinition
+from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
 from hudi_py.metadata_write.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
+from hudi_py.model.properties import TableConfig
 from hudi_py.schema import with_meta
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -133,13 +135,29 @@ class RecordIndex:
 
 
 def is_partitioned(source: TableSource) -> bool:
-    """Whether the record index is one by data partition: as it is, else as the options ask for it."""
-    if RECORD_INDEX in source.config.metadata_partitions:
-        files = source.storage.list(f"{FOLDER}/{RECORD_INDEX}")
+    """Whether the record index is one by data partition: as it is, or is to be, else as the options ask for it."""
+    return _is_partitioned(source.storage, source.config, source.settings)
+
+
+def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
+    """Notes in its definition of which kind a record index is to be, before it is made or made anew: whoever goes on
+    after a crash may have other options."""
+    if RECORD_INDEX in config.metadata_partitions_to_make:
+        return config  # noted already
+    return put_definition(
+        storage, config, record_index_definition(partitioned=_is_partitioned(storage, config, settings))
+    )
+
+
+def _is_partitioned(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
+    if RECORD_INDEX in config.metadata_partitions:
+        files = storage.list(f"{FOLDER}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
         prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}
-        return is_by_partition(source.storage, source.config, prefixes)
-    return source.settings.record_index is True
+        return is_by_partition(storage, config, prefixes)
+    if RECORD_INDEX in config.metadata_partitions_to_make:
+        return is_by_partition(storage, config, ())
+    return settings.record_index is True
 
 
 class _Changes:

@@ -129,7 +129,7 @@ class MetadataWriteSettings:
         return tuple(partition for partition in MAINTAINED if there[partition])
 
     def unwanted(self, config: TableConfig) -> tuple[str, ...]:
-        """Partitions the table has that the options ask to drop, by giving theirs as false."""
+        """Partitions the table has, or was about to get, that the options ask to drop, by giving theirs as false."""
         if not self.auto_delete or not self.enabled:
             return ()
         no_record_index = not (self.global_record_index or self.record_index) and (
@@ -141,7 +141,8 @@ class MetadataWriteSettings:
             BLOOM_FILTERS: self.bloom_filters is False,
             RECORD_INDEX: no_record_index,
         }
-        return tuple(name for name in config.metadata_partitions if gone.get(name, False))
+        there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make))
+        return tuple(name for name in there if gone.get(name, False))
 
 
 def _asked(options: Options, option: Option[bool]) -> bool | None:

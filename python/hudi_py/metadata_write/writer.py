@@ -20,13 +20,13 @@ from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX, MetadataTable
 from hudi_py.metadata_write.bloom_filters import BloomFilters
 from hudi_py.metadata_write.column_stats import ColumnStats
-from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
+from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
 from hudi_py.metadata_write.definitions import is_stored, put_definition
 from hudi_py.metadata_write.delta import write_delta
 from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
 from hudi_py.metadata_write.partition_stats import PartitionStats
-from hudi_py.metadata_write.record_index import RecordIndex
+from hudi_py.metadata_write.record_index import RecordIndex, note_kind
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
@@ -92,11 +92,13 @@ class MetadataTableWriter:
             config = drop_partitions(storage, config, unwanted)
         own: OwnTable | None = None
         wanted = set(self.settings.wanted(config))
+        if self.settings.enabled:
+            wanted.update(config.metadata_partitions_to_make)
         if FILES in config.metadata_partitions:
             own = self._settled(storage, config, timeline, clock)
             if own is None:
                 wanted.update(config.metadata_partitions)
-                config = self._discard(storage)
+                config = self._discard(storage, config, wanted)
         if FILES not in wanted:
             return config
         return self._completed(storage, config, timeline, own, wanted, clock)
@@ -195,8 +197,12 @@ class MetadataTableWriter:
             return None
         return own
 
-    def _discard(self, storage: Storage) -> TableConfig:
-        drop_metadata_table(storage, drop_indexes=True)
+    def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
+        """Drops the metadata table, of which some partitions are made anew next."""
+        names = [builder.partition for builder in self.builders if builder.partition in to_make]
+        if RECORD_INDEX in names:
+            config = note_kind(storage, config, self.settings)
+        drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
 
     def _completed(
@@ -209,18 +215,21 @@ class MetadataTableWriter:
         clock: InstantClock,
     ) -> TableConfig:
         """Makes the partitions that are wanted and the table has not."""
-        for builder in self.builders:
-            if builder.partition not in wanted or builder.partition in config.metadata_partitions:
-                continue
-            if builder.partition in config.metadata_partitions_inflight:
-                continue  # another engine's indexer is at it
-            if builder.partition == RECORD_INDEX and self.settings.defer_record_index and not timeline.completed:
-                continue
-            if own is None:
-                self._check_initial(timeline)
-                own = create_own(storage, config)
-            source = self._source(storage, config, timeline, None)
-            config = initialise(own, source, builder, clock)
+        # another engine's indexer is at those which are inflight
+        not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+        if self.settings.defer_record_index and not timeline.completed:
+            not_now.add(RECORD_INDEX)
+        builders = [each for each in self.builders if each.partition in wanted and each.partition not in not_now]
+        names = [builder.partition for builder in builders]
+        if own is None and names:
+            self._check_initial(timeline)
+        if RECORD_INDEX in names:
+            config = note_kind(storage, config, self.settings)
+        if set(names) != set(config.metadata_partitions_to_make):
+            config = note_to_make(storage, names)
+        for builder in builders:
+            own = create_own(storage, config) if own is None else own
+            config = initialise(own, self._source(storage, config, timeline, None), builder, clock)
         return config
 
     def _check_initial(self, timeline: Timeline) -> None:
@@ -295,10 +304,10 @@ class MetadataTableWriter:
         self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange, clock: InstantClock
     ) -> None:
         """Makes all partitions anew from the table as it is without what was rolled back."""
-        there = config.metadata_partitions
+        there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
-        config = self._discard(storage)
+        config = self._discard(storage, config, there)
         own = create_own(storage, config)
         for builder in self.builders:
             if builder.partition in there:

@@ -12,6 +12,9 @@ from hudi_py.errors import CorruptFileError
 CHECKSUM = "hoodie.table.checksum"
 NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
+METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
+"""hudi-py's own: Apache Hudi's `...partitions.inflight` means partitions whose file groups are there already, without
+which its writers fail (seen with 1.2.0, table version 6). It keeps keys that it does not know."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")
@@ -219,7 +222,13 @@ class TableConfig:
 
     @property
     def metadata_partitions_inflight(self) -> tuple[str, ...]:
+        """Those which an indexer of Apache Hudi is filling: their file groups are there, and writers add to them."""
         return self._names("hoodie.table.metadata.partitions.inflight")
+
+    @property
+    def metadata_partitions_to_make(self) -> tuple[str, ...]:
+        """Those which a writer of hudi-py had begun to make, and which are not there yet: the next one makes them."""
+        return self._names(METADATA_TO_MAKE)
 
     @property
     def keygen_class(self) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.model.properties import TableConfig
+from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -63,7 +64,8 @@ def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
     Raises:
         ConfigError: such an index exists and `drop_indexes` is False.
     """
-    kept = sorted(set(config.metadata_partitions + config.metadata_partitions_inflight) - DROPPABLE)
+    there = {*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
+    kept = sorted(there - DROPPABLE)
     if kept and not drop_indexes:
         raise ConfigError(
             f"Cannot write to the table {config.name!r} without its metadata table (hoodie.metadata.enable=false): it "
@@ -72,8 +74,12 @@ def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
         )
 
 
-def drop_metadata_table(storage: Storage, *, drop_indexes: bool) -> tuple[str, ...]:
+def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collection[str] = ()) -> tuple[str, ...]:
     """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
+
+    Args:
+        to_make: partitions which the caller makes next. The properties note them, for whoever goes on after a crash,
+            and their definitions stay: they tell what kind of index each was.
 
     Returns:
         The partitions there were, sorted: hand them to `warn_dropped`.
@@ -84,13 +90,14 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool) -> tuple[str, .
     config = load_table_config(storage)
     check_droppable(config, drop_indexes=drop_indexes)
     dropped = tuple(sorted(set(config.metadata_partitions + config.metadata_partitions_inflight)))
-    if _PARTITIONS in config.properties or _INFLIGHT in config.properties:
-        update_table_config(storage, {_PARTITIONS: None, _INFLIGHT: None})
+    changes = {_PARTITIONS: None, _INFLIGHT: None, METADATA_TO_MAKE: ",".join(sorted(to_make)) or None}
+    if to_make or not changes.keys().isdisjoint(config.properties):
+        update_table_config(storage, changes)
     there = storage.stat(METADATA_TABLE) is not None
     if there:
         storage.delete_tree(METADATA_TABLE)
     if dropped or there:
-        _clear_definitions(storage, config)
+        _clear_definitions(storage, config, to_make)
     return dropped
 
 
@@ -112,7 +119,7 @@ def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
     return any(name.startswith(instants) for name in names)
 
 
-def _clear_definitions(storage: Storage, config: TableConfig) -> None:
+def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[str]) -> None:
     path = config.properties.get(_DEFINITIONS, _DEFAULT_DEFINITIONS).strip("/")
     try:
         content = json.loads(storage.read(path))
@@ -120,5 +127,7 @@ def _clear_definitions(storage: Storage, config: TableConfig) -> None:
         return
     except ValueError as error:
         raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
-    if isinstance(content, dict) and content.get("indexDefinitions"):
-        storage.put(path, json.dumps({**content, "indexDefinitions": {}}, indent=2).encode())
+    found = content.get("indexDefinitions") if isinstance(content, dict) else None
+    left = {name: each for name, each in found.items() if name in kept} if isinstance(found, dict) else {}
+    if found and left != found:
+        storage.put(path, json.dumps({**content, "indexDefinitions": left}, indent=2).encode())
