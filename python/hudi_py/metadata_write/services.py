@@ -37,7 +37,7 @@ from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import run
+from hudi_py.services.service import PlannedService, Report, carry_out
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock, wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
@@ -137,11 +137,17 @@ class _Services:
     def _data(self) -> Timeline:
         return self._load_data()
 
+    def _timeline(self) -> Timeline:
+        return self._own.timeline(self._context.clock.zone)
+
+    def _run(self, service: PlannedService[Report], instant: InstantTime) -> Report:
+        return carry_out(service, self._context, service.begin(self._context, instant))
+
     def run(self) -> Iterator[ServiceReport]:
-        timeline = self._context.timeline()
+        timeline = self._timeline()
         for report in self._pending(timeline):
             yield report
-            timeline = self._context.timeline()
+            timeline = self._timeline()
         sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         newest = _newest_delta(timeline)
         if newest is None:
@@ -162,10 +168,10 @@ class _Services:
         for instant in timeline.pending:
             if instant.action is Action.COMPACTION:
                 self._trim(instant.time, instant.action)
-                yield run(self._compaction(), self._context, instant.time)
+                yield self._run(self._compaction(), instant.time)
             elif instant.action is Action.LOG_COMPACTION and not self._layout_1:
                 self._trim(instant.time, instant.action)
-                yield run(self._log_compaction(), self._context, instant.time)
+                yield self._run(self._log_compaction(), instant.time)
 
     def _may_archive(self, timeline: Timeline) -> bool:
         """Whether anything is older than the first commit of the table, as what is archived must be. Cleans of the
@@ -178,12 +184,12 @@ class _Services:
         return self._own.config.version < 8
 
     def _compaction(self) -> Compaction:
-        timeline = self._context.timeline()
+        timeline = self._timeline()
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
         return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
 
     def _log_compaction(self) -> LogCompaction:
-        committed = valid_instants(self._context.timeline(), self._data)
+        committed = valid_instants(self._timeline(), self._data)
         return LogCompaction(
             rewrite=MetadataLogRewrite(committed), committed=committed, extra={"schema": COMMIT_SCHEMA}
         )
@@ -191,7 +197,7 @@ class _Services:
     def _trim(self, instant: InstantTime, action: Action) -> None:
         """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
         made anew since."""
-        storage, timeline = self._own.storage, self._context.timeline()
+        storage, timeline = self._own.storage, self._timeline()
         plan = existing_plan(storage, timeline, instant, action)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
         if len(kept) < len(plan.operations):
@@ -205,21 +211,22 @@ class _Services:
         compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
         if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
             return ServiceReport(cleaning.name, None, reason="readers may be at what the last compaction replaced")
-        for instant in cleaning.pending(self._context):
-            run(cleaning, self._context, instant)
+        for pending in timeline.pending:
+            if pending.action is Action.CLEAN:
+                self._run(cleaning, pending.time)
         time = InstantTime(newest + CLEAN_SUFFIX) if self._layout_1 else None
-        if time is not None and _holds(self._context.timeline(), time):
+        if time is not None and _holds(self._timeline(), time):
             return ServiceReport(cleaning.name, None, reason=f"the clean {time} has been carried out")
         scheduled = cleaning.schedule(self._context, instant=time)
         if scheduled.instant is None:
             return ServiceReport(cleaning.name, None, reason=scheduled.reason)
-        return run(cleaning, self._context, scheduled.instant)
+        return self._run(cleaning, scheduled.instant)
 
     def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
         """`compactIfNecessary`, `validateCompactionScheduling`, and those of the writer of table version 6."""
         if not due and not self._settings.log_compaction:
             return
-        timeline = self._context.timeline()
+        timeline = self._timeline()
         instant: InstantTime | None
         if self._layout_1:
             held = [pending for pending in self._data.pending if pending.time <= newest]
@@ -238,12 +245,12 @@ class _Services:
             compaction = self._compaction()
             scheduled = compaction.schedule(self._context, instant=instant)
             if scheduled.instant is not None:
-                yield run(compaction, self._context, scheduled.instant)
+                yield self._run(compaction, scheduled.instant)
         if self._settings.log_compaction and not held and not self._layout_1:
             logs = self._log_compaction()
             scheduled = logs.schedule(self._context)
             if scheduled.instant is not None:
-                yield run(logs, self._context, scheduled.instant)
+                yield self._run(logs, scheduled.instant)
 
     def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
         """`checkNumDeltaCommits`. Raises ConflictError."""

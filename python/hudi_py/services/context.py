@@ -150,5 +150,6 @@ def complete_action(
     complete(storage, timeline.layout, change.instant, action, completion, content)
     if metadata is not None:
         metadata.maintain(storage, context.clock)
-        warn_dropped(context.config(), dropped)
+        if dropped:
+            warn_dropped(context.config(), dropped)
     return completion if timeline.layout.version >= 2 else None

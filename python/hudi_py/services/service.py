@@ -125,10 +125,10 @@ def run_all(service: PlannedService[Report], context: ServiceContext) -> Report:
     Returns:
         The report of the last plan carried out, or why there was none.
     """
-    reports = [run(service, context, instant) for instant in service.pending(context)]
+    reports = [carry_out(service, context, service.begin(context, instant)) for instant in service.pending(context)]
     scheduled = service.schedule(context)
     if scheduled.instant is not None:
-        reports.append(run(service, context, scheduled.instant))
+        reports.append(carry_out(service, context, service.begin(context, scheduled.instant)))
     done = [report for report in reports if report.instant is not None]
     return [service.nothing(scheduled.reason), *reports[:1], *done][-1]
 

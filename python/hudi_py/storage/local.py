@@ -134,7 +134,8 @@ class LocalStorage:
         try:
             with os.scandir(full) as entries:
                 for entry in entries:
-                    if is_hidden_by_storage(entry.name):
+                    name = entry.name
+                    if name[0] == "." and is_hidden_by_storage(name):
                         continue
                     try:
                         is_dir = entry.is_dir()
@@ -142,7 +143,7 @@ class LocalStorage:
                     except OSError:  # deleted since it was listed, or a dangling link
                         continue
                     size = 0 if is_dir else status.st_size
-                    found.append(FileInfo(prefix + entry.name, size, status.st_mtime_ns // 1_000_000, is_dir))
+                    found.append(FileInfo(prefix + name, size, status.st_mtime_ns // 1_000_000, is_dir))
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(found)

@@ -46,7 +46,9 @@ class FolderStorage:
         return self._storage.put_if_absent(self._below(path), data)
 
     def list(self, path: str = "") -> list[FileInfo]:
-        return [self._relative(info) for info in self._storage.list(self._below(path))]
+        cut = len(self._folder) + 1 if self._folder else 0
+        listed = self._storage.list(self._below(path))
+        return [FileInfo(below[cut:], size, modified_ms, is_dir) for below, size, modified_ms, is_dir in listed]
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         return map(self._relative, self._storage.walk(self._below(path)))

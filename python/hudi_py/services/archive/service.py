@@ -220,8 +220,9 @@ class _Archiver:
 
     def _remove_markers(self, instants: Iterable[Instant]) -> None:
         """Marker folders that a process left which died right after its commit."""
-        left = {info.name for info in self._storage.list(MARKERS)}
-        for time in sorted({instant.time for instant in instants if instant.time in left}):
+        times = {instant.time for instant in instants}
+        left = {info.name for info in self._storage.list(MARKERS)} if times else set()
+        for time in sorted(times & left):
             remove_markers(self._storage, time)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.storage.threads import REQUESTS, when_remote
 from hudi_py.timeline.clean_records import CleanPlan
 
 FILES_OF_A_PIECE = 64
@@ -48,7 +48,8 @@ def piece_of(files: Sequence[File], piece: int, count: int) -> Sequence[File]:
 
 
 def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple[dict[File, int], dict[File, str]]:
-    """Deletes files, several at a time. Those that are not there count as deleted: another attempt was first.
+    """Deletes files, several at a time where the storage is remote. Those that are not there count as deleted: another
+    attempt was first.
 
     Returns:
         Bytes of each file that was there, and why those are still there that are.
@@ -60,8 +61,7 @@ def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple
     for partition, of_partition in by_partition.items():
         sizes.update(_sizes(storage, partition, of_partition))
     there = [file for file in files if file in sizes]
-    workers = threads if storage.is_local else max(threads, REQUESTS)
-    reasons = in_threads(lambda file: _delete(storage, file), there, workers)
+    reasons = when_remote(storage, lambda file: _delete(storage, file), there, max(threads, REQUESTS))
     failed = {file: reason for file, reason in zip(there, reasons, strict=True) if reason}
     return {file: size for file, size in sizes.items() if file not in failed}, failed
 

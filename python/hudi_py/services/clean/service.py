@@ -266,7 +266,7 @@ def _delete_partitions(context: ServiceContext, timeline: Timeline, plan: CleanP
     Apache Hudi deletes them with whatever they hold. A partition that a write has come back to is left alone, and all
     are while a write is pending, for it may be about to. Pending services write where files are which they keep.
     """
-    if not context.config().partition_fields or not plan.partitions_to_delete:
+    if not plan.partitions_to_delete or not context.config().partition_fields:
         return ()
     writes = (instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS)
     if any(instant.action not in (*COMPACTIONS, Action.CLUSTERING) for instant in writes):
