@@ -27,7 +27,7 @@ from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
-from hudi_py.write.summary.files import DataFile, ranges_of_files
+from hudi_py.write.summary.files import DataFile
 from hudi_py.write.summary.ranges import ColumnRanges
 
 T = TypeVar("T")
@@ -144,9 +144,9 @@ def _of_files(
 ) -> Iterator[MetadataRecords]:
     """`with_rows`: files without a row, such as logs of deletes, are left out."""
     for some in _some(files):
-        found = ranges_of_files(source.storage, some, kept.columns, sidecars=sidecars)
+        found = source.ranges(some, kept.columns, sidecars)
         if with_rows:
-            found = ((file, each) for file, each in found if each is not None and pc.any(_counted(each)).as_py())
+            found = [(file, each) for file, each in found if each is not None and pc.any(_counted(each)).as_py()]
         yield stats_records(found, index_version=kept.version)
 
 

@@ -33,7 +33,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.files import DataFile, ranges_of_files
+from hudi_py.write.summary.files import DataFile
 from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 
 _DELETE_PARTITION: Final = "DELETE_PARTITION"
@@ -118,7 +118,7 @@ class _Gathered:
             known: by name of a file the columns whose ranges have been taken already.
         """
         fresh: list[tuple[DataFile, ColumnRanges]] = []
-        for file, found in ranges_of_files(self._source.storage, files, self._columns, sidecars=sidecars):
+        for file, found in self._source.ranges(files, self._columns, sidecars):
             there = known.get(file.name, set()) if known is not None else set()
             if found is None:
                 # whatever the file holds is within; but nothing is said of a partition of such files alone

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
@@ -17,6 +17,12 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.columns import IndexedColumn
+from hudi_py.write.summary.files import DataFile, ranges_of_files
+from hudi_py.write.summary.ranges import ColumnRanges
+
+_FEW_FILES: Final = 1024
+"""Files whose ranges are kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,20 @@ class TableSource:
     """Avro JSON of the table's schema, without meta columns; of a change that has one of its own, that one. Empty
     where the table has no schema yet."""
     settings: MetadataWriteSettings
+
+    _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def ranges(
+        self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
+    ) -> list[tuple[DataFile, ColumnRanges | None]]:
+        """As `ranges_of_files`. What the sidecars of a commit with few files say is kept: several indexes ask for it,
+        all of them for the same columns."""
+        listed = list(files)
+        new = [file for file in listed if file not in self._written]
+        found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
+        if sidecars and len(self._written) + len(found) <= _FEW_FILES:
+            self._written.update(found)
+        return [(file, found[file] if file in found else self._written[file]) for file in listed]
 
     @cached_property
     def metadata(self) -> MetadataTable | None:
