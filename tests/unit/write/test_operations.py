@@ -170,6 +170,18 @@ def test_logs_of_version_6_count_up_and_list_the_earlier_ones(tmp_path: Path) ->
     assert snapshot(path)[1] == 3
 
 
+def test_logs_of_version_6_have_a_token_that_no_other_write_has(tmp_path: Path) -> None:
+    """Apache Hudi takes over the token of the newest log it knows of: the name of its next one must be free."""
+    path = make(tmp_path / "t", 6, "mor")
+    tokens = []
+    for ts in (20, 30):
+        hudi_py.write(path, rows([1], [ts]), "upsert", QUICK)
+        (stat,) = last_stats(path)
+        tokens.append(stat.path.rpartition("_")[2])
+    assert len(set(tokens)) == 2
+    assert all(0 <= int(number) < 2**31 for token in tokens for number in token.split("-"))
+
+
 def test_a_log_version_left_by_a_failed_write_is_not_used_again(tmp_path: Path) -> None:
     path = make(tmp_path / "t", 6, "mor")
     (stat,) = last_stats(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ def append_log(
         permit = transaction.publication.permit_log_file(
             slice_.partition,
             slice_.file_id,
-            str(job.task),
+            _token_of_its_own(job),
             base_instant=slice_.base_instant,
             version=next_version,
         )
@@ -116,6 +117,16 @@ def append_log(
         log_files=(*earlier, name),
         upsert_time_ms=int((time.monotonic() - started) * 1000),
     )
+
+
+def _token_of_its_own(job: Job) -> str:
+    """A write token that no other write has, for a log which is not named by its own instant.
+
+    Apache Hudi takes over the token of a slice's newest committed log. A log of a write that is under way, or failed,
+    would have the very name it chooses; it would note that file in its commit, and on local file systems by a path
+    which it cannot read afterwards.
+    """
+    return str(replace(job.task, stage=int(job.transaction.instant[-9:])))  # hour to millisecond: a Java int
 
 
 def _note_keys(
