@@ -33,7 +33,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
 
     Rows stay as they are; what the plan was for is planned anew by the next schedule. In table version 6 a compaction
     can be unscheduled until its file groups are written to: what is written then lies in log files that are named by
-    the plan, and is lost to sight without it. Apache Hudi 1.2.0 drops it all the same, up to 0.15 it renames them.
+    the plan. Without it 0.15, and hudi-py, lose sight of them; 1.2.0, which drops such plans all the same, does not.
 
     Args:
         instant: requested time of the plan.

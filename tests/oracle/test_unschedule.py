@@ -1,0 +1,109 @@
+"""Plans dropped: Apache Hudi reads, writes and compacts on as if they had never been."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from hudi_py.errors import ConflictError
+from hudi_py.services.compaction import Compaction
+from hudi_py.storage import LocalStorage
+from hudi_py.upkeep import serving
+from hudi_py.write.identity import end_work
+from tests.golden.compare import assert_rows_equal
+from tests.oracle.client import Oracle
+from tests.oracle.test_compaction import DUE, agree, make, newest_compaction, ours, rows, timeline
+from tests.oracle.test_interoperability import settings
+
+VERSIONS = [pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8, 9)]
+OFF = {"hoodie.compact.inline": "false"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Its own plan, one of ours, and one that had begun; in version 8 and later with writes behind them."""
+    path = tmp_path / "t"
+    make(oracle, path, version)
+    table, options = hudi_py.open_table(str(path)), {**settings(version, "MERGE_ON_READ"), **OFF}
+    oracle.call(str(path), f"run_compaction(op => 'schedule', table => '{{table}}', options => '{DUE}')")
+    (theirs,) = table.compaction.pending()
+    if version >= 8:
+        oracle.write(str(path), rows(range(3, 9), 400), "upsert", options=OFF)
+        hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
+    before = agree(oracle, path)
+    assert table.unschedule(theirs).rollback is None
+    agree(oracle, path, before)
+    hudi_py.write(str(path), rows(range(23, 30), 600), "upsert", options)
+    planned = table.compaction.schedule()
+    assert planned is not None
+    with serving(LocalStorage(str(path)), {}, "a compaction that dies") as context:
+        work = Compaction().begin(context, planned)
+        Compaction().execute(context, work, range(work.num_pieces))
+        end_work(work.attempt.owner.id)
+    before = ours(path)
+    assert table.unschedule(planned).rollback is not None
+    agree(oracle, path, before)
+    oracle.write(str(path), rows(range(1, 3), 700), "upsert", options=OFF)
+    before = agree(oracle, path)
+    oracle.call(str(path), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
+    agree(oracle, path, before)
+    assert len(newest_compaction(path).stats) == 3
+    assert timeline(path).pending == ()
+    hudi_py.write(str(path), rows(range(23, 30), 800), "upsert", options)
+    before = agree(oracle, path)
+    assert table.compact().num_file_groups == 3
+    agree(oracle, path, before)
+    assert table.metadata.verify().ok
+
+
+@pytest.mark.slow
+def test_in_version_6_rows_would_be_lost(oracle: Oracle, oracle_015: Oracle, tmp_path: Path) -> None:
+    """Of a plan that is only deleted Apache Hudi 0.15 does not find what was written behind it, as 1.2.0 does."""
+    path, lost = tmp_path / "t", tmp_path / "lost"
+    make(oracle, path, 6)
+    table = hudi_py.open_table(str(path))
+    planned = table.compaction.schedule()
+    assert planned is not None
+    oracle.write(str(path), rows(range(3, 9), 400), "upsert", options=OFF)
+    before = agree(oracle, path)
+    with pytest.raises(ConflictError, match="lost to sight"):
+        table.unschedule(planned)
+    shutil.copytree(path, lost)
+    (lost / ".hoodie" / f"{planned}.compaction.requested").unlink()
+    listed = {"hoodie.metadata.enable": "false"}
+    assert 400 in oracle.read(str(lost), options=listed)["ts"].to_pylist()
+    found = oracle_015.read(str(lost), options=listed)
+    assert 400 not in found["ts"].to_pylist()
+    assert_rows_equal(hudi_py.open_table(str(lost), listed).scan().to_table(), found)
+    assert table.compaction.run().instant == planned
+    agree(oracle, path, before)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """A clean; and from version 8 on a log compaction."""
+    path = tmp_path / "t"
+    make(oracle, path, version)
+    table = hudi_py.open_table(str(path), {"hoodie.log.compaction.blocks.threshold": "2"})
+    if version >= 8:
+        planned = table.log_compaction.schedule()
+        assert planned is not None
+        table.unschedule(planned)
+    table.compact()
+    keep = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    planned = table.cleaning.schedule(options=keep)
+    assert planned is not None
+    before = agree(oracle, path)
+    table.unschedule(planned)
+    assert timeline(path).pending == ()
+    agree(oracle, path, before)
+    oracle.call(
+        str(path),
+        "run_clean(table => '{table}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1)",
+    )
+    agree(oracle, path, before)
+    oracle.write(str(path), rows(range(1, 3), 700), "upsert", options=OFF)
+    agree(oracle, path)
