@@ -17,11 +17,11 @@ from typing import Final
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.metadata.files import metadata_lister, read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
-from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX, MetadataTable
+from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
 from hudi_py.metadata_write.bloom_filters import BloomFilters
 from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
-from hudi_py.metadata_write.definitions import is_stored, put_definition
+from hudi_py.metadata_write.definitions import is_stored, put_definition, read_definitions, source_fields, version_of
 from hudi_py.metadata_write.delta import write_delta
 from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
@@ -43,6 +43,7 @@ from hudi_py.timeline.times import table_zone
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
 from hudi_py.write.protocols import TableChange
+from hudi_py.write.summary.columns import indexed_columns
 from hudi_py.write.summary.sidecar import SidecarSettings
 
 _log = logging.getLogger(__name__)
@@ -99,6 +100,9 @@ class MetadataTableWriter:
             if own is None:
                 wanted.update(config.metadata_partitions)
                 config = self._discard(storage, config, wanted)
+            elif COLUMN_STATS in config.metadata_partitions and COLUMN_STATS in wanted:
+                config = self._without_short_statistics(storage, config, timeline)
+                wanted.update(config.metadata_partitions_to_make)
         if FILES not in wanted:
             return config
         return self._completed(storage, config, timeline, own, wanted, clock)
@@ -196,6 +200,29 @@ class MetadataTableWriter:
             warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
             return None
         return own
+
+    def _without_short_statistics(self, storage: Storage, config: TableConfig, timeline: Timeline) -> TableConfig:
+        """Statistics are dropped, to be made anew, where the options ask for more columns that rows have already.
+
+        Ranges of the next files alone would make Apache Hudi lose rows: it takes the range of a partition for that of
+        its older files too, and passes over partitions without one (seen with 1.2.0, whose own writers leave it so).
+        """
+        definitions = read_definitions(storage, config)
+        noted = source_fields(definitions, COLUMN_STATS)
+        found = resolve_table_schema(storage, config, timeline) if noted is not None else None
+        if noted is None or found is None:
+            return config
+        columns = indexed_columns(
+            json.dumps(found.avro),
+            names=self.settings.columns,
+            limit=self.settings.max_columns,
+            meta_columns=config.populates_meta_fields,
+            index_version=1 if version_of(definitions, COLUMN_STATS, config) == "V1" else 2,
+        )
+        if {column.name for column in columns} <= set(noted):
+            return config
+        names = [name for name in (COLUMN_STATS, PARTITION_STATS) if name in config.metadata_partitions]
+        return drop_partitions(storage, config, names, to_make=True)
 
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table, of which some partitions are made anew next."""

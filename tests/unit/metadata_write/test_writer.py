@@ -9,9 +9,13 @@ import warnings
 
 import pytest
 
+import hudi_py
+from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.services.context import ServiceContext
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -332,3 +336,26 @@ def test_folders_of_a_metadata_table_are_those_that_java_lists(tmp_path):
     own = tmp_path / ".hoodie" / "metadata" / ".hoodie"
     assert (own / "timeline" / "history").is_dir()
     assert QUICK  # the options of these tables
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_columns_that_are_added_to_the_statistics_are_there_of_older_files_too(storage, version):
+    """Ranges of the new files alone would be taken for those of whole partitions."""
+    key = "hoodie.metadata.index.column.stats.column.list"
+    write(storage, rows(range(4), 1), version=version, options={key: "id", **INDEXES})
+    write(storage, rows(range(2, 6), 2), version=version, options={key: "id"})
+    before = partitions(storage)
+    assert "ts" not in definitions(storage)["column_stats"]["sourceFields"]
+    write(storage, rows([4], 3), version=version, options={key: "id,ts"})
+    assert {"id", "ts"} <= set(definitions(storage)["column_stats"]["sourceFields"])
+    assert set(partitions(storage)) == set(before)
+    context = ServiceContext.of(storage, Options.resolve({}, defaults={}), writer())
+    assert verify(context).ok
+    for ts, expected in [(1, [0, 1]), (2, [2, 3, 5]), (3, [4])]:
+        found = hudi_py.open_table(storage.uri).scan(columns=["id"], filter=f"ts = {ts}").to_table()
+        assert sorted(found["id"].to_pylist()) == expected
+    # nothing is made anew where no column is added
+    there = {instant.time for instant in own_timeline(storage).completed}
+    write(storage, rows([4], 4), version=version, options={key: "id"})
+    added = {instant.time for instant in own_timeline(storage).completed} - there
+    assert added == {timeline(storage).write_completed[-1].time}
