@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, plan_clean
+from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run
 from hudi_py.storage import LocalStorage
@@ -255,3 +257,34 @@ def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: s
         copy = tmp_path / policy
         shutil.copytree(path, copy)
         assert_same_plan(oracle, copy, policy, number)
+
+
+@pytest.mark.slow
+def test_apache_hudi_notes_nowhere_that_it_cleaned_chosen_partitions_only(oracle: Oracle, tmp_path: Path) -> None:
+    """So the next incremental clean goes on from there, as its own does, and passes the others over; a full one does
+    not."""
+    path = str(tmp_path / "t")
+    off = {"hoodie.clean.automatic": "false"}
+
+    def of(partitions: str, ts: int) -> pa.Table:
+        return pa.table({"id": list(partitions), "p": list(partitions), "ts": [ts] * len(partitions)})
+
+    made: dict[str, Any] = {"key": "id", "ordering": "ts", "partition": "p", "type": "cow", "table_version": 9}
+    oracle.write(path, of("ab", 1), "insert", options=off, **made)
+    for ts, partitions in enumerate(["ab", "ab", "a", "a"], 2):
+        oracle.write(path, of(partitions, ts), options=off)
+    chosen = "hoodie.clean.partition.filter.selected=a,hoodie.clean.incremental.enabled=false"
+    (cleaned,) = oracle.call(path, f"run_clean(table => '{{table}}', retain_commits => 1, options => '{chosen}')")
+    assert cleaned["total_files_deleted"] == 3
+    storage = LocalStorage(path)
+    found = last_clean(storage, load_timeline(storage, load_table_config(storage)))
+    assert found is not None
+    assert found[1].extra == {}
+    assert [each.partition_path for each in found[1].partitions] == ["a"]
+    one = {"hoodie.clean.commits.retained": "1"}
+    hudi_py.write(path, of("a", 7), options=off)
+    assert hudi_py.open_table(path).clean(options=one).num_partitions == 1
+    hudi_py.write(path, of("a", 8), options=off)
+    report = hudi_py.open_table(path).clean(options={**one, "hoodie.clean.incremental.enabled": "false"})
+    assert (report.num_partitions, report.num_files) == (2, 3)
+    assert oracle.check(path)["problems"] == []
