@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 import hudi_py
+from pyspark_hudi import run_service
 from pyspark_hudi.stream import ADMISSION
-from tests.connector.tables import FORMAT
+from tests.connector.tables import FORMAT, PARTITIONED, read, rows
 from tests.golden.tables import Extracted
 
 pytestmark = pytest.mark.spark
@@ -207,3 +208,31 @@ def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path:
     shutil.move(other, table)
     with pytest.raises(PySparkException, match="Cannot go on with the stream.*column 'v' as int64.*string now"):
         running.awaitTermination(60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compaction", ["hoodie.compact.inline", "hoodie.compact.schedule.inline"])
+def test_into_a_table(spark: SparkSession, table: str, tmp_path: Path, compaction: str) -> None:
+    """Upserts by `foreachBatch`; the table is compacted by the write that makes it due, or such a write plans it."""
+    target = str(tmp_path / "target")
+    options = {**PARTITIONED, "hoodie.datasource.write.table.type": "MERGE_ON_READ", compaction: "true"}
+    options["hoodie.compact.inline.max.delta.commits"] = "2"
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.write.format("hudi-py").options(**options).mode("append").save(target)
+
+    for more in ({}, {"b": 6}, {"a": 7}):
+        if more:
+            upsert(table, **more)
+        writer = spark.readStream.format(FORMAT).load(table).writeStream.foreachBatch(keep)
+        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(**NOW).start()
+        assert query.awaitTermination(120)
+    expected = [("a", 7), ("b", 6), ("c", 2)]
+    assert rows(read(spark, target), "id", "v") == expected
+    actions = [row["action"] for row in hudi_py.open_table(target).instants().to_pylist()]
+    if compaction == "hoodie.compact.inline":
+        assert actions == ["deltacommit", "deltacommit", "commit", "deltacommit"]
+        return
+    assert actions == ["deltacommit", "deltacommit", "compaction", "deltacommit"]
+    assert run_service(spark, target, "compaction", phase="execute")["num_file_groups"] == 1
+    assert rows(read(spark, target), "id", "v") == expected
