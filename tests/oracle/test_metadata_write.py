@@ -235,6 +235,26 @@ def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version
     agreed(oracle, root, {**state, 9: 4})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("writer_of_the_first", ["ours", pytest.param("theirs", marks=pytest.mark.long)])
+def test_columns_added_to_the_statistics_lose_no_rows(oracle: Oracle, tmp_path: Path, writer_of_the_first: str) -> None:
+    """Apache Hudi skips by the ranges of partitions, of which its own writer covers the new files alone."""
+    root, key = tmp_path / "t", "hoodie.metadata.index.column.stats.column.list"
+    storage = LocalStorage(str(root))
+    if writer_of_the_first == "ours":
+        write(storage, rows(range(8), 1), kind="cow", options={key: "id"})
+    else:
+        made: dict[str, Any] = {"key": "id", "ordering": "ts", "partition": "p", "type": "cow", "table_version": 9}
+        oracle.write(root, rows(range(8), 1), "insert", options={key: "id"}, **made)
+    new_files = {"hoodie.parquet.small.file.limit": "0"}
+    hudi_py.write(str(root), rows([10, 12], 2), "insert", {key: "id,ts", **new_files})
+    for where, count in [("ts = 1", 8), ("ts < 2", 8), ("ts = 2", 2), ("ts is null", 0)]:
+        found = oracle.read(root, where=where, options={"hoodie.enable.data.skipping": "true"})
+        assert found.num_rows == count, where
+        assert hudi_py.open_table(str(root)).scan(filter=where).to_table().num_rows == count, where
+    agreed(oracle, root, {**dict.fromkeys(range(8), 1), 10: 2, 12: 2})
+
+
 def _rebuild(storage: Storage) -> None:
     rebuild(ServiceContext.of(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage)))
 
