@@ -106,7 +106,7 @@ class VerifyReport:
         return {**asdict(self), "ok": self.ok}
 
     def __repr__(self) -> str:
-        return shown(self)
+        return shown(self, ok=self.ok)
 
 
 def verify(

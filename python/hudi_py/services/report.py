@@ -28,8 +28,10 @@ class ServiceReport:
         return shown(self)
 
 
-def shown(report: Any) -> str:
-    """A dataclass as its constructor would be called: without fields that have their default."""
+def shown(report: Any, **found: Any) -> str:
+    """A dataclass as its constructor would be called: without fields that have their default. What was found by its
+    properties comes first."""
     values = ((each, getattr(report, each.name)) for each in fields(report))
     given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
-    return f"{type(report).__name__}({', '.join(given)})"
+    told = (f"{name}={value!r}" for name, value in found.items())
+    return f"{type(report).__name__}({', '.join((*told, *given))})"
