@@ -138,11 +138,11 @@ class Oracle:
         rows: list[dict[str, Any]] = answer["rows"]
         return rows
 
-    def check(self, path: str | os.PathLike[str], *, keys: int = 3, deep: bool = False) -> dict[str, Any]:
+    def check(self, path: str | os.PathLike[str], *, keys: int = 1, deep: bool = False) -> dict[str, Any]:
         """Apache Hudi opens the table in several ways that must agree; `problems` is empty when they do.
 
         Args:
-            keys: rows whose values are looked for one by one, with data skipping and without.
+            keys: rows of the first file and the last that are looked for by their values, with and without skipping.
             deep: whether the ranges of every column and the whole record index are compared with the rows too.
         """
         return self.request("check", path=os.fspath(path), keys=keys, deep=deep)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 
@@ -68,3 +69,24 @@ def test_a_table_that_was_named_leaves_no_schema_to_another(oracle_015: Oracle, 
         oracle_015.write(path, rows, "upsert", key="id", ordering="at", type="cow")
         assert oracle_015.sql("select count(*) n from {table}", path) == [{"n": 3}]
         assert_rows_equal(oracle_015.read(path, drop_meta=True), rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deep", [False, True])
+def test_statistics_which_lose_rows_are_found(oracle: Oracle, tmp_path: Path, deep: bool) -> None:
+    path = tmp_path / "t"
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.parquet.compression.codec": "uncompressed",
+    }
+    rows = ROWS.select(["id", "part"]).append_column("name", pa.array(["bbbb", "cccc", "dddd"]))
+    hudi_py.write(str(path), rows, "insert", options)
+    assert oracle.check(path, deep=deep)["problems"] == []
+    # Another value in the file, and in its footer, than the metadata table's statistics know
+    (file,) = path.glob("q/*.parquet")
+    file.write_bytes(file.read_bytes().replace(b"dddd", b"zzzz"))
+    problems = oracle.check(path, deep=deep)["problems"]
+    assert any("name = 'zzzz': 0 rows with data skipping, 1 without" in each for each in problems), problems
+    assert any("name >= greatest: 0 rows" in each for each in problems) == deep
