@@ -30,6 +30,12 @@ def queries() -> list[Expected]:
     return [query for query in chosen if not CONNECT or query.table in SAMPLE]
 
 
+def marks(query: Expected) -> list[pytest.MarkDecorator]:
+    """Of most tables the queries of a moment or a range are slow tests: the core asks them all."""
+    slow = query.kind in (TIME_TRAVEL, INCREMENTAL) and not query.error and query.table not in SAMPLE
+    return [pytest.mark.slow] if slow else []
+
+
 def options(query: Expected) -> dict[str, str]:
     if query.as_of:
         return {"as.of.instant": query.as_of}
@@ -38,7 +44,7 @@ def options(query: Expected) -> dict[str, str]:
     return {"hoodie.datasource.query.type": query.kind, **ranges}
 
 
-@pytest.mark.parametrize("query", [pytest.param(query, id=query.id) for query in queries()])
+@pytest.mark.parametrize("query", [pytest.param(query, id=query.id, marks=marks(query)) for query in queries()])
 def test_rows_are_those_of_apache_hudi(spark: SparkSession, golden: Extracted, query: Expected) -> None:
     path = str(golden(query.table))
     error = ("HistoryCleanedError" if query.as_of else "UnsupportedTableError") if query.error else None
