@@ -211,7 +211,7 @@ def test_the_metadata_table_is_verified_rebuilt_and_dropped(path: str) -> None:
     assert metadata.rebuild("column_stats") == ("column_stats",)
     assert metadata.verify("column_stats").ok
     assert repr(metadata.verify("files")) == (
-        "VerifyReport(partitions=(PartitionCheck(partition='files', records=3),))"
+        "VerifyReport(ok=True, partitions=(PartitionCheck(partition='files', records=3),))"
     )
     with pytest.raises(ConfigError, match="secondary"):
         metadata.drop("secondary_index_x")
