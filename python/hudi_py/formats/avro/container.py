@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.varint import varint
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -141,18 +142,7 @@ class ContainerWriter:
         sync, data = os.urandom(_SYNC_BYTES), block.getvalue()
         if not records:
             return self._header + sync
-        return b"".join((self._header, sync, _varint(len(records)), _varint(len(data)), data, sync))
-
-
-def _varint(value: int) -> bytes:
-    """A length as Avro writes it: zigzag, seven bits a byte."""
-    value <<= 1
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+        return b"".join((self._header, sync, varint(len(records) << 1), varint(len(data) << 1), data, sync))
 
 
 @lru_cache(maxsize=64)

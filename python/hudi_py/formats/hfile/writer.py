@@ -31,6 +31,7 @@ from hudi_py.formats.hfile.blocks import (
     ROOT_INDEX,
 )
 from hudi_py.formats.hfile.trailer import TRAILER_LENGTH
+from hudi_py.formats.varint import varint
 
 Compression = Literal["GZ", "NONE"]
 BLOCK_BYTES: Final = 1 << 20
@@ -171,9 +172,9 @@ class HFileWriter:
             (9, self._index[0][1] if self._index else (1 << 64) - 1),
             (10, self._index[-1][1] if self._index else 0),
         ]
-        message = b"".join(_varint(number << 3) + _varint(value) for number, value in fields)
-        message += _field(11, _COMPARATOR) + _varint(12 << 3) + _varint(self._codec)
-        trailer = b'TRABLK"$' + _varint(len(message)) + message
+        message = b"".join(varint(number << 3) + varint(value) for number, value in fields)
+        message += _field(11, _COMPARATOR) + varint(12 << 3) + varint(self._codec)
+        trailer = b'TRABLK"$' + varint(len(message)) + message
         self._write(trailer.ljust(TRAILER_LENGTH - 4, b"\0") + b"\0\0\0\x03")
         return self.num_bytes
 
@@ -323,21 +324,12 @@ def _index_entry(key: bytes, offset: int, size: int) -> bytes:
 def _file_info(info: dict[str, bytes]) -> bytes:
     pairs = (_field(1, name.encode()) + _field(2, info[name]) for name in _INFO_ORDER if name in info)
     message = b"".join(_field(1, pair) for pair in pairs)
-    return b"PBUF" + _varint(len(message)) + message
+    return b"PBUF" + varint(len(message)) + message
 
 
 def _field(number: int, data: bytes) -> bytes:
     """A length-delimited protobuf field."""
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def _hadoop_vint(value: int) -> bytes:

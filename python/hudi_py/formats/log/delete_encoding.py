@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.log.delete_decoding import DECIMAL_WRAPPER_TYPE, DELETE_BLOCK_VERSION, Wrapper
+from hudi_py.formats.varint import varint
 
 _ROWS_AT_ONCE = 1 << 16
 """Keeps the 32-bit offsets of the intermediate arrays far from their limit."""
@@ -40,7 +41,7 @@ def encode_deletes(
     count = len(keys)
     if keys.null_count:
         raise SchemaMismatchError(f"Cannot encode {count} deletes: {keys.null_count} record keys are null")
-    parts = [_varint(count)] if count else []
+    parts = [varint(count << 1)] if count else []
     for start in range(0, count, _ROWS_AT_ONCE):
         key, partition = _chunk(keys, start), _chunk(partitions, start)
         rows = len(key)
@@ -66,7 +67,7 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
     if wrapper is Wrapper.ARRAY:
         fields = [_wrapped(field, b"\x00") for field in column.flatten()]
         # union branch of the list, its items in one block, its end
-        items = _concatenated(_repeat(b"\x02" + _varint(len(fields)), len(column)), *fields)
+        items = _concatenated(_repeat(b"\x02" + varint(len(fields) << 1), len(column)), *fields)
         values = _concatenated(items, _repeat(b"\x00", len(column)))
         if column.null_count:
             values = pc.if_else(pc.is_null(column), pa.scalar(None, pa.binary()), values)
@@ -78,7 +79,7 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
                 f"Cannot encode an ordering value of type {column.type} in a delete block: "
                 f"Hudi stores it as {kind}, {error}"
             ) from error
-    return pc.fill_null(_concatenated(_repeat(_varint(wrapper), len(column)), values), absent)
+    return pc.fill_null(_concatenated(_repeat(varint(wrapper << 1), len(column)), values), absent)
 
 
 def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
@@ -167,7 +168,7 @@ def _with_length(column: pa.Array) -> pa.Array:
     """Avro bytes of strings or bytes: the length, then the value. Null for null."""
     values = column.cast(pa.binary())
     sizes = pc.binary_length(values).dictionary_encode()
-    prefixes = pa.array([_varint(size) for size in sizes.dictionary.to_pylist()], pa.binary())
+    prefixes = pa.array([varint(size << 1) for size in sizes.dictionary.to_pylist()], pa.binary())
     return _concatenated(prefixes.take(sizes.indices), values)
 
 
@@ -184,14 +185,3 @@ def _data(column: pa.Array) -> bytes:
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = column.buffers()[2]
     return data[int(offsets[0]) : int(offsets[-1])].to_pybytes() if data is not None else b""
-
-
-def _varint(value: int) -> bytes:
-    """Avro's zigzag form of a value that is not negative."""
-    rest = value << 1
-    out = bytearray()
-    while rest > 0x7F:
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
