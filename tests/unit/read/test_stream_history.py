@@ -24,11 +24,6 @@ from tests.unit.read.streams import (
 from tests.unit.read.tables import deletes, instant, row
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
-
-
 @pytest.mark.parametrize("name", ["v6_cow_archived", "v9_mor_archived"])
 def test_a_stream_catches_up_through_archived_instants(golden: Extracted, name: str) -> None:
     path = str(golden(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,6 @@ from tests.unit.read.streams import (
     stream_of,
 )
 from tests.unit.read.tables import completion, instant, row
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "t")
 
 
 def test_before_version_8_a_stream_waits_for_a_pending_write(path: str) -> None:

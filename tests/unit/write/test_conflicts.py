@@ -12,7 +12,6 @@ import pytest
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
-from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 from tests.support.hand_writes import (
@@ -26,11 +25,6 @@ from tests.support.hand_writes import (
     write_base,
     write_update,
 )
-
-
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
 
 
 def completed_by_java(storage, config, metadata, action: Action = Action.COMMIT, *, instant=None) -> str:

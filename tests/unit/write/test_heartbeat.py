@@ -15,11 +15,6 @@ T = InstantTime("20260101000000000")
 PATH = f".hoodie/.heartbeat/{T}"
 
 
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
-
-
 def heartbeat(storage: MemoryStorage, interval_ms: int = 60_000) -> Heartbeat:
     return Heartbeat(storage, T, interval_ms=interval_ms, expiry_ms=120_000)
 

@@ -6,15 +6,9 @@ import pytest
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
-from hudi_py.storage import MemoryStorage
 from hudi_py.write.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
 
 T = InstantTime("20260101000000000")
-
-
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
 
 
 def test_names():

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from hudi_py.errors import ConfigError
-from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import update_table_config
 from tests.support.hand_writes import (
     SETTINGS,
@@ -18,11 +17,6 @@ from tests.support.hand_writes import (
     plan,
     write_base,
 )
-
-
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
 
 
 def with_metadata_table(storage, partitions: str) -> None:

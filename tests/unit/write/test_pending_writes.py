@@ -12,7 +12,6 @@ import pytest
 
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write import recovery
 from hudi_py.write.heartbeat import now_ms
@@ -29,11 +28,6 @@ from tests.support.hand_writes import (
     plan,
     write_base,
 )
-
-
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
 
 
 @contextmanager

@@ -40,11 +40,6 @@ from tests.support.hand_writes import (
 )
 
 
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
-
-
 def recover(storage, config):
     return recover_failed_writes(storage, config, settings=SETTINGS, clock=fast_clock(config))
 

@@ -39,11 +39,6 @@ VERSIONS = [(version, mor) for version in (6, 8, 9) for mor in (False, True)]
 DEAD = ProcessIdentity("elsewhere", "long ago", 1, "1")
 
 
-@pytest.fixture
-def storage(request) -> MemoryStorage:
-    return MemoryStorage(request.node.nodeid)
-
-
 @pytest.mark.parametrize(("version", "mor"), VERSIONS)
 def test_a_write_is_seen_when_it_is_committed_and_leaves_nothing_else(storage, version, mor):
     config = new_table(storage, version, mor=mor)

@@ -87,18 +87,19 @@ def begin_plan(
             kept = plan.operations
             if action is Action.LOG_COMPACTION:
                 kept = not_overtaken(context.view(timeline), kept)
+            in_vain = bool(plan.operations) and not kept
             attempt = begin_attempt(context, timeline, instant, action, local=local)
-            if not kept and plan.operations:
+            if in_vain:
                 undo_attempt(storage, timeline.layout, instant, action)
                 drop_plan(context, instant, action)
             elif len(kept) < len(plan.operations):
                 content = encode_compaction_plan(replace(plan, operations=kept), log_compaction=True)
                 storage.put(requested_path(timeline.layout, instant, action), content)
-    except BaseException:
-        if attempt is not None:  # an error on the way, so nobody will be at work
+    except BaseException:  # whatever it is, nobody will be at work
+        if attempt is not None:
             end_work(attempt.owner.id)
         raise
-    if not kept and plan.operations:
+    if in_vain:
         end_work(attempt.owner.id)
         reason = (
             f"the {action.value} {instant} was removed: compactions since it was planned take in the logs of its file "

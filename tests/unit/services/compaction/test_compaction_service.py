@@ -24,7 +24,7 @@ from hudi_py.errors import (
 )
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction import Compaction, CompactionReport, CompactionWork
 from hudi_py.services.compaction.plan import existing_plan, partitions_to_look_at
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.rollback import rollback
@@ -258,22 +258,28 @@ def test_without_its_process_the_heartbeat_tells(storage: MemoryStorage, monkeyp
     assert run(ALWAYS, own).instant == instant
 
 
+def begun_long_ago(storage: Storage, folder: Path) -> tuple[ServiceContext, Compaction, CompactionWork, Path]:
+    """A compaction that was begun for other processes, whose heartbeat, the file named last, has expired since."""
+    own, apart = context(storage), Compaction(always=True, local=False)
+    instant = apart.schedule(own).instant
+    assert instant is not None
+    work = apart.begin(own, instant)
+    beat = folder / ".hoodie" / ".heartbeat" / instant
+    os.utime(beat, (1, 1))
+    return own, apart, work, beat
+
+
 def test_tasks_that_begin_late_go_on(tmp_path) -> None:
     """Nobody beats from the beginning of a plan to the first task, which a cluster may keep waiting."""
     storage = LocalStorage(str(tmp_path))
     make(storage, 9)
     before = read(storage)
-    own, apart = context(storage), Compaction(always=True, local=False)
-    instant = apart.schedule(own).instant
-    assert instant is not None
-    work = apart.begin(own, instant)
-    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
-    os.utime(beat, (1, 1))
+    own, apart, work, beat = begun_long_ago(storage, tmp_path)
     outcomes = apart.execute(own, work, [0])
     assert beat.stat().st_mtime > 1
     os.utime(beat, (1, 1))
     outcomes += apart.execute(own, work, [1])
-    assert apart.commit(own, work, outcomes).instant == instant
+    assert apart.commit(own, work, outcomes).instant == work.instant
     assert same_rows(read(storage), before)
     assert leftovers(storage) == []
 
@@ -282,14 +288,9 @@ def test_a_late_task_takes_the_lock_before_it_beats_again(tmp_path) -> None:
     """Whoever takes the attempt for dead undoes it under that lock."""
     storage = LocalStorage(str(tmp_path))
     make(storage, 9)
-    own, apart = context(storage), Compaction(always=True, local=False)
-    instant = apart.schedule(own).instant
-    assert instant is not None
-    work = apart.begin(own, instant)
-    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
-    os.utime(beat, (1, 1))
+    own, apart, work, beat = begun_long_ago(storage, tmp_path)
     settings = replace(own.settings, lock=replace(own.settings.lock, wait_ms=50, retries=0))
-    with own.locked("look at it"), pytest.raises(LockError, match=f"go on with the compaction {instant}"):
+    with own.locked("look at it"), pytest.raises(LockError, match=f"go on with the compaction {work.instant}"):
         apart.execute(replace(own, settings=settings), work, [0])
     assert beat.stat().st_mtime == 1
 
@@ -298,18 +299,13 @@ def test_a_late_task_takes_the_lock_before_it_beats_again(tmp_path) -> None:
 def test_a_late_task_of_an_attempt_that_was_undone_ends(tmp_path, undo: str) -> None:
     storage = LocalStorage(str(tmp_path))
     make(storage, 9)
-    own, apart = context(storage), Compaction(always=True, local=False)
-    instant = apart.schedule(own).instant
-    assert instant is not None
-    work = apart.begin(own, instant)
-    beat = tmp_path / ".hoodie" / ".heartbeat" / instant
-    os.utime(beat, (1, 1))
+    own, apart, work, beat = begun_long_ago(storage, tmp_path)
     if undo == "rollback":
-        rollback(own, instant)
+        rollback(own, work.instant)
     elif undo == "unschedule":
-        unschedule(own, instant)
+        unschedule(own, work.instant)
     else:
-        apart.begin(own, instant)
+        apart.begin(own, work.instant)
         os.utime(beat, (1, 1))
     files = {info.path for info in storage.walk()}
     with pytest.raises(RolledBackError, match="another attempt" if undo == "another attempt" else "no more files"):
