@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -32,6 +33,7 @@ class KillingStorage:
         self._torn = torn
         self._die = die
         self._dead = False
+        self._counting = threading.Lock()
         self.calls: list[str] = []
 
     @property
@@ -44,8 +46,10 @@ class KillingStorage:
 
     def _change(self, what: str, effect: Callable[[], object], half: Callable[[], object] | None = None) -> object:
         self._live()
-        self.calls.append(what)
-        if len(self.calls) - 1 == self._kill_at:
+        with self._counting:  # or of two threads neither might find its call to be the one to die at
+            number = len(self.calls)
+            self.calls.append(what)
+        if number == self._kill_at:
             if self._torn and half is not None:
                 half()
             self._end()

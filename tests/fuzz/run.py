@@ -77,8 +77,8 @@ def _work(target: str, start: int, stop: int, at: Any, since: Any, results: Any)
     figures = Figures()
 
     def began(number: int) -> None:
-        at.value = number
         since[:] = time.monotonic(), time.process_time()
+        at.value = number
 
     feed(target, range(start, stop), began, figures)
     results.send(figures)
@@ -124,7 +124,9 @@ class Runner:
                 self._process.join()
                 return self._lost(f"the process died with exit code {self._process.exitcode}")
         began, used = self._since
-        if time.monotonic() - began > STALLED or _processor_seconds(self._process.pid) - used > SECONDS:
+        # Before the first input it imports, which takes the longer the more the machine has to do
+        busy = self._at.value >= 0 and _processor_seconds(self._process.pid) - used > SECONDS
+        if busy or time.monotonic() - began > STALLED:
             self._process.kill()
             self._process.join()
             return self._lost(f"took more than {SECONDS:.0f} seconds of the processor, or {STALLED:.0f} of the clock")

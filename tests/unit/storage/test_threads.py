@@ -44,8 +44,8 @@ def test_what_fails_first_is_raised_and_the_rest_is_not_begun() -> None:
         threading.Event().wait(0.05)
 
     with pytest.raises(FileNotFoundError, match="gone"):
-        in_threads(work, range(100), 2)
-    assert len(begun) < 50
+        in_threads(work, range(1000), 2)
+    assert len(begun) < 500  # the caller has 25 seconds for what takes it none: the machine may be busy
 
 
 def test_a_local_folder_is_asked_by_one_thread(tmp_path: Path) -> None:
