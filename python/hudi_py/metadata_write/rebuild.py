@@ -56,7 +56,9 @@ def rebuild(
     with _settled(context, settings, "rebuild the metadata table") as timeline:
         config = context.config()
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
-        chosen = {name for name in there if name in known} if names is None else _checked(names, config, known)
+        chosen = (
+            {name for name in there if name in known} if names is None else _checked(names, config, known, storage.uri)
+        )
         if not chosen:
             raise ConfigError(
                 f"Cannot rebuild the metadata table of {storage.uri}: the table has none; name 'files', and what else "
@@ -67,8 +69,8 @@ def rebuild(
             foreign = sorted(name for name in there if name not in known)
             if foreign:
                 raise ConfigError(
-                    "Cannot rebuild the partition 'files' of the metadata table: it takes along all others, and "
-                    f"{', '.join(foreign)} would be lost, which are not kept up here; drop them first"
+                    f"Cannot rebuild the partition 'files' of the metadata table of {storage.uri}: it takes along all "
+                    f"others, and {', '.join(foreign)} would be lost, which are not kept up here; drop them first"
                 )
             chosen.update(there)
         if RECORD_INDEX in chosen:
@@ -105,6 +107,7 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         LockError: the table lock was not had in time.
     """
     settings = MetadataWriteSettings.of(context.options)
+    storage = context.storage
     with _settled(context, settings, "drop partitions of the metadata table"):
         config = context.config()
         there = tuple(
@@ -114,25 +117,24 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         )
         if not names:
             raise ConfigError(
-                f"Cannot drop partitions of the metadata table of {context.storage.uri}: none is named; it has "
+                f"Cannot drop partitions of the metadata table of {storage.uri}: none is named; it has "
                 f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
             )
-        gone = with_dependants(check_names(names, there, there, "drop"), there)
+        gone = with_dependants(check_names(names, there, there, "drop", storage.uri), there)
         if FILES in gone:
             kept = sorted(set(there) - DROPPABLE - set(gone))
             if kept:
                 raise ConfigError(
-                    "Cannot drop the partition 'files' of the metadata table: it takes along all others, and "
-                    f"{', '.join(kept)} were made on purpose; name them, too"
+                    f"Cannot drop the partition 'files' of the metadata table of {storage.uri}: it takes along all "
+                    f"others, and {', '.join(kept)} were made on purpose; name them, too"
                 )
-            return drop_metadata_table(context.storage, drop_indexes=True)
-        drop_partitions(context.storage, config, gone)
+            return drop_metadata_table(storage, drop_indexes=True)
+        drop_partitions(storage, config, gone)
         return gone
 
 
-def _checked(names: Collection[str], config: TableConfig, known: Collection[str]) -> set[str]:
-    chosen = set(names)
-    later = {*config.metadata_partitions, *chosen}
+def _checked(names: Collection[str], config: TableConfig, known: Collection[str], uri: str) -> set[str]:
+    later = (*config.metadata_partitions, *names)
     for name in names:
         why = ""
         if name not in known:
@@ -144,8 +146,8 @@ def _checked(names: Collection[str], config: TableConfig, known: Collection[str]
         ):
             why = "it needs table version 8 or later, partitions, and 'column_stats'"
         if why:
-            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table: {why}")
-    return chosen
+            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {uri}: {why}")
+    return set(names)
 
 
 def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: TableConfig) -> MetadataWriteSettings:

@@ -47,6 +47,7 @@ from hudi_py.metadata_write.writer import BUILDERS
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import shown
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -85,6 +86,12 @@ class PartitionCheck:
     def __repr__(self) -> str:
         return shown(self)
 
+    def __str__(self) -> str:
+        counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
+        found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
+        harmless = " (harmless)" if self.ok and self.superfluous else ""
+        return f"{self.partition}: {counted(self.records, 'record')}{found}{harmless}"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VerifyReport:
@@ -108,6 +115,20 @@ class VerifyReport:
     def __repr__(self) -> str:
         return shown(self, ok=self.ok)
 
+    def __str__(self) -> str:
+        """A line, and one for each partition, with examples where it is not right."""
+        if self.reason:
+            return f"metadata table: nothing looked at: {self.reason}"
+        bad = [check.partition for check in self.partitions if not check.ok]
+        lines = [
+            "metadata table: " + (f"not as the files are: rebuild {', '.join(bad)}" if bad else "as the files are")
+        ]
+        for check in self.partitions:
+            lines.append(f"  {check}")
+            lines += (f"    {example}" for example in ([] if check.ok else check.examples))
+        lines += (f"  {name}: not looked at, it is not kept up here" for name in self.unchecked)
+        return "\n".join(lines)
+
 
 def verify(
     context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
@@ -129,10 +150,10 @@ def verify(
     with context.locked("verify the metadata table") as timeline:
         config = context.config()
         metadata = open_metadata(context.storage, config, timeline)
+        known = {builder.partition: builder for builder in BUILDERS}
+        chosen = check_names(names, config.metadata_partitions, known, "verify", context.storage.uri)
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table")
-        known = {builder.partition: builder for builder in BUILDERS}
-        chosen = check_names(names, config.metadata_partitions, known, "verify")
         source = source_of(context, config, timeline, settings)
         checks = []
         for name in (name for name in known if name in chosen):
@@ -153,9 +174,12 @@ def source_of(
 
 
 def check_names(
-    names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str
+    names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str, uri: str
 ) -> tuple[str, ...]:
     """The partitions meant: those named, or all there are that are kept up here.
+
+    Args:
+        what: is to be done with them, for errors, as is `uri`, the table's.
 
     Raises:
         ConfigError: a name is that of no partition there is, or of one that is not kept up.
@@ -164,9 +188,9 @@ def check_names(
         return tuple(name for name in there if name in known)
     for name in names:
         if name not in there or name not in known:
-            why = "it is not kept up here" if name in there else "the metadata table has no such partition"
+            why = "it is not kept up here" if name in there else "there is no such partition"
             raise ConfigError(
-                f"Cannot {what} the partition {name!r} of the metadata table: {why}; it has "
+                f"Cannot {what} the partition {name!r} of the metadata table of {uri}: {why}; it has "
                 + (", ".join(sorted(there)) or "none")
             )
     return tuple(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hudi_py.model.words import show_bytes
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.plan import Plan
 from hudi_py.read.split import Split
@@ -54,16 +55,6 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
     if len(plan.splits) > _MOST_SPLITS:
         lines.append(f"    ... and {len(plan.splits) - _MOST_SPLITS:,} more")
     return "\n".join(lines)
-
-
-def show_bytes(size: int) -> str:
-    """A number of bytes for people, in decimal units."""
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 def _kind(split: Split) -> str:

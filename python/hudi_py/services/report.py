@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.words import counted
+
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceReport:
-    """Each service adds its counts and bytes. Shown without those that are nought."""
+    """Each service adds its counts and bytes. Its repr is without those that are nought, its str a line for people."""
 
     service: str
     instant: InstantTime | None
@@ -27,6 +31,16 @@ class ServiceReport:
     def __repr__(self) -> str:
         return shown(self)
 
+    def __str__(self) -> str:
+        nothing = f"nothing done: {self.reason}" if self.reason else ""
+        told = "; ".join(part for part in (", ".join(self._told()), nothing) if part)
+        what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")
+        return f"{what}: {told}" if told else what
+
+    def _told(self) -> Iterable[str]:
+        """What was done, part by part."""
+        return ()
+
 
 def shown(report: Any, **found: Any) -> str:
     """A dataclass as its constructor would be called: without fields that have their default. What was found by its
@@ -35,3 +49,9 @@ def shown(report: Any, **found: Any) -> str:
     given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
     told = (f"{name}={value!r}" for name, value in found.items())
     return f"{type(report).__name__}({', '.join((*told, *given))})"
+
+
+def listed(times: Sequence[str], noun: str) -> str:
+    """How many there are, and the first ones of them."""
+    more = ", ..." if len(times) > _MOST_NAMED else ""
+    return f"{counted(len(times), noun)} ({', '.join(times[:_MOST_NAMED])}{more})"

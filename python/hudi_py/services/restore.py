@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
@@ -10,7 +11,7 @@ from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import settled
+from hudi_py.services.rollback import settled, told_undone
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -31,6 +32,11 @@ class RestoreReport(ServiceReport):
     num_files_deleted: int = 0
     num_rollback_blocks: int = 0
     """Log files written to undo blocks in others (table version 6)."""
+
+    def _told(self) -> Iterator[str]:
+        if self.instant is not None:
+            yield f"the table is as of {self.savepoint}"
+            yield from told_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
 
 
 def restore(context: ServiceContext, instant: str | None = None) -> RestoreReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,10 +10,11 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import counted
 from hudi_py.services.attempt import check_dead
 from hudi_py.services.compaction.plan import read_plan
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.report import ServiceReport, listed
 from hudi_py.services.savepoint import savepoints_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import (
@@ -48,6 +49,20 @@ class RollbackReport(ServiceReport):
     """Log files written to undo blocks in others (table version 6)."""
     plan_kept: bool = False
     """The instant is a table service that can be run anew: its plan is still there."""
+
+    def _told(self) -> Iterator[str]:
+        if self.instant is not None:
+            yield from told_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
+            if self.plan_kept:
+                yield "its plan stays"
+
+
+def told_undone(undone: Sequence[str], files: int, blocks: int) -> Iterator[str]:
+    """What a report tells of instants that were undone."""
+    yield listed(undone, "instant") + " undone"
+    yield f"{counted(files, 'file')} deleted"
+    if blocks:
+        yield f"{counted(blocks, 'rollback block')} written"
 
 
 def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False) -> RollbackReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archive_commits, archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
@@ -50,6 +51,11 @@ class SavepointReport(ServiceReport):
     num_partitions: int = 0
     num_files: int = 0
     """Files that are kept, or no longer kept."""
+
+    def _told(self) -> Iterator[str]:
+        if self.instant is not None:
+            files = f"{counted(self.num_files, 'file')} in {counted(self.num_partitions, 'partition')}"
+            yield files + (" kept" if self.service == "savepoint" else " let go")
 
 
 def list_savepoints(context: ServiceContext) -> list[Savepoint]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError
@@ -26,6 +27,11 @@ class UnscheduleReport(ServiceReport):
     """The service that it was of: `compaction`, `log_compaction` or `clean`."""
     rollback: InstantTime | None = None
     """Requested time of the rollback of an attempt at it that had died; None where there was none."""
+
+    def _told(self) -> Iterator[str]:
+        yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
+        if self.rollback is not None:
+            yield f"what had begun of it rolled back by {self.rollback}"
 
 
 def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import hudi_py
-from hudi_py.read.explain import show_bytes
 from tests.unit.read.tables import MadeTable, instant, row
 
 OTHER = "22222222-2222-3333-4444-555555555555-0"
@@ -51,8 +50,3 @@ def test_what_was_left_out_comes_with_its_reason(table: hudi_py.Table) -> None:
 def test_other_modes_and_states(table: hudi_py.Table) -> None:
     assert "mode        unmerged, deletes are rows" in table.scan(merge="unmerged", emit_deletes=True).explain()
     assert f"as of {instant(1)}" in table.scan(as_of=instant(1)).explain()
-
-
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_500_000_000, "2.5 GB")])
-def test_sizes(size: int, text: str) -> None:
-    assert show_bytes(size) == text

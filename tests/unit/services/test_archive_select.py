@@ -64,9 +64,55 @@ def test_the_newest_stay(version: int) -> None:
 
 def test_why_nothing_is_archived() -> None:
     selection = select_instants(timeline(2, "commit"), SETTINGS, Facts())
-    assert selection.reason == "1 commits are active, and up to 4 stay"
-    held = timeline(2, "commit.inflight", *["commit"] * 8)
-    assert at(1) in select_instants(held, SETTINGS, Facts()).reason
+    assert selection.reason == "the active timeline has 1 commit, and up to 4 stay"
+
+
+@pytest.mark.parametrize(
+    ("first", "facts", "settings", "why"),
+    [
+        ("commit.inflight", Facts(), {}, f"the commit {at(1)} is pending"),
+        ("indexing.requested", Facts(), {}, f"the indexing {at(1)} is pending"),
+        ("commit", Facts(replaced=at(1)), {}, "files that it replaced are still there, to be cleaned first"),
+        ("commit", Facts(rolled_back=(at(1),)), {}, "a rollback or restore that needs it is pending"),
+        (
+            "deltacommit",
+            Facts(merge_on_read=True),
+            {"compaction_commits": 9},
+            "the next compaction is counted from it (hoodie.compact.inline.max.delta.commits)",
+        ),
+        (
+            "commit",
+            Facts(has_metadata_table=True, metadata_compaction=at(1)),
+            {},
+            "the metadata table has not been compacted since",
+        ),
+        (
+            "commit",
+            Facts(earliest_retained=at(1)),
+            {"block_on_clean": True},
+            "the last clean retained it (hoodie.archive.block.on.latest.clean.ectr)",
+        ),
+        (
+            "commit",
+            Facts(data_timeline=timeline(2, "commit")),
+            {},
+            "its table has it on the active timeline",
+        ),
+    ],
+)
+def test_what_holds_archiving_up_is_told(first: str, facts: Facts, settings: dict[str, object], why: str) -> None:
+    held = timeline(2, first, *["commit" if first != "deltacommit" else first] * 8)
+    found = select_instants(held, replace(SETTINGS, **settings), facts)
+    assert found.instants == ()
+    assert found.reason == f"nothing before {at(1)} is left to archive, and from there on all stays: {why}"
+
+
+def test_a_savepoint_that_holds_archiving_up_is_told() -> None:
+    layout = Layout(2, ".hoodie/timeline")
+    saved = layout.parse(f"{at(1)}_{done(9)}.savepoint")
+    assert saved is not None
+    held = timeline_of(layout, [*timeline(2, *["commit"] * 9).files, saved])
+    assert select_instants(held, SETTINGS, Facts()).reason.endswith("all stays: it has a savepoint")
 
 
 def test_the_cleaner_needs_more() -> None:
@@ -164,7 +210,7 @@ def test_the_metadata_table_is_compacted_first(version: int) -> None:
     commits = timeline(version, *["commit"] * 9)
     held = select_instants(commits, SETTINGS, Facts(has_metadata_table=True))
     assert held.instants == ()
-    assert held.reason == "the metadata table has not been compacted yet"
+    assert held.reason == ("the metadata table has not been compacted yet (hoodie.metadata.compact.max.delta.commits)")
     # Layout 1 compares requested times, layout 2 completion times: the first commit after stays
     for compacted, expected in ((at(4), [1, 2, 3]), (done(4), [1, 2, 3, 4])):
         facts = Facts(has_metadata_table=True, metadata_compaction=compacted)

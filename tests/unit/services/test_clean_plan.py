@@ -65,7 +65,7 @@ def test_too_few_commits_say_so() -> None:
     table.update(F1)
     planned = table.plan(commits=2)
     assert planned.plan is None
-    assert planned.reason == "there are 2 commits; 2 are kept (hoodie.clean.commits.retained)"
+    assert planned.reason == "the active timeline has 2 commits, and 2 are kept (hoodie.clean.commits.retained)"
 
 
 @every_version
@@ -173,7 +173,7 @@ def test_a_clean_is_due_after_so_many_commits() -> None:
     table.update(F1)
     planned = table.plan(commits=2, trigger=2)
     assert planned.plan is None
-    assert planned.reason.startswith("1 commits since the last clean, ")
+    assert planned.reason.startswith("1 commit since the last clean, ")
     table.update(F1)
     assert len(table.planned_files(commits=2, trigger=2)) == 2
 

@@ -84,12 +84,14 @@ def test_an_empty_plan_makes_no_instant() -> None:
     table = old_table(updates=1)
     report = table.clean(commits=2)
     assert report == CleanReport(
-        "clean", None, reason="there are 2 commits; 2 are kept (hoodie.clean.commits.retained)"
+        "clean", None, reason="the active timeline has 2 commits, and 2 are kept (hoodie.clean.commits.retained)"
     )
     table.insert(("c", "f3"))
     report = table.clean(commits=2)
     assert report.instant is None
-    assert report.reason.startswith("nothing is superfluous in 3 partitions looked at; kept: what queries as of 2023")
+    assert report.reason.startswith(
+        "nothing is superfluous in the 3 partitions looked at; kept: what queries as of 2023"
+    )
     assert report.to_dict()["num_files"] == 0
     assert not [file for file in table.timeline.files if file.action is Action.CLEAN]
 

@@ -7,14 +7,16 @@ cleaner, a savepoint, the schedule of compactions or the metadata table look up 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timezone
+from typing import NamedTuple
 
-from hudi_py.config import Options, archive, clean, compaction
+from hudi_py.config import Options, archive, clean, compaction, metadata
 from hudi_py.config.clean import KEEP_LATEST_COMMITS
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.words import counted
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings, earliest_to_retain, policy_of
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
@@ -105,6 +107,17 @@ class Selection:
     """Why there are none."""
 
 
+class _Limit(NamedTuple):
+    """From where on nothing is archived."""
+
+    time: str
+    """Requested time."""
+    why: str
+
+
+_METADATA = "the metadata table has not been compacted since"
+
+
 def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
     """Why nothing is due, whatever else decides: there are no more instants than may stay. Empty: there are."""
     low, high = _numbers_to_keep(timeline, settings)
@@ -124,15 +137,15 @@ def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts)
     low, high = _numbers_to_keep(timeline, settings)
     if facts.has_metadata_table and facts.metadata_compaction is None:
         found, _ = _commits(timeline, settings, facts, low, high)
-        return Selection((), "the metadata table has not been compacted yet" if found else _few(timeline, high))
+        late = f"the metadata table has not been compacted yet ({metadata.COMPACT_DELTA_COMMITS.key})"
+        return Selection((), late if found else _few(timeline, high))
     commits, reason = _commits(timeline, settings, facts, low, high)
     if timeline.layout.version >= 2:
         along = _older_than(timeline, commits[-1].time) if commits else []
     else:
         along = list(_surplus(timeline, low, high))
-        below = [facts.metadata_compaction] if facts.metadata_compaction is not None else []
-        below += [instant.time for instant in (_data_limit(facts, settings),) if instant is not None]
-        below += facts.rolled_back
+        below = [] if facts.metadata_compaction is None else [_Limit(facts.metadata_compaction, _METADATA)]
+        below += [*_limits_of_data(facts, settings), *_limits_of_undoing(facts)]
         commits, along = _before(commits, below), _before(along, below)
         if not commits and not along and not reason:
             reason = _held(min(below))
@@ -173,12 +186,11 @@ def _commits(
     completed = timeline.write_completed
     if len(completed) <= high:
         return [], _few(timeline, high)
-    retained = list(_limits(timeline, settings, facts))
-    limit = min(retained, default=None)
+    limit = min(_limits(timeline, settings, facts), default=None)
     savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
     found: list[Instant] = []
     for instant in completed:
-        if limit is not None and instant.time >= limit:
+        if limit is not None and instant.time >= limit.time:
             break
         if instant.time in savepoints and settings.beyond_savepoint:
             continue
@@ -190,34 +202,42 @@ def _commits(
     found = found[: min(len(completed) - low, regular - 1)]
     if found:
         return found, ""
-    at = min((limit, *savepoints[:1]) if limit is not None else savepoints[:1], default="")
-    return [], _held(at)
+    saved = [_Limit(time, "it has a savepoint") for time in savepoints[:1]]
+    return [], _held(min(saved if limit is None else [limit, *saved]))
 
 
-def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[str]:
-    """Requested times from which on nothing is archived."""
+def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[_Limit]:
     pending = _first_pending_write(timeline)
     if pending is not None:
         # The commit before stays, too: it decides what a reader sees in place of the pending one
         before = [instant for instant in timeline.write_completed if instant.time < pending.time]
-        yield before[-1].time if before else pending.time
+        yield _Limit(
+            before[-1].time if before else pending.time, f"the {pending.action.value} {pending.time} is pending"
+        )
     if facts.merge_on_read and settings.compaction_commits is not None:
         needed = _needed_by_compaction(timeline, settings.compaction_commits)
         if needed is not None:
-            yield needed.time
+            yield _Limit(needed.time, f"the next compaction is counted from it ({compaction.MAX_DELTA_COMMITS.key})")
     if facts.replaced is not None:
-        yield facts.replaced
+        yield _Limit(facts.replaced, "files that it replaced are still there, to be cleaned first")
     if timeline.layout.version >= 2:
         if facts.metadata_compaction is not None:
             after = facts.metadata_compaction
-            yield from _times([i for i in timeline.write_completed if (i.completion_time or i.time) > after][:1])
-        yield from _times([_data_limit(facts, settings)])
+            since = [i for i in timeline.write_completed if (i.completion_time or i.time) > after]
+            yield from (_Limit(instant.time, _METADATA) for instant in since[:1])
+        yield from _limits_of_data(facts, settings)
     if settings.block_on_clean and facts.earliest_retained:
-        yield facts.earliest_retained
+        yield _Limit(facts.earliest_retained, f"the last clean retained it ({archive.BLOCK_ON_CLEAN.key})")
     # What Apache Hudi does not look at: instants whose undoing has begun must not come to count as committed, and a
     # pending index is made from the commits after its plan
-    yield from facts.rolled_back
-    yield from _times([i for i in timeline.pending if i.action in (Action.RESTORE, Action.INDEXING)][:1])
+    yield from _limits_of_undoing(facts)
+    for instant in timeline.pending:
+        if instant.action in (Action.RESTORE, Action.INDEXING):
+            yield _Limit(instant.time, f"the {instant.action.value} {instant.time} is pending")
+
+
+def _limits_of_undoing(facts: Facts) -> list[_Limit]:
+    return [_Limit(time, "a rollback or restore that needs it is pending") for time in facts.rolled_back]
 
 
 def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | None:
@@ -237,14 +257,14 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
     return first if len(deltas) < needed else deltas[len(deltas) - needed]
 
 
-def _data_limit(facts: Facts, settings: ArchiveSettings) -> Instant | None:
+def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
     """Of a metadata table: the first instant of its table that matters.
 
     Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.
     """
     data = facts.data_timeline
     if data is None:
-        return None
+        return []
     saved = {instant.time for instant in data.instants if instant.action is Action.SAVEPOINT}
     commits = (
         instant
@@ -252,7 +272,7 @@ def _data_limit(facts: Facts, settings: ArchiveSettings) -> Instant | None:
         if instant.action.comparable in WRITE_ACTIONS and not (settings.beyond_savepoint and instant.time in saved)
     )
     first = [instant for instant in (next(commits, None), next(iter(data.pending), None)) if instant is not None]
-    return min(first, key=lambda instant: instant.sort_key, default=None)
+    return [_Limit(min(instant.time for instant in first), "its table has it on the active timeline")] if first else []
 
 
 def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
@@ -267,21 +287,17 @@ def _older_than(timeline: Timeline, time: str) -> list[Instant]:
     return [instant for instant in timeline.completed if instant.action in _ALONG and instant.time < time]
 
 
-def _before(instants: Sequence[Instant], limits: Sequence[str]) -> list[Instant]:
-    return [instant for instant in instants if all(instant.time < limit for limit in limits)]
+def _before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:
+    return [instant for instant in instants if all(instant.time < limit.time for limit in limits)]
 
 
 def _first_pending_write(timeline: Timeline) -> Instant | None:
     return next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
 
 
-def _times(instants: Iterable[Instant | None]) -> Iterator[str]:
-    return (instant.time for instant in instants if instant is not None)
-
-
 def _few(timeline: Timeline, high: int) -> str:
-    return f"{len(timeline.write_completed)} commits are active, and up to {high} stay"
+    return f"the active timeline has {counted(len(timeline.write_completed), 'commit')}, and up to {high} stay"
 
 
-def _held(time: str) -> str:
-    return f"nothing before {time} is left to archive, and what is from there on must stay"
+def _held(limit: _Limit) -> str:
+    return f"nothing before {limit.time} is left to archive, and from there on all stays: {limit.why}"

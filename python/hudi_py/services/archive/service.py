@@ -8,7 +8,7 @@ the active timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
 from hudi_py.services.archive.replaced import first_replaced
 from hudi_py.services.archive.select import ArchiveSettings, Facts, Selection, select_instants, too_few
@@ -59,6 +60,20 @@ class ArchiveReport(ServiceReport):
     """Layout 1: how many small files of the archive became one."""
     num_files_cleaned: int = 0
     """Files of the archive which no reader needs any more."""
+
+    def _told(self) -> Iterator[str]:
+        if self.num_instants:
+            yield f"{counted(self.num_instants, 'instant')} archived, {self.oldest} and newer"
+        if self.written_bytes:
+            yield f"{show_bytes(self.written_bytes)} written"
+        for count, noun, done in (
+            (self.num_files_deleted, "timeline file", "removed"),
+            (self.num_levels_compacted, "archive level", "compacted"),
+            (self.num_files_merged, "archive file", "merged"),
+            (self.num_files_cleaned, "archive file", "removed"),
+        ):
+            if count:
+                yield f"{counted(count, noun)} {done}"
 
 
 def archive(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.model.words import counted
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
 from hudi_py.services.clean.policy import (
@@ -95,9 +96,9 @@ def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSetti
     kept = (
         f"what queries as of {earliest.time} and later need"
         if earliest is not None
-        else f"{settings.file_versions_retained} versions of each file group"
+        else f"{counted(settings.file_versions_retained, 'version')} of each file group"
     )
-    return Planned(None, f"nothing is superfluous in {looked_at} partitions looked at; kept: {kept}")
+    return Planned(None, f"nothing is superfluous in the {counted(looked_at, 'partition')} looked at; kept: {kept}")
 
 
 class _Planner:

@@ -14,6 +14,7 @@ from hudi_py.config import clean as clean_config
 from hudi_py.config.clean import KEEP_LATEST_BY_HOURS, KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.words import counted
 from hudi_py.timeline.clean_records import CleanMetadata
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
@@ -155,7 +156,7 @@ def reason_not_due(timeline: Timeline, settings: CleanSettings, last: CleanMetad
         return ""
     since = "" if last is None else f" since the last clean, {last.start_time}"
     return (
-        f"{commits} commits{since}; a clean is due after {settings.trigger_max_commits} "
+        f"{counted(commits, 'commit')}{since}; a clean is due after {settings.trigger_max_commits} "
         f"({clean_config.TRIGGER_MAX_COMMITS.key})"
     )
 
@@ -164,8 +165,11 @@ def reason_nothing_retained(timeline: Timeline, settings: CleanSettings) -> str:
     """Why there is no earliest commit to retain, so that nothing is cleaned."""
     count = len(timeline.write_completed)
     if settings.policy == KEEP_LATEST_BY_HOURS:
-        return f"no commit of the last {settings.hours_retained} hours ({clean_config.HOURS_RETAINED.key})"
+        return f"no commit of the last {counted(settings.hours_retained, 'hour')} ({clean_config.HOURS_RETAINED.key})"
     pending = oldest_pending(timeline)
     if count > settings.commits_retained and pending is not None:
         return f"the {pending.action.value} {pending.time} is pending, and there is no commit before it"
-    return f"there are {count} commits; {settings.commits_retained} are kept ({clean_config.COMMITS_RETAINED.key})"
+    return (
+        f"the active timeline has {counted(count, 'commit')}, and {settings.commits_retained} are kept "
+        f"({clean_config.COMMITS_RETAINED.key})"
+    )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, files_of, num_pieces, piece_of
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext, complete_action
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.report import ServiceReport, listed
 from hudi_py.services.service import Dropped, Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
@@ -49,6 +50,18 @@ class CleanReport(ServiceReport):
     failed: tuple[str, ...] = ()
     """Paths, relative to the table, of files which could not be deleted; the next clean tries again."""
     deleted_partitions: tuple[str, ...] = ()
+
+    def _told(self) -> Iterator[str]:
+        if self.instant is None:
+            return
+        size = f" ({show_bytes(self.num_bytes)})" if self.num_bytes is not None else ""
+        yield f"{counted(self.num_files, 'file')}{size} in {counted(self.num_partitions, 'partition')} deleted"
+        if self.policy:
+            yield self.policy + (f" from {self.earliest_retained} on" if self.earliest_retained else "")
+        if self.deleted_partitions:
+            yield listed(self.deleted_partitions, "emptied partition") + " removed"
+        if self.failed:
+            yield listed(self.failed, "file") + " could not be deleted, which the next clean tries again"
 
 
 @dataclass(frozen=True, slots=True)

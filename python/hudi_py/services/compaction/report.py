@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.report import ServiceReport
 
 
@@ -46,3 +48,13 @@ class CompactionReport(ServiceReport):
             log_bytes=sum(log.size for log in logs),
             written_bytes=sum(stat.file_size for stat in stats),
         )
+
+    def _told(self) -> Iterator[str]:
+        if self.instant is None:
+            return
+        yield counted(self.num_file_groups, "file group")
+        yield f"{counted(self.num_log_files, 'log file')} ({show_bytes(self.log_bytes)}) merged"
+        changes = {"updated": self.num_updated, "inserted": self.num_inserted, "deleted": self.num_deleted}
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in changes.items() if count)
+        rows = counted(self.num_rows, "row") + (f" ({kinds})" if kinds else "")
+        yield f"{rows}, {show_bytes(self.written_bytes)} written"

@@ -9,6 +9,7 @@ from hudi_py.config import Options
 from hudi_py.config import compaction as config
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.words import counted
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -65,7 +66,8 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     reasons = []
     if few:
         reasons.append(
-            f"{backlog.count} delta commits {since}, it is due after {trigger.commits} ({config.MAX_DELTA_COMMITS.key})"
+            f"{counted(backlog.count, 'delta commit')} {since}, it is due after {trigger.commits} "
+            f"({config.MAX_DELTA_COMMITS.key})"
         )
     if soon and trigger.strategy in ("TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"):
         reasons.append(f"{seconds} s {since}, it is due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")

@@ -14,6 +14,7 @@ from hudi_py.merge import CommittedInstants, merge_settings, scan_log
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
 from hudi_py.services.attempt import give_up_attempt
 from hudi_py.services.compaction.phases import (
     CompactionWork,
@@ -89,8 +90,8 @@ class LogCompaction:
             if count < threshold:
                 return Scheduled(
                     None,
-                    f"{count} delta commits since the last compaction or log compaction, it is due after {threshold} "
-                    f"({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
+                    f"{counted(count, 'delta commit')} since the last compaction or log compaction, it is due after "
+                    f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(timeline)
         chosen = instant if instant is not None else context.clock.next_instant(timeline)

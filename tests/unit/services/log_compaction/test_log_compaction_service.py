@@ -138,7 +138,7 @@ def test_when_nothing_is_due_the_reason_is_told(storage: MemoryStorage) -> None:
     assert "no file group has 4 log files or blocks" in none.reason
     own = context(storage)
     assert run(due, own, due.schedule(own).instant).instant is not None
-    assert "1 delta commits since" in due.schedule(own).reason
+    assert "1 delta commit since" in due.schedule(own).reason
     assert "no file group" in ALWAYS.schedule(own).reason
 
 
