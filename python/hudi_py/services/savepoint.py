@@ -104,6 +104,7 @@ def create_savepoint(
         timeline = _recovered(context)
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
+        context.progress.phase("listing files")
         if existing is not None and existing.completed:
             reason = f"the commit {commit.time} has a savepoint already"
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)

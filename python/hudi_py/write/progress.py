@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from typing import TextIO
 
+from hudi_py.model.words import counted, show_bytes
+
 _FIRST_AFTER_S = 1.0
 _EVERY_S = 0.2
+_CLOCK_EVERY_S = 1.0
 
 
 class Progress:
-    """One line that tells phase, rows, files and bytes, rewritten in place; nothing where `stream` is None.
+    """One line that tells phase, rows, files, bytes and time, rewritten in place; nothing where `stream` is None.
     Of a phase whose end is known, it tells how much of it is done.
 
-    Short writes show nothing: the line appears after a second. Thread-safe.
+    Short work shows nothing: the line appears after a second, and its time goes on while nothing is told. Thread-safe.
     """
 
     def __init__(self, title: str, stream: TextIO | None) -> None:
@@ -28,6 +32,8 @@ class Progress:
         self._started = time.monotonic()
         self._shown_at = 0.0
         self._width = 0
+        self._clock: threading.Thread | None = None
+        self._closed = threading.Event()
 
     @classmethod
     def on_terminal(cls, title: str) -> Progress:
@@ -44,6 +50,9 @@ class Progress:
             self._phase = name
             self._before, self._expected = self._files, files
             self._show()
+            if self._stream is not None and self._clock is None:
+                self._clock = threading.Thread(target=self._go_on, name="progress", daemon=True)
+                self._clock.start()
 
     def read(self, rows: int) -> None:
         """Adds incoming rows."""
@@ -59,23 +68,40 @@ class Progress:
             self._show()
 
     def close(self) -> None:
-        """Wipes the line."""
+        """Wipes the line; nothing is shown any more."""
+        self._closed.set()
         with self._lock:
             if self._stream is not None and self._width:
                 self._stream.write("\r" + " " * self._width + "\r")
                 self._stream.flush()
                 self._width = 0
 
+    def _go_on(self) -> None:
+        while not self._closed.wait(_CLOCK_EVERY_S):
+            with self._lock:
+                self._show()
+
     def _show(self) -> None:
-        if self._stream is None:
+        if self._stream is None or self._closed.is_set():
             return
         now = time.monotonic()
         if now - self._started < _FIRST_AFTER_S or now - self._shown_at < _EVERY_S:
             return
         self._shown_at = now
-        rows = f", {self._rows:,} rows" if self._rows else ""
-        files = f"{self._files - self._before:,} of {self._expected:,}" if self._expected else f"{self._files:,}"
-        text = f"{self._title}: {self._phase}{rows}, {files} files, {self._bytes / 1e6:,.1f} MB"
+        # a line that wraps cannot be rewritten in place
+        text = self._text(now)[: shutil.get_terminal_size().columns - 1]
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)
+
+    def _text(self, now: float) -> str:
+        parts = [f"{self._title}: {self._phase}"]
+        if self._rows:
+            parts.append(counted(self._rows, "row"))
+        if self._expected:
+            parts.append(f"{self._files - self._before:,} of {counted(self._expected, 'file')}")
+        elif self._files:
+            parts.append(counted(self._files, "file"))
+        if self._bytes:
+            parts.append(show_bytes(self._bytes))
+        return ", ".join((*parts, f"{now - self._started:.0f} s"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.model.names import PartitionPath
-from hudi_py.write.progress import Progress
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
@@ -60,26 +58,3 @@ def test_a_batch_of_one_partition_is_not_copied() -> None:
     assert partition == "a"
     assert rows is batch
     assert split_by_partition(batch_of(0, 0), pa.array([], pa.string())) == []
-
-
-def test_progress_shows_after_a_while_and_wipes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    shown = io.StringIO()
-    progress = Progress("upsert t", shown)
-    progress.phase("reading")
-    progress.read(5)
-    assert shown.getvalue() == ""
-    now[0] = 2.0
-    progress.wrote(2_500_000)
-    assert shown.getvalue() == "\rupsert t: reading, 5 rows, 1 files, 2.5 MB"
-    now[0] = 3.0
-    progress.phase("compacting", 1_200)
-    now[0] = 4.0
-    progress.wrote(1_000_000)
-    assert shown.getvalue().endswith("\rupsert t: compacting, 5 rows, 1 of 1,200 files, 3.5 MB")
-    progress.close()
-    assert shown.getvalue().endswith("\r")
-    silent = Progress.silent()
-    silent.phase("x")
-    silent.close()

@@ -75,6 +75,7 @@ class Compaction:
         config = context.config()
         if not config.is_mor:
             return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
+        context.progress.phase("planning the compaction")
         if self.rewrite is None:
             check_compactable(config)
         with context.locked("plan a compaction") as timeline:

@@ -72,6 +72,7 @@ class LogCompaction:
         config = context.config()
         if not config.is_mor:
             return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
+        context.progress.phase("planning the log compaction")
         if self.rewrite is None:
             _check(context, config)
         with context.locked("plan a log compaction") as timeline:
