@@ -36,7 +36,7 @@ def in_processes(work: Callable[..., object], arguments: list[tuple[object, ...]
         barrier = manager.Barrier(len(arguments))
         with SPAWN.Pool(len(arguments)) as pool:
             pending = [pool.apply_async(work, (barrier, *args)) for args in arguments]
-            return [result.get(120) for result in pending]
+            return [result.get(250) for result in pending]
 
 
 def take_part(barrier, handle_bytes: bytes, token: str) -> str:
@@ -203,7 +203,7 @@ def test_a_beating_write_of_another_process_is_named_and_rolled_back_when_it_is_
     writer.wait()
     started = time.monotonic()
     first_write(storage, config)
-    assert time.monotonic() - started < 30  # not the two minutes of a heartbeat
+    assert time.monotonic() - started < 100  # not the two minutes of a heartbeat
     assert {path.partition("/")[2][:4] for path in data_files(tmp_path)} == {"f-a_", "f-b_"}
     timeline = load_timeline(storage, config)
     assert timeline.find(InstantTime(instant)) is None

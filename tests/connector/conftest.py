@@ -29,6 +29,14 @@ def spark_home(folder: Path) -> str:
     return str(folder)
 
 
+def connect_port() -> int:
+    """Where the Connect server of this process listens."""
+    jvm: Any = SparkSession._instantiatedSession._jvm
+    service = getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    port: int = getattr(service, "MODULE$").localPort()
+    return port
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Spark looks for data sources, and runs workers, with this Python
@@ -48,6 +56,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # before 4.3 Spark binds columns by position, and tells only with this
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     }
+    if CONNECT:
+        from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+        # any free one: that of Spark's default may be taken by another process
+        settings["spark.connect.grpc.binding.port"] = "0"
+        DefaultChannelBuilder.default_port = staticmethod(connect_port)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():

@@ -48,7 +48,7 @@ CHOSEN = (
 
 
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2500)
 @pytest.mark.parametrize("marked", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_through_spark_connect(marked: str) -> None:
     folder = Path(__file__).parent
@@ -57,7 +57,7 @@ def test_through_spark_connect(marked: str) -> None:
     command += [str(folder / module) for module in MODULES]
     environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=1100, check=False
+        command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=2400, check=False
     )
     report = [line for line in done.stdout.splitlines() if not line.lstrip().startswith(("at ", "JVM stacktrace"))]
     assert done.returncode == 0, "\n".join(report[-120:])
