@@ -253,10 +253,12 @@ class _Verifier:
         self._found.records += len(found_keys)
         place = pc.index_in(found_keys, value_set=keys)
         absent = pc.invert(pc.is_in(keys, value_set=found_keys))
-        missing = keys.filter(absent).filter(pa.array(self._needed(keys.filter(absent), values.filter(absent))))
+        keys_absent, values_absent = keys.filter(absent), values.filter(absent)
+        needed = pa.array(self._needed(keys_absent, values_absent))
+        missing = keys_absent.filter(needed)
         self._found.missing += len(missing)
-        for each in missing[:_EXAMPLES].to_pylist():
-            self._found.tell(f"missing: {_text(each)}")
+        for each in self._texts(missing[:_EXAMPLES], values_absent.filter(needed)[:_EXAMPLES]):
+            self._found.tell(f"missing: {each}")
         more = pc.is_null(place)
         self._more(found_keys.filter(more), found_values.filter(more))
         common = pc.is_valid(place)
@@ -282,8 +284,17 @@ class _Verifier:
         gone = self._gone(values)
         rows = np.flatnonzero(gone)
         self._found.superfluous += len(rows)
-        for row in rows[:_EXAMPLES].tolist():
-            self._found.tell(f"superfluous: {_text(keys[row].as_py())}")
+        shown = pa.array(rows[:_EXAMPLES])
+        for each in self._texts(keys.take(shown), values.take(shown)):
+            self._found.tell(f"superfluous: {each}")
+
+    def _texts(self, keys: pa.Array, values: pa.Array) -> list[str]:
+        """What records are of, for people: keys of statistics are hashes, and so are those of filters, which do not
+        tell their file."""
+        if self._partition not in (COLUMN_STATS, PARTITION_STATS) or not len(keys):
+            return [repr(key.decode("utf-8", "replace")) for key in keys.to_pylist()]
+        stats = _decoded(values, "ColumnStatsMetadata").to_pylist()
+        return [f"{each['columnName']} of {each['fileName']}" if each else repr(each) for each in stats]
 
     def _gone(self, values: pa.Array) -> npt.NDArray[np.bool_]:
         if self._partition in (COLUMN_STATS, PARTITION_STATS):
@@ -342,12 +353,13 @@ class _Verifier:
             return
         # what remains are a few, or records whose fields are in another order
         chosen = pa.array(rows)
+        texts = self._texts(keys.take(chosen), found.take(chosen))
         befores, afters = _rows(expected.take(chosen)), _rows(found.take(chosen))
-        for key, one, other in zip(keys.take(chosen).to_pylist(), befores, afters, strict=True):
+        for text, one, other in zip(texts, befores, afters, strict=True):
             why = self._difference(one, other)
             if why:
                 self._found.wrong += 1
-                self._found.tell(f"wrong: {_text(key)}: {why}")
+                self._found.tell(f"wrong: {text}: {why}")
 
     def _difference(self, expected: dict[str, Any], found: dict[str, Any]) -> str:
         if self._partition != FILES:
@@ -425,24 +437,23 @@ def _difference(partition: str, expected: dict[str, Any], found: dict[str, Any])
         same = one.get("bloomFilter") == other.get("bloomFilter") and not other.get("isDeleted")
         return "" if same else "another filter than the file's"
     one, other = expected["ColumnStatsMetadata"] or {}, found["ColumnStatsMetadata"] or {}
-    where = f"{other.get('columnName')} of {other.get('fileName')}"
     if other.get("isDeleted"):
-        return f"{where} is marked as removed"
+        return "it is marked as removed"
     if partition == PARTITION_STATS:
         # An overwrite leaves the ranges of what it replaced in, in Apache Hudi as here: too wide is not wrong
         inside = covers(other["minValue"], one["minValue"], lower=True)
         inside = inside and covers(other["maxValue"], one["maxValue"], lower=False)
         if not inside:
-            return f"{where}: the range {_bounds(other)} does not cover {_bounds(one)}"
+            return f"the range {_bounds(other)} does not cover {_bounds(one)}"
         for name in _COUNTS if other.get("isTightBound") else ():
             if one[name] > other[name]:
-                return f"{where}: expected {name} = {one[name]} or more, found {other[name]}"
+                return f"expected {name} = {one[name]} or more, found {other[name]}"
         return ""
     if not all(_equal(one[name], other[name]) for name in ("minValue", "maxValue")):
-        return f"{where}: expected the range {_bounds(one)}, found {_bounds(other)}"
+        return f"expected the range {_bounds(one)}, found {_bounds(other)}"
     for name in ("columnName", *_COUNTS):
         if one[name] != other[name]:
-            return f"{where}: expected {name} = {one[name]}, found {other[name]}"
+            return f"expected {name} = {one[name]}, found {other[name]}"
     return ""
 
 
@@ -475,10 +486,6 @@ def _location(info: Mapping[str, Any]) -> str:
 def _bounds(stats: Mapping[str, Any]) -> str:
     low, high = (next((m["value"] for m in (stats[n] or {}).values() if m), None) for n in ("minValue", "maxValue"))
     return f"{low!r} to {high!r}"
-
-
-def _text(key: bytes) -> str:
-    return repr(key.decode("utf-8", "replace"))
 
 
 def _decoded(values: pa.Array, column: str) -> pa.Array:

@@ -144,6 +144,10 @@ def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
     assert "is missing" in example
     assert "not there any more" in example
     assert "bytes, not" in example
+    of_columns = next(each for each in report.partitions if each.partition == "column_stats")
+    gone, new = names[0].rpartition("/")[2], copied.rpartition("/")[2]
+    assert any(each.startswith("superfluous: ") and each.endswith(f" of {gone}") for each in of_columns.examples)
+    assert f"missing: id of {new}" in of_columns.examples
     counts = found(report)
     assert counts["column_stats"][0] > 0
     assert counts["column_stats"][2] > 0
@@ -174,6 +178,12 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     drop(context(storage), ["files", "record_index"])
     assert load_table_config(storage).metadata_partitions == ()
     assert verify(context(storage)).reason == "the table has no metadata table"
+    with pytest.raises(ConfigError, match=r"partition 'files' of .* of memory:.* no such partition; it has none"):
+        verify(context(storage), names=["files"])
+    with pytest.raises(
+        ConfigError, match=r"rebuild the partition \['files'\] .* not kept up here; those that are: files"
+    ):
+        rebuild(context(storage), names=[["files"]])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match=r"the table has none; name 'files'"):
         rebuild(context(storage))
     with pytest.raises(ConfigError, match="none is named; it has none"):
