@@ -21,8 +21,7 @@ from pyspark_hudi.stream import ADMISSION
 from tests.connector.tables import FORMAT, PARTITIONED, read, rows
 from tests.golden.tables import Extracted
 
-# Some wait for what Spark does by itself, which on a busy machine takes long
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 START_OFFSET = "hoodie.datasource.streaming.startOffset"
 ONE = {"hoodie.py.read.streaming.max.commits": "1"}

@@ -33,7 +33,7 @@ class Oracle:
     `OracleError`; the next request starts another one.
     """
 
-    def __init__(self, version: str = environment.NEWEST, *, timezone: str = "UTC", timeout: float = 240) -> None:
+    def __init__(self, version: str = environment.NEWEST, *, timezone: str = "UTC", timeout: float = 600) -> None:
         self.version = version
         self.timezone = timezone
         self.timeout = timeout
@@ -187,7 +187,7 @@ class Oracle:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 assert process.stdin is not None
                 process.stdin.close()  # the end of its input is the sign to stop
-                process.wait(20)
+                process.wait(60)
         self._kill()
         self._scratch.cleanup()
 

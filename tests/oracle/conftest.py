@@ -19,10 +19,14 @@ unavailable: dict[str, str] = {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use an oracle, so that `-m "not oracle"` leaves them out."""
+    """Mark the tests that use an oracle, so that `-m "not oracle"` leaves them out.
+
+    They may take long where the machine has much else to do; of what hangs, a request's own time limit tells earlier.
+    """
     for item in items:
         if not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -29,16 +29,16 @@ from hudi_py.write.settings import LockSettings
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 180.0
+PATIENCE_S = 400.0
 LOCK = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
 BESIDE_OTHERS = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.write.lock.provider": LOCK,
-    "hoodie.write.lock.wait_time_ms": "120000",
+    "hoodie.write.lock.wait_time_ms": "300000",
     # longer than what we do once the lock is free
     "hoodie.write.lock.wait_time_ms_between_retry": "4000",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "4000",
@@ -220,7 +220,7 @@ class Dying(Halting):
         super(Halting, self).rename(src, dst)
         if not dst.startswith(".hoodie"):
             print("published", flush=True)
-            time.sleep(600)
+            time.sleep(3600)
 path, version, kind = sys.argv[1:]
 chosen = Options.resolve(options(int(version), kind), Scope.WRITE)
 write_rows(Dying(path), rows(range(6), 9), "upsert", chosen, metadata=metadata_writer(chosen))

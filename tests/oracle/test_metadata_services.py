@@ -82,7 +82,6 @@ def agree(oracle: Oracle, path: Path, version: int, kind: str, *, deep: bool = F
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind"), KINDS)
 def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"

@@ -12,7 +12,6 @@ from tests.oracle.random_tables import RESULTS, make_and_compare
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2, 12, 21])
 def test_both_sides_answer_every_query_alike(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     outcome = make_and_compare(oracle, tmp_path, seed)

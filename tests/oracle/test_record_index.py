@@ -96,7 +96,6 @@ SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), (
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "index", "turns"), TABLES)
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index: dict[str, str], turns: int) -> None:
     everywhere = index is not BY_PARTITION

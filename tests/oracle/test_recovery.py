@@ -135,7 +135,6 @@ def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
 def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
@@ -200,7 +199,6 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
 def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"

@@ -163,7 +163,6 @@ class Turns:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_twenty_rounds(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))

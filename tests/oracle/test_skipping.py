@@ -82,7 +82,6 @@ def check(path: str, rnd: random.Random) -> int:
     return pruned
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("version", "kind", "more"),
     [

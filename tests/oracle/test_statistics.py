@@ -150,7 +150,6 @@ def steps(oracle: Oracle, path: str, kind: str, version: int, options: dict[str,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
@@ -253,7 +252,6 @@ def lives(path: str, kind: str, version: int) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "version"), TABLES)
 def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")

@@ -25,7 +25,7 @@ from hudi_py.storage import open_storage
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = pytest.mark.slow
 
 COMMITS = 50
 CHUNK = 5
