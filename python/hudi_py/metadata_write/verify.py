@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.avro import decode_values
-from hudi_py.formats.log import read_blocks
 from hudi_py.merge import scan_log
-from hudi_py.metadata.keys import UNPARTITIONED, bloom_filter_key
+from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -36,7 +35,7 @@ from hudi_py.metadata.table import (
 from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.compact import merge_slice
 from hudi_py.metadata_write.definitions import read_definitions
-from hudi_py.metadata_write.files import listed
+from hudi_py.metadata_write.listing import Listing
 from hudi_py.metadata_write.own import group_prefix
 from hudi_py.metadata_write.payloads import covers
 from hudi_py.metadata_write.records import RECORD, no_keys, no_values
@@ -44,8 +43,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import IndexBuilder, TableSource
 from hudi_py.metadata_write.values import behind_meta
 from hudi_py.metadata_write.writer import BUILDERS
-from hudi_py.model.instant import InstantTime
-from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
@@ -220,7 +218,7 @@ class _Verifier:
         self._groups = metadata.file_groups(builder.partition)
         self._source = _with_columns_of(source) if self._partition in (COLUMN_STATS, PARTITION_STATS) else source
         self._found = _Found()
-        self._listing: _Listing | None = None
+        self._listing: Listing | None = None
         self._storage = metadata.storage
         self._committed = valid_instants(metadata.timeline, source.timeline)
 
@@ -314,9 +312,9 @@ class _Verifier:
         return flags
 
     @property
-    def _files(self) -> _Listing:
+    def _files(self) -> Listing:
         if self._listing is None:
-            self._listing = _Listing(self._source)
+            self._listing = Listing(self._source)
         return self._listing
 
     def _known_names(self) -> Collection[str]:
@@ -365,44 +363,6 @@ class _Verifier:
         if self._partition != FILES:
             return _difference(self._partition, expected, found)
         return _file_difference(expected["filesystemMetadata"], found["filesystemMetadata"], self._files)
-
-
-class _Listing:
-    """Files on the storage.
-
-    Attributes:
-        places: partition path and bytes by the file's name.
-        partitions: what records about partitions call them.
-    """
-
-    def __init__(self, source: TableSource) -> None:
-        self._source = source
-        self.places: dict[str, tuple[str, int]] = {}
-        self.partitions: set[str] = set()
-        for listing in listed(source):
-            for partition, files in listing.items():
-                self.partitions.update((partition, partition or UNPARTITIONED))
-                self.places.update((name, (partition, size)) for name, size in files.items())
-
-    def is_left(self, name: str) -> bool:
-        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it.
-
-        Of a partition: whether it has no other files. Rolling a write back leaves the folders it made.
-        """
-        if name in self.partitions:
-            path = "" if name == UNPARTITIONED else name
-            return all(self.is_left(file) for file, (partition, _) in self.places.items() if partition == path)
-        timeline = self._source.timeline
-        base = parse_base_file_name(name)
-        log = None if base is not None else parse_log_file_name(name)
-        if base is not None or log is None or self._source.config.version >= 8:
-            parsed = base or log
-            return parsed is not None and not timeline.is_committed(parsed.instant)
-        # the name of a version 6 log does not tell who wrote it
-        partition, size = self.places.get(name, ("", 0))
-        path = join_path(PartitionPath(partition), name)
-        times = [block.instant_time for block in read_blocks(self._source.storage, path, size)]
-        return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
 
 
 def _with_columns_of(source: TableSource) -> TableSource:
@@ -463,11 +423,11 @@ def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
     return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
 
 
-def _file_difference(expected: Sequence[Any] | None, found: Sequence[Any] | None, listing: _Listing) -> str:
+def _file_difference(expected: Sequence[Any] | None, found: Sequence[Any] | None, listing: Listing) -> str:
     one = {name: info["size"] for name, info in expected or () if not info["isDeleted"]}
     other = {name: info["size"] for name, info in found or () if not info["isDeleted"]}
     told = [f"{name} is missing" for name in sorted(one.keys() - other.keys()) if not listing.is_left(name)]
-    told += [f"{name} is not there any more" for name in sorted(other.keys() - one.keys())]
+    told += [f"{name} is not there any more" for name in sorted(other.keys() - one.keys() - listing.going)]
     told += [
         f"{name} has {one[name]} bytes, not {other[name]}"
         for name in sorted(one.keys() & other.keys())

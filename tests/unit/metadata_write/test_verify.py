@@ -20,9 +20,14 @@ from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.pending import plan_report
+from hudi_py.services.rollback import rollback
+from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.timeline import load_timeline
 from tests.golden import tables
 from tests.support.kept_up import clock_of, options, own, own_instants, rows, write
 
@@ -247,6 +252,44 @@ def test_a_partition_made_after_archiving_leaves_the_others_as_they_are(version:
     assert own_instants(storage)[0].time == first
     assert verify(context(storage)).ok
     write(storage, rows(range(3), 20), version=version, kind="cow", given=tidy)
+    assert verify(context(storage)).ok
+
+
+def test_logs_of_version_6_that_were_rolled_back_are_not_missed_once_their_writes_are_archived(
+    storage: MemoryStorage,
+) -> None:
+    """The log stays, a rollback block behind it: whether its write is before the timeline tells nothing then."""
+    tidy = {**EVERYTHING, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+            "hoodie.clean.commits.retained": "1"}  # fmt: skip
+    for turn in range(3):
+        write(storage, rows(range(5), turn), version=6, given=tidy)
+    undone = load_timeline(storage, load_table_config(storage)).write_completed[-1]
+    assert rollback(context(storage), undone.time).num_rollback_blocks
+    for turn in range(3, 8):
+        write(storage, rows(range(5), turn), version=6, given=tidy)
+    assert verify(context(storage)).ok
+    archive(ServiceContext.of(storage, options(6, "mor", tidy), None))
+    assert load_timeline(storage, load_table_config(storage)).instants[0].time > undone.time
+    assert verify(context(storage)).ok
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_a_killed_clean_has_deleted_is_not_wrong(version: int, storage: MemoryStorage) -> None:
+    for turn in range(4):
+        write(storage, rows(range(5), turn), version=version, kind="cow", given=EVERYTHING)
+    working = context(storage, {"hoodie.clean.commits.retained": "1"})
+    assert Cleaning().schedule(working).instant is not None
+    planned = set(plan_report(storage, working.timeline())["files"].combine_chunks().flatten().to_pylist())
+    one, *others = [info.path for info in storage.walk() if info.name in planned]
+    kept = next(info.path for info in storage.walk("a") if info.name.endswith(".parquet") and info.name not in planned)
+    assert others
+    storage.delete(one)
+    assert verify(context(storage)).ok
+    content = storage.read(kept)
+    storage.delete(kept)
+    assert not verify(context(storage), names=["files"]).ok
+    storage.put(kept, content)
+    run_all(Cleaning(), working)
     assert verify(context(storage)).ok
 
 
