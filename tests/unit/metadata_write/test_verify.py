@@ -16,7 +16,7 @@ from hudi_py.metadata_write import services
 from hudi_py.metadata_write.rebuild import drop, rebuild, with_dependants
 from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
+from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, _difference, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
@@ -291,6 +291,31 @@ def test_what_a_killed_clean_has_deleted_is_not_wrong(version: int, storage: Mem
     storage.put(kept, content)
     run_all(Cleaning(), working)
     assert verify(context(storage)).ok
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_log_compaction_may_complete_behind_a_write(version: int, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    given = options(version, "mor", {"hoodie.log.compaction.blocks.threshold": "2"}).values
+    for turn in range(3):
+        hudi_py.write(path, rows(range(4), turn), "upsert", given)
+    plans = hudi_py.open_table(path, {"hoodie.log.compaction.blocks.threshold": "2"}).log_compaction
+    planned = plans.schedule()
+    hudi_py.write(path, rows(range(4), 3), "upsert", given)
+    assert plans.run(planned).num_log_files == 4  # of two file groups
+    assert hudi_py.open_table(path).metadata.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("values", "nulls", "lost"), [(5, 2, ""), (4, 1, ""), (4, 0, "nulls"), (2, 2, "values"), (0, 0, "nulls")]
+)
+def test_counts_of_a_partition_tell_of_nulls_and_values(values: int, nulls: int, lost: str) -> None:
+    def record(values: int, nulls: int) -> dict[str, object]:
+        stats = {"minValue": None, "maxValue": None, "valueCount": values, "nullCount": nulls, "isTightBound": True}
+        return {"ColumnStatsMetadata": stats}
+
+    told = _difference("partition_stats", record(5, 2), record(values, nulls))
+    assert told.startswith(f"expected {lost}, found") if lost else not told
 
 
 def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
