@@ -158,12 +158,13 @@ def batches_of(
         return
     schema = pa.schema([plan.schema.field(name) for name in names])
     repeated: dict[str, pa.Array] = {}
+    most = min(batch_rows, file.metadata.num_rows)
     for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
         arrays = []
         for name in names:
             array = batch.column(name)
             if pa.types.is_dictionary(array.type):
-                array = _plain(array, name, batch_rows, repeated)
+                array = _plain(array, name, most, repeated)
             if name in plan.casts:
                 array = array.cast(plan.casts[name])
             arrays.append(array)
@@ -177,14 +178,15 @@ def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([nothing], names=["_"]).select([])
 
 
-def _plain(array: pa.DictionaryArray, name: str, batch_rows: int, repeated: dict[str, pa.Array]) -> pa.Array:
-    """The array without its dictionary. One value for all rows is repeated once and then sliced."""
+def _plain(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
+    """The array without its dictionary. One value for all rows is repeated once, for the `most` rows that a batch has,
+    and then sliced."""
     values = array.dictionary
     if len(values) != 1 or array.null_count:
         return array.dictionary_decode()
     kept = repeated.get(name)
     if kept is None or len(kept) < len(array) or kept[0] != values[0]:
-        kept = repeated[name] = pa.repeat(values[0], max(batch_rows, len(array)))
+        kept = repeated[name] = pa.repeat(values[0], max(most, len(array)))
     return kept.slice(0, len(array))
 
 
