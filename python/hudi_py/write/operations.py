@@ -30,6 +30,7 @@ from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
 from hudi_py.write.bulk import live_rows, write_new_file_groups
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
@@ -132,11 +133,15 @@ def _tagger(job: Job) -> RecordIndexTagger | None:
 
 
 def _check_table_index(job: Job) -> None:
-    """Looks at a few partitions for signs of the bucket index: a partition that is new shows none of its own."""
-    check_no_bucket_index(job.transaction.storage)
-    view = job.transaction.view
-    for partition in view.partitions()[:_PARTITIONS_LOOKED_AT]:
-        check_index(view.latest_slices(partition), partition, looks_up_keys=False)
+    """Looks at a few partitions for signs of the bucket index, those of the newest write with files: a partition that
+    is new shows none of its own."""
+    transaction = job.transaction
+    check_no_bucket_index(transaction.storage)
+    commits = NewestCommits(transaction.storage, transaction.timeline)
+    stats = next((commit.stats for commit in commits if commit.stats), ())
+    partitions = list(dict.fromkeys(PartitionPath(stat.partition_path) for stat in stats))
+    for partition in partitions[:_PARTITIONS_LOOKED_AT]:
+        check_index(transaction.view.latest_slices(partition), partition, looks_up_keys=False)
 
 
 def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool) -> pa.Schema:
