@@ -22,6 +22,7 @@ from hudi_py.services.rollback import rollback
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import load_state
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.recovery import recover_failed_writes
 from hudi_py.write.rollback import rollback_instant
@@ -103,7 +104,7 @@ def newest_write(storage: Storage) -> Instant:
 
 def record(storage: Storage, change: TableChange) -> None:
     metadata: MetadataTableWriter = writer(FEW)
-    metadata.record(storage, timeline(storage), change, clock(storage))
+    metadata.record(storage, load_state(storage), change, clock(storage))
 
 
 def roll_back(storage: Storage) -> None:

@@ -132,7 +132,7 @@ def names(plan: CleanPlan) -> dict[str, list[str]]:
 def our_plan(path: Path, **options: object) -> CleanPlan | None:
     context = context_of(path, **options)
     settings = CleanSettings.of(context.options)
-    return plan_clean(context, context.timeline(), settings, now_ms=wall_clock_ms()).plan
+    return plan_clean(context, context.state(), settings, now_ms=wall_clock_ms()).plan
 
 
 def their_clean(oracle: Oracle, path: Path, policy: str, number: int) -> str | None:

@@ -280,7 +280,7 @@ class HandMadeTable:
     def plan(self, **options: object) -> Planned:
         context = self.context(**options)
         settings = CleanSettings.of(context.options)
-        return plan_clean(context, self.timeline, settings, now_ms=self.storage.now_ms)
+        return plan_clean(context, context.state(), settings, now_ms=self.storage.now_ms)
 
     def planned_files(self, **options: object) -> set[str]:
         """Paths, relative to the table, that a clean would delete."""

@@ -16,9 +16,11 @@ from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.api import write_options, write_rows
+from hudi_py.write.protocols import Recorded, TableChange
 from hudi_py.write.result import WriteResult
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("p", pa.string())])
@@ -73,8 +75,8 @@ def write(
 class Unmaintained(MetadataTableWriter):
     """Runs no services."""
 
-    def maintain(self, storage: Storage, clock: InstantClock) -> None:
-        pass
+    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
+        return Recorded(super().record(storage, state, change, clock).dropped)
 
 
 def clock_of(storage: Storage) -> InstantClock:

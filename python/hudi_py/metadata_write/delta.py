@@ -27,7 +27,7 @@ from hudi_py.metadata_write.own import (
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import encode_commit_metadata
@@ -48,8 +48,8 @@ def write_delta(
     clock: InstantClock,
     *,
     new_groups: int = 1,
-) -> None:
-    """Commits records under an instant that the metadata table has not.
+) -> Timeline:
+    """Commits records under an instant that the metadata table has not. Returns its own timeline with the delta commit.
 
     Args:
         view: over its own timeline as it is now, without pending writes.
@@ -69,7 +69,7 @@ def write_delta(
         for chunk in records:
             buffer.add(chunk)
         stats = buffer.write(append)
-    complete_delta(own, view.timeline, instant, UPSERT, stats, clock)
+    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats, clock))
 
 
 def begin_delta(own: OwnTable, instant: InstantTime, operation: str) -> None:
@@ -86,12 +86,12 @@ def complete_delta(
     operation: str,
     stats: Sequence[WriteStat],
     clock: InstantClock,
-) -> None:
-    """The completed file of a delta commit. Raises ConflictError."""
+) -> Instant:
+    """Writes the completed file of a delta commit. Raises ConflictError."""
     metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA})
     content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
     completion = clock.next_completion(timeline, instant)
-    complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content)
+    return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content)
 
 
 def open_file_group(own: OwnTable, partition: str, file_id: str, instant: InstantTime) -> None:

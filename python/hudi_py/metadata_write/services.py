@@ -9,9 +9,8 @@ that the metadata table already knows of, unless another writer died in between.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 from hudi_py.config import Options
@@ -42,8 +41,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock, wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.state import load_state
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.write.instants import requested_path
 from hudi_py.write.progress import Progress
@@ -98,13 +97,25 @@ def _logs(task: RewriteTask, counts: SliceCounts) -> CompactedLogs:
 
 
 def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
+    """`run_due` on the metadata table of the table at `storage`, where it has one."""
+    state = load_state(storage, clock.zone)
+    if FILES not in state.config.metadata_partitions:
+        return []
+    own = open_own(storage)
+    return run_due(own, own.timeline(clock.zone), state.timeline, settings, clock)
+
+
+def run_due(
+    own: OwnTable, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock
+) -> list[ServiceReport]:
     """Runs what is due on the metadata table; the lock of its table must be held.
 
     Compactions that were planned and not carried out come first; then a clean, a compaction where one is due, a log
     compaction where the options ask for it (from table version 8 on), and archiving.
 
     Args:
-        storage: of the table.
+        timeline: the metadata table's own, as it is now.
+        data: that of its table.
         clock: the one that the table's instants come from.
 
     Returns:
@@ -113,29 +124,19 @@ def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantCl
     Raises:
         HudiError: a service failed. What it left undone is finished or undone by the next call.
     """
-    config = load_table_config(storage)
-    if FILES not in config.metadata_partitions:
-        return []
-    services = _Services(open_own(storage), lambda: load_timeline(storage, config, clock.zone), settings, clock)
-    return [report for report in services.run() if report.instant is not None]
+    services = _Services(own, data, settings, clock)
+    return [report for report in services.run(timeline) if report.instant is not None]
 
 
 class _Services:
-    def __init__(
-        self, own: OwnTable, data: Callable[[], Timeline], settings: MetadataWriteSettings, clock: InstantClock
-    ) -> None:
-        """`data`: loads the timeline of the table; asked for where a service is due."""
+    def __init__(self, own: OwnTable, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock) -> None:
         self._own = own
-        self._load_data = data
+        self._data = data
         self._settings = settings
         options = own_options(settings)
         self._context = ServiceContext(
             own.storage, options, TransactionSettings.of(options), clock, None, None, Progress.silent(), locks=False
         )
-
-    @cached_property
-    def _data(self) -> Timeline:
-        return self._load_data()
 
     def _timeline(self) -> Timeline:
         return self._own.timeline(self._context.clock.zone)
@@ -143,8 +144,7 @@ class _Services:
     def _run(self, service: PlannedService[Report], instant: InstantTime) -> Report:
         return carry_out(service, self._context, service.begin(self._context, instant))
 
-    def run(self) -> Iterator[ServiceReport]:
-        timeline = self._timeline()
+    def run(self, timeline: Timeline) -> Iterator[ServiceReport]:
         for report in self._pending(timeline):
             yield report
             timeline = self._timeline()

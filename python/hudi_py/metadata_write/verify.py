@@ -145,8 +145,8 @@ def verify(
         LockError: the table lock was not had in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
-    with context.locked("verify the metadata table") as timeline:
-        config = context.config()
+    with context.locked("verify the metadata table") as state:
+        config, timeline = state.config, state.timeline
         metadata = open_metadata(context.storage, config, timeline)
         known = {builder.partition: builder for builder in BUILDERS}
         chosen = check_names(names, config.metadata_partitions, known, "verify", context.storage.uri)

@@ -12,6 +12,7 @@ import logging
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
@@ -28,7 +29,7 @@ from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
 from hudi_py.metadata_write.partition_stats import PartitionStats
 from hudi_py.metadata_write.record_index import RecordIndex, note_kind
 from hudi_py.metadata_write.records import MetadataRecords
-from hudi_py.metadata_write.services import maintain
+from hudi_py.metadata_write.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, RangedIndex, TableSource
 from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
@@ -37,12 +38,13 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
 from hudi_py.timeline.times import table_zone
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
-from hudi_py.write.protocols import TableChange
+from hudi_py.write.protocols import Recorded, TableChange
 from hudi_py.write.summary.columns import indexed_columns
 from hudi_py.write.summary.sidecar import SidecarSettings
 
@@ -107,36 +109,38 @@ class MetadataTableWriter:
             return config
         return self._completed(storage, config, timeline, own, wanted, clock)
 
-    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
         """See `MetadataWriter.record`."""
-        config = load_table_config(storage)
         if self._drops:
-            return DropMetadata(self.settings.drop_indexes).record(storage, timeline, change, clock)
+            return DropMetadata(self.settings.drop_indexes).record(storage, state, change, clock)
+        config, timeline = state.config, state.timeline
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
             dropped = self._foreign(config)
             config = self._without_foreign(storage, config)
         if FILES not in config.metadata_partitions:
-            return dropped
+            return Recorded(dropped)
         own = open_own(storage)
         own_timeline = own.timeline(clock.zone)
         if finish_undone(own, own_timeline, timeline, clock):
             _log.info("ended what a killed process left in %s", own.storage.uri)
             own_timeline = own.timeline(clock.zone)
         if change.action in (Action.ROLLBACK, Action.RESTORE):
-            if not self._undo(own, change, clock):
-                self._remake(storage, config, timeline, change, clock)
-                return self._foreign(config)
+            undone = self._undo(own, own_timeline, change, clock)
+            if undone is None:
+                own = self._remake(storage, config, timeline, change, clock)
+                return Recorded(self._foreign(config), partial(self._maintain, own, own.timeline(clock.zone), clock))
+            own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
-                return dropped  # the files of what is rolled back are known by its own delta commit alone
-            own_timeline = own.timeline(clock.zone)
+                # the files of what is rolled back are known by its own delta commit alone
+                return Recorded(dropped, partial(self._maintain, own, own_timeline, clock))
         if delta_commit(own_timeline, change.instant) is not None:
             # recorded by an attempt that did not complete the action, maybe with other files
             undo(own, own_timeline, change.instant, None, clock)
             own_timeline = own.timeline(clock.zone)
         own_view = own.view(own_timeline)
         source = self._source(storage, config, timeline, change, own_view)
-        write_delta(
+        own_timeline = write_delta(
             own,
             own_view,
             change.instant,
@@ -145,7 +149,7 @@ class MetadataTableWriter:
             new_groups=self.settings.partition_record_index_groups[0],
         )
         self._define(source)
-        return dropped
+        return Recorded(dropped, partial(self._maintain, own, own_timeline, clock))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""
@@ -158,20 +162,19 @@ class MetadataTableWriter:
                     columns = builder.columns(config, schema_json, self.settings)
         return SidecarSettings(keys, columns) if keys or columns else None
 
-    def maintain(self, storage: Storage, clock: InstantClock) -> None:
-        """See `MetadataWriter.maintain`."""
-        if self._drops:
-            return
-        try:
-            maintain(storage, self.settings, clock)
-        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
-            _log.warning("the services of the metadata table of %s are left to the next write: %s", storage.uri, error)
-
     # -- how ------------------------------------------------------------------------------------------------------
 
     @property
     def _drops(self) -> bool:
         return not self.settings.enabled and self.settings.auto_delete
+
+    def _maintain(self, own: OwnTable, own_timeline: Timeline, clock: InstantClock, timeline: Timeline) -> None:
+        """See `Recorded.maintain`. The timelines are those that the action has left, of the metadata table and of its
+        table: nobody else has been there since they were read, the lock is held."""
+        try:
+            run_due(own, own_timeline, timeline, self.settings, clock)
+        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
+            _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign(self, config: TableConfig) -> tuple[str, ...]:
         """Partitions the table has that are not kept up here."""
@@ -315,21 +318,20 @@ class MetadataTableWriter:
         own_timeline = open_own(storage).timeline(table_zone(config))
         return all(can_undo(own_timeline, instant) for instant in instants)
 
-    def _undo(self, own: OwnTable, change: TableChange, clock: InstantClock) -> bool:
-        """Rolls back the delta commits of what was rolled back, newest first. False where that is not enough; nothing
-        is changed then."""
-        own_timeline = own.timeline(clock.zone)
+    def _undo(self, own: OwnTable, own_timeline: Timeline, change: TableChange, clock: InstantClock) -> Timeline | None:
+        """Rolls back the delta commits of what was rolled back, newest first. Returns the own timeline afterwards; None
+        where that is not enough, and nothing is changed."""
         targets = sorted(set(change.rolled_back), reverse=True)
         if not all(can_undo(own_timeline, target) for target in targets):
-            return False
+            return None
         for target in targets:
             undo(own, own_timeline, target, change.instant, clock)
             own_timeline = own.timeline(clock.zone)
-        return True
+        return own_timeline
 
     def _remake(
         self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange, clock: InstantClock
-    ) -> None:
+    ) -> OwnTable:
         """Makes all partitions anew from the table as it is without what was rolled back."""
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)
@@ -339,3 +341,4 @@ class MetadataTableWriter:
         for builder in self.builders:
             if builder.partition in there:
                 config = initialise(own, self._source(storage, config, left, None), builder, clock)
+        return own

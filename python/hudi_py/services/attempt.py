@@ -17,6 +17,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.plans import decode_compaction_plan
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.heartbeat import Heartbeat, now_ms
 from hudi_py.write.identity import (
@@ -53,14 +54,14 @@ def owner_path(instant: InstantTime) -> str:
 
 
 def begin_attempt(
-    context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action, *, local: bool
+    context: ServiceContext, state: TableState, instant: InstantTime, action: Action, *, local: bool
 ) -> Attempt:
     """Takes a plan to inflight for a new attempt; the table lock must be held.
 
     What an attempt that died left behind is removed first.
 
     Args:
-        timeline: loaded under the lock.
+        state: what `locked` gave.
         local: whether this process lives until the attempt is over, so that its death ends it. Otherwise the heartbeat
             alone tells.
 
@@ -68,7 +69,7 @@ def begin_attempt(
         ConfigError: there is no such pending plan.
         ConflictError: another attempt is under way.
     """
-    storage, config = context.storage, context.config()
+    storage, config, timeline = context.storage, state.config, state.timeline
     found = next((i for i in timeline.pending if i.time == instant and i.action is action), None)
     if found is None:
         raise ConfigError(
@@ -109,19 +110,19 @@ def check_dead(context: ServiceContext, timeline: Timeline, service: Instant, pu
     )
 
 
-def join_attempt(context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action) -> Attempt:
+def join_attempt(context: ServiceContext, state: TableState, instant: InstantTime, action: Action) -> Attempt:
     """The attempt at a plan that is under way, for another process to take part in.
 
     Raises:
         ConfigError: none is under way.
     """
     owner = _owner(context.storage, instant)
-    found = timeline.find(instant, action)
+    found = state.timeline.find(instant, action)
     if owner is None or found is None or found.state is not State.INFLIGHT:
         raise ConfigError(
             f"Cannot take part in the {action.value} {instant} of {context.storage.uri}: it is not under way; begin it"
         )
-    return Attempt(instant, action, context.config(), owner)
+    return Attempt(instant, action, state.config, owner)
 
 
 class Attendance:
@@ -198,7 +199,8 @@ def end_attempt(storage: Storage, attempt: Attempt) -> None:
 def give_up_attempt(context: ServiceContext, attempt: Attempt, purpose: str) -> None:
     """Undoes an attempt that failed; one that was completed, and one of another process, stays."""
     try:
-        with context.locked(purpose) as timeline:
+        with context.locked(purpose) as state:
+            timeline = state.timeline
             owner = _owner(context.storage, attempt.instant)
             pending = any(i.time == attempt.instant and i.action is attempt.action for i in timeline.pending)
             if pending and owner is not None and owner.id == attempt.owner.id:

@@ -15,13 +15,14 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable, load_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.state import TableState, load_state
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.instants import complete
 from hudi_py.write.locks import FileLock
 from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
 from hudi_py.write.recovery import finish_recovery
 from hudi_py.write.restore import pending_restores
 from hudi_py.write.rollback import pending_rollbacks
@@ -83,19 +84,23 @@ class ServiceContext:
         """The table's properties as they are now."""
         return load_table_config(self.storage)
 
+    def state(self) -> TableState:
+        """Properties and active timeline as they are now."""
+        return load_state(self.storage, self.clock.zone)
+
     def timeline(self) -> Timeline:
         """The active timeline as it is now."""
-        return load_timeline(self.storage, self.config(), self.clock.zone)
+        return self.state().timeline
 
-    def view(self, timeline: Timeline) -> FileSystemView:
-        """File slices as of a timeline; listed by the metadata table where there is one to trust."""
-        config = self.config()
+    def view(self, state: TableState) -> FileSystemView:
+        """File slices as of a state; listed by the metadata table where there is one to trust."""
+        config, timeline = state.config, state.timeline
         lister = metadata_lister(self.storage, config, timeline)[0] if self.metadata is not None else None
         return load_view(self.storage, config, timeline, lister)
 
     @contextlib.contextmanager
-    def locked(self, purpose: str) -> Iterator[Timeline]:
-        """The timeline under the table lock. `purpose` goes on from "Cannot ...".
+    def locked(self, purpose: str) -> Iterator[TableState]:
+        """The table under its lock, read once there is no other process about. `purpose` goes on from "Cannot ...".
 
         A restore or rollback that a dead process left half done is finished first: until then no plan can be made on
         the table, nor one carried out.
@@ -105,18 +110,19 @@ class ServiceContext:
             LockError: the lock was not had in time.
         """
         if not self.locks:
-            yield self.timeline()
+            yield self.state()
             return
         lock = FileLock(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
         with lock:
-            timeline = self.timeline()
-            if pending_restores(timeline) or pending_rollbacks(timeline):
-                timeline = finish_recovery(
-                    self.storage, self.config(), settings=self.settings, clock=self.clock, metadata=self.metadata
+            state = self.state()
+            if pending_restores(state.timeline) or pending_rollbacks(state.timeline):
+                finish_recovery(
+                    self.storage, state.config, settings=self.settings, clock=self.clock, metadata=self.metadata
                 )
+                state = self.state()
             self._held.append(lock)
             try:
-                yield timeline
+                yield state
             finally:
                 self._held.remove(lock)
 
@@ -127,12 +133,12 @@ class ServiceContext:
 
 
 def complete_action(
-    context: ServiceContext, timeline: Timeline, action: Action, change: TableChange, content: bytes
+    context: ServiceContext, state: TableState, action: Action, change: TableChange, content: bytes
 ) -> CompletionTime | None:
     """Completes an inflight action: metadata table, completed file, metadata table's services. The lock must be held.
 
     Args:
-        timeline: loaded under the lock.
+        state: what `locked` gave.
         action: that of the pending files, such as `COMPACTION`; `change.action` is what it completes as.
         content: of the completed file.
 
@@ -143,13 +149,13 @@ def complete_action(
         ConflictError: the action is not inflight, or completed already.
         LockError: the lock was taken away meanwhile; nothing is completed.
     """
-    storage, metadata = context.storage, context.metadata
-    dropped = metadata.record(storage, timeline, change, context.clock) if metadata is not None else ()
+    storage, timeline = context.storage, state.timeline
+    recorded = Recorded()
+    if context.metadata is not None:
+        recorded = context.metadata.record(storage, state, change, context.clock)
     completion = context.clock.next_completion(timeline, change.instant)
     context.check_lock()
-    complete(storage, timeline.layout, change.instant, action, completion, content)
-    if metadata is not None:
-        metadata.maintain(storage, context.clock)
-        if dropped:
-            warn_dropped(context.config(), dropped)
+    done = complete(storage, timeline.layout, change.instant, action, completion, content)
+    recorded.maintain(timeline.plus(done))
+    warn_dropped(state.config, recorded.dropped)
     return completion if timeline.layout.version >= 2 else None

@@ -55,9 +55,10 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
-    with settled(context, f"restore the table to {instant or 'its latest savepoint'}") as timeline:
+    with settled(context, f"restore the table to {instant or 'its latest savepoint'}") as state:
+        timeline = state.timeline
         savepoint, commit = _savepoint(context, timeline, instant)
-        storage, config = context.storage, context.config()
+        storage, config = context.storage, state.config
         plan = plan_restore(storage, config, timeline, commit)
         if not plan.instants:
             return RestoreReport(

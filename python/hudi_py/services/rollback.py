@@ -25,6 +25,7 @@ from hudi_py.timeline.metadata import (
     read_commit_metadata,
 )
 from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.recovery import finish_recovery, settled_timeline
@@ -87,7 +88,8 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
-    with settled(context, f"roll back {instant}") as timeline:
+    with settled(context, f"roll back {instant}") as state:
+        timeline = state.timeline
         found = _find(context, timeline, instant)
         if found is None:
             return _earlier(context, timeline, instant)
@@ -107,15 +109,15 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
             gone.add(each.time)
             _check(context, timeline, each, gone)
         if context.metadata is not None:
-            context.metadata.check(context.storage, context.config(), tuple(each.time for each in undone))
+            context.metadata.check(context.storage, state.config, tuple(each.time for each in undone))
         done = [_roll_back(context, each) for each in undone]
         timeline = context.timeline()
     return _report(context, timeline, done)
 
 
 @contextmanager
-def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
-    """The timeline under the table lock, with failed writes rolled back.
+def settled(context: ServiceContext, purpose: str) -> Iterator[TableState]:
+    """The table under its lock, with failed writes rolled back.
 
     Raises:
         ConflictError: a write is under way.
@@ -126,7 +128,7 @@ def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
         timeline = finish_recovery(
             storage, config, settings=context.settings, clock=context.clock, metadata=context.metadata
         )
-        yield timeline
+        yield TableState(context.config(), timeline)
         return
     with settled_timeline(
         storage,
@@ -137,7 +139,7 @@ def settled(context: ServiceContext, purpose: str) -> Iterator[Timeline]:
         purpose=purpose,
         storage_options=context.storage_options,
     ) as timeline:
-        yield timeline
+        yield TableState(context.config(), timeline)
 
 
 def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:

@@ -19,6 +19,7 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.instants import begin, complete, inflight_path
@@ -101,7 +102,8 @@ def create_savepoint(
         LockError: the table lock was not had in time.
     """
     with context.locked("make a savepoint"):
-        timeline = _recovered(context)
+        state = _recovered(context)
+        timeline = state.timeline
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         context.progress.phase("listing files")
@@ -109,7 +111,7 @@ def create_savepoint(
             reason = f"the commit {commit.time} has a savepoint already"
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
-        view = context.view(timeline)
+        view = context.view(state)
         files = _files(context, view, commit.time)
         _check_not_cleaned(context, timeline, view, commit, files)
         metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
@@ -140,7 +142,8 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         LockError: the table lock was not had in time.
     """
     with context.locked("delete a savepoint"):
-        timeline = _recovered(context)
+        state = _recovered(context)
+        timeline = state.timeline
         found = timeline.find(instant, Action.SAVEPOINT)
         if found is None:
             saved = _named(savepoint.time for savepoint in savepoints_of(timeline))
@@ -150,8 +153,8 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         files: Files = {}
         if found.completed:
             commits = [commit for commit in timeline.write_completed if commit.time == found.time]
-            if commits and archived_after(context.storage, context.config(), timeline, found.time):
-                archive_commits(context, timeline, commits)
+            if commits and archived_after(context.storage, state.config, timeline, found.time):
+                archive_commits(context, state, commits)
             files = read_savepoint(context.storage, timeline, found).files
             # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing
             context.storage.delete(timeline.layout.path(found.file_name))
@@ -165,14 +168,15 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
     )
 
 
-def _recovered(context: ServiceContext) -> Timeline:
-    return finish_recovery(
+def _recovered(context: ServiceContext) -> TableState:
+    timeline = finish_recovery(
         context.storage,
         context.config(),
         settings=context.settings,
         clock=context.clock,
         metadata=context.metadata,
     )
+    return TableState(context.config(), timeline)
 
 
 def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:

@@ -53,7 +53,8 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8
     # in version 6 a write that is under way may be about to write to logs which the plan names
-    with settled(context, purpose) if by_name else context.locked(purpose) as timeline:
+    with settled(context, purpose) if by_name else context.locked(purpose) as state:
+        timeline = state.timeline
         context.progress.phase(f"dropping the plan {instant}")
         found = _find(context, timeline, instant)
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:

@@ -93,6 +93,10 @@ class Timeline:
         key = (instant.time, instant.action.comparable)
         return tuple(file for file in self.files if (file.time, file.action.comparable) == key)
 
+    def plus(self, completed: Instant) -> Timeline:
+        """The timeline once an instant has completed, by the completed file alone."""
+        return timeline_of(self.layout, (*self.files, completed))
+
     def latest_times(self) -> tuple[InstantTime | None, CompletionTime | None]:
         """The greatest requested time of any instant, and the greatest completion time written in a name (layout 2)."""
         requested = self.instants[-1].time if self.instants else None

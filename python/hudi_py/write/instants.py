@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hudi_py.errors import ConflictError
-from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
@@ -58,10 +58,13 @@ def complete(
     action: Action,
     completion: CompletionTime,
     content: bytes,
-) -> None:
+) -> Instant:
     """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
 
     `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
+
+    Returns:
+        The completed instant, for `Timeline.plus`.
 
     Raises:
         ConflictError: the instant is not inflight, or completed already.
@@ -77,6 +80,7 @@ def complete(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
             "write again"
         )
+    return Instant(time, action.comparable, State.COMPLETED, name, completion)
 
 
 def remove_pending(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:

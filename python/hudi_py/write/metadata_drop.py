@@ -18,9 +18,10 @@ from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.paths import METADATA_TABLE
-from hudi_py.write.protocols import TableChange
+from hudi_py.write.protocols import Recorded, TableChange
 from hudi_py.write.summary.sidecar import SidecarSettings
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
@@ -46,16 +47,13 @@ class DropMetadata:
     def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
         return config
 
-    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
         if change.action is Action.ROLLBACK and not _holds(storage, change.rolled_back):
-            return ()  # it knows nothing of what was undone
-        return drop_metadata_table(storage, drop_indexes=self.drop_indexes)
+            return Recorded()  # it knows nothing of what was undone
+        return Recorded(drop_metadata_table(storage, drop_indexes=self.drop_indexes))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         return None
-
-    def maintain(self, storage: Storage, clock: InstantClock) -> None:
-        pass
 
 
 def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:

@@ -3,7 +3,7 @@ commit. Declared here, implemented in `metadata_write` and `services`; the facad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.summary.sidecar import SidecarSettings
 
@@ -37,6 +38,21 @@ class TableChange:
     """Folder with the sidecars of the action's files, relative to the base path; empty: there are none."""
 
 
+def _nothing(timeline: Timeline) -> None:
+    """What there is to do after the completed file where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An action as the metadata table was told of it."""
+
+    dropped: tuple[str, ...] = ()
+    """The metadata partitions which had to be dropped, sorted."""
+    maintain: Callable[[Timeline], None] = _nothing
+    """To be called with the timeline once the action's completed file is on it, the table lock still held: the metadata
+    table's own services where they are due. Failures are logged, and never undo the action."""
+
+
 class MetadataWriter(Protocol):
     """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
 
@@ -58,22 +74,16 @@ class MetadataWriter(Protocol):
         extends or drops the metadata table as the options ask. Idempotent. Returns the properties as they are then."""
         ...
 
-    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
+    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
         """Before the action's completed file is there: the same change in the metadata table. Idempotent per instant.
 
-        Returns:
-            The metadata partitions which had to be dropped, sorted.
+        `state`: read since the table lock was taken.
         """
         ...
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """What the writers of data files are to note of each file in its sidecar, by the properties as `prepare` left
         them and the Avro schema of the write; None: nothing. The lock need not be held."""
-        ...
-
-    def maintain(self, storage: Storage, clock: InstantClock) -> None:
-        """After the action's completed file is there: the metadata table's own services where they are due. Failures
-        are logged, and never undo the action."""
         ...
 
 

@@ -27,13 +27,14 @@ from hudi_py.timeline.recovery_records import (
     encode_restore_metadata,
     encode_restore_plan,
 )
+from hudi_py.timeline.state import load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
 from hudi_py.write.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.write.instants import begin, complete, remove_pending, request, requested_path
 from hudi_py.write.markers import remove_markers
 from hudi_py.write.metadata_drop import warn_dropped
-from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
 from hudi_py.write.rollback import (
     appended_files,
     find_rollback,
@@ -154,7 +155,7 @@ def finish_restore(
         instants=tuple(info for info in plan.instants if info.time in rollbacks),
         rollbacks=rollbacks,
     )
-    dropped: tuple[str, ...] = ()
+    recorded = Recorded()
     if metadata is not None:
         all_done = [done for found in rollbacks.values() for done in found]
         deleted, appended = removed_files(all_done), appended_files(all_done)
@@ -171,14 +172,14 @@ def finish_restore(
             deleted=deleted,
             rolled_back=undone,
         )
-        dropped = metadata.record(storage, load_timeline(storage, config), change, clock)
-    completion = clock.next_completion(load_timeline(storage, config), restore)
-    complete(storage, layout, restore, Action.RESTORE, completion, encode_restore_metadata(result))
-    if metadata is not None:
-        metadata.maintain(storage, clock)
+        recorded = metadata.record(storage, load_state(storage), change, clock)
+    after = load_timeline(storage, config)
+    completion = clock.next_completion(after, restore)
+    content = encode_restore_metadata(result)
+    recorded.maintain(after.plus(complete(storage, layout, restore, Action.RESTORE, completion, content)))
     sweep_rollbacks(storage, load_timeline(storage, config), undone, plan.savepoint)
     remove_write_folder(storage, restore)
-    warn_dropped(config, dropped)
+    warn_dropped(config, recorded.dropped)
     return result
 
 

@@ -31,6 +31,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_plan,
 )
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view.lister import Lister
 from hudi_py.write.conflicts import is_clustering
@@ -40,7 +41,7 @@ from hudi_py.write.instants import begin, complete, inflight_path, remove_pendin
 from hudi_py.write.markers import remove_markers
 from hudi_py.write.metadata_drop import warn_dropped
 from hudi_py.write.paths import temporary_folder
-from hudi_py.write.protocols import MetadataWriter, TableChange
+from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
 from hudi_py.write.rollback_plan import group_logs, plan_rollback
 from hudi_py.write.staging import close_gate, gate_keeper, open_gate, remove_write_folder
 
@@ -171,23 +172,23 @@ def finish_rollback(
     timeline = load_timeline(storage, config)
     kept = _keeps_plan(storage, timeline, rollback, failed, Action(plan.action))
     done = undo_files(storage, config, rollback, plan)
-    dropped: tuple[str, ...] = ()
+    recorded = Recorded()
     if metadata is not None:
-        dropped = metadata.record(storage, load_timeline(storage, config), _change(rollback, done), clock)
+        recorded = metadata.record(storage, load_state(storage), _change(rollback, done), clock)
     if kept is not None:
         revert(storage, timeline.layout, failed, kept)
         forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
     else:
         remove_instant(storage, config, failed, Action(plan.action))
-    completion = clock.next_completion(load_timeline(storage, config), rollback)
-    complete(storage, timeline.layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
-    if metadata is not None:
-        metadata.maintain(storage, clock)
+    after = load_timeline(storage, config)
+    completion = clock.next_completion(after, rollback)
+    content = encode_rollback_metadata(done)
+    recorded.maintain(after.plus(complete(storage, timeline.layout, rollback, Action.ROLLBACK, completion, content)))
     if config.version < 8:
         remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
     remove_write_folder(storage, rollback)
     forget_write(storage, failed)
-    warn_dropped(config, dropped)
+    warn_dropped(config, recorded.dropped)
 
 
 def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:

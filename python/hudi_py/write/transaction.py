@@ -32,6 +32,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.conflicts import check_conflicts, pending_writes
@@ -492,18 +493,20 @@ class WriteTransaction:
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
-        handle.metadata.check(self.storage, load_table_config(self.storage))
+        # read again under the lock: another engine may have made or dropped indexes since the write began
+        state = TableState(load_table_config(self.storage), timeline)
+        handle.metadata.check(self.storage, state.config)
         close_gate(self.storage, self.instant)
         self.publication.remove_unreported({stat.path for stat in metadata.stats})
         self.publication.check_files(metadata.stats)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
-        dropped = handle.metadata.record(self.storage, timeline, change, self._clock)
+        recorded = handle.metadata.record(self.storage, state, change, self._clock)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
         completion = self._clock.next_completion(timeline, self.instant)
         lock.check()
-        complete(self.storage, self._layout, self.instant, handle.action, completion, content)
-        handle.metadata.maintain(self.storage, self._clock)
-        return CommitResult(self.instant, completion if self._layout.version >= 2 else None, dropped)
+        done = complete(self.storage, self._layout, self.instant, handle.action, completion, content)
+        recorded.maintain(timeline.plus(done))
+        return CommitResult(self.instant, completion if self._layout.version >= 2 else None, recorded.dropped)
 
     def _logged(self, metadata: CommitMetadata) -> set[tuple[str, str]]:
         """File groups which only get logs that name this instant."""

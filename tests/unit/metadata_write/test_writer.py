@@ -19,6 +19,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.state import load_state
 from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.rollback import rollback_instant
@@ -291,7 +292,7 @@ def test_recording_again_takes_the_place_of_the_first_time(storage, version):
     storage.delete(layout.path(newest.file_name))
     change = TableChange(newest.time, newest.action, commit)
     for _ in range(2):
-        writer().record(storage, timeline(storage), change, clock(storage))
+        writer().record(storage, load_state(storage), change, clock(storage))
     storage.put(layout.path(newest.file_name), content)
     check_listing(storage)
     assert read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
@@ -327,7 +328,7 @@ def test_a_metadata_table_that_is_no_use_is_made_anew(storage):
 
 def test_others_drop_it_as_before(storage):
     write(storage, rows(range(6), 1))
-    DropMetadata().record(storage, timeline(storage), TableChange(InstantTime("1"), Action.COMMIT), clock(storage))
+    DropMetadata().record(storage, load_state(storage), TableChange(InstantTime("1"), Action.COMMIT), clock(storage))
     assert partitions(storage) == ()
 
 

@@ -25,9 +25,9 @@ class Recorder(DropMetadata):
 
     changes: ClassVar[list[TableChange]] = []
 
-    def record(self, storage, timeline, change, clock):
+    def record(self, storage, state, change, clock):
         self.changes.append(change)
-        return super().record(storage, timeline, change, clock)
+        return super().record(storage, state, change, clock)
 
 
 def context(root: Path, storage=None, options: dict[str, str] | None = None, *, metadata=None) -> ServiceContext:

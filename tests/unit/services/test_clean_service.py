@@ -17,10 +17,11 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.instants import inflight_path, requested_path
-from hudi_py.write.protocols import TableChange
+from hudi_py.write.protocols import Recorded, TableChange
 from tests.support.clean_tables import HandMadeTable
 
 F1 = ("a", "f1")
@@ -376,14 +377,11 @@ class Telling:
     def sidecar(self, config: TableConfig, schema_json: str) -> None:
         return None
 
-    def record(self, storage: Storage, timeline: Timeline, change: TableChange, clock: InstantClock) -> tuple[str, ...]:
-        found = timeline.find(change.instant, Action.CLEAN)
+    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
+        found = state.timeline.find(change.instant, Action.CLEAN)
         self.completed_before.append(found is not None and found.completed)
         self.changes.append(change)
-        return ()
-
-    def maintain(self, storage: Storage, clock: InstantClock) -> None:
-        pass
+        return Recorded()
 
 
 def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() -> None:

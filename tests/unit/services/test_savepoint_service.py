@@ -218,8 +218,8 @@ def test_an_archived_clean_may_have_taken_files_of_any_commit(tmp_path):
     before = times(working.timeline())[1]
     options = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
     assert hudi_py.open_table(str(tmp_path)).clean(options=options).num_files == 2
-    timeline = working.timeline()
-    archive_commits(working, timeline, of_action(timeline, Action.CLEAN))
+    state = working.state()
+    archive_commits(working, state, of_action(state.timeline, Action.CLEAN))
     assert of_action(working.timeline(), Action.CLEAN) == []
     with pytest.raises(HistoryCleanedError, match="its file [ab]/.* has been cleaned"):
         create_savepoint(working, before)

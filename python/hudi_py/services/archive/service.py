@@ -30,6 +30,7 @@ from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_
 from hudi_py.timeline.plans import decode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.recovery_records import decode_restore_plan
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.timeline.times import table_zone
 from hudi_py.write.markers import remove_markers
@@ -91,13 +92,13 @@ def archive(
         LockError: the table lock was not had in time.
     """
     settings = settings if settings is not None else ArchiveSettings.of(context.options)
-    with context.locked("archive instants") as timeline:
-        return _Archiver(context, settings, timeline).run(data_timeline)
+    with context.locked("archive instants") as state:
+        return _Archiver(context, settings, state).run(data_timeline)
 
 
-def archive_commits(context: ServiceContext, timeline: Timeline, commits: Sequence[Instant]) -> None:
+def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
     """Archives some completed commits, whatever else would keep them. The table lock is held."""
-    _Archiver(context, ArchiveSettings(), timeline).archive(commits, ArchiveReport(NAME, None))
+    _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
 
 
 def archived_after(
@@ -116,14 +117,14 @@ def archived_after(
 class _Archiver:
     """One call, under the table lock."""
 
-    def __init__(self, context: ServiceContext, settings: ArchiveSettings, timeline: Timeline) -> None:
+    def __init__(self, context: ServiceContext, settings: ArchiveSettings, state: TableState) -> None:
         self._context = context
         self._storage = context.storage
         self._settings = settings
-        self._config = context.config()
-        self._timeline = timeline
+        self._config = state.config
+        self._timeline = state.timeline
         self._folder = archive_folder(self._config)
-        self._states = _states(timeline)
+        self._states = _states(state.timeline)
 
     def run(self, data_timeline: Timeline | None) -> ArchiveReport:
         storage, folder, settings = self._storage, self._folder, self._settings

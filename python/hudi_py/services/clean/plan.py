@@ -21,6 +21,7 @@ from hudi_py.services.clean.slices import Slice, Slicer, is_data_file
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
 from hudi_py.view import FileSystemView, StorageLister
@@ -36,17 +37,17 @@ class Planned:
     reason: str = ""
 
 
-def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSettings, *, now_ms: int) -> Planned:
+def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettings, *, now_ms: int) -> Planned:
     """What a clean of the table would delete. Changes nothing.
 
     Args:
-        timeline: as it is now, without pending cleans.
+        state: as it is now, without pending cleans.
         now_ms: milliseconds since the epoch, from which hours are counted.
 
     Raises:
         CorruptFileError: a plan, savepoint or commit cannot be read.
     """
-    storage, config = context.storage, context.config()
+    storage, config, timeline = context.storage, state.config, state.timeline
     last = last_clean(storage, timeline)
     metadata = last[1] if last is not None else None
     reason = reason_not_due(timeline, settings, metadata)
@@ -71,7 +72,7 @@ def plan_clean(context: ServiceContext, timeline: Timeline, settings: CleanSetti
     partitions: list[str] = []
     looked_at = 0
     if changed is None or changed:
-        view = context.view(timeline)
+        view = context.view(state)
         chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), settings)
         looked_at = len(chosen)
         planner = _Planner(context, timeline, settings, earliest, guards, view, metadata)
@@ -217,11 +218,11 @@ class _Planner:
 
 
 def needed_files(
-    context: ServiceContext, timeline: Timeline, guards: Guards, partitions: list[str]
+    context: ServiceContext, state: TableState, guards: Guards, partitions: list[str]
 ) -> set[tuple[str, str]]:
     """Partition path and name of files that may not go now: of guarded slices, and of the newest one of each group."""
-    view = context.view(timeline)
-    slicer = Slicer(view.config, timeline, view.pending_compaction)
+    view = context.view(state)
+    slicer = Slicer(view.config, state.timeline, view.pending_compaction)
     found: set[tuple[str, str]] = set(guards.clustering)
     for partition in partitions:
         names = [info.name for info in view.lister.files(PartitionPath(partition))]

@@ -28,6 +28,7 @@ from hudi_py.timeline.clean_records import (
 )
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import PARTITION_METAFILE, StorageLister
 from hudi_py.write import instants
@@ -94,11 +95,12 @@ class Cleaning:
         """
         settings = CleanSettings.of(context.options)
         context.progress.phase("planning the clean")
-        with context.locked("plan a clean") as timeline:
+        with context.locked("plan a clean") as state:
+            timeline = state.timeline
             pending = _pending(timeline)
             if pending:
                 return Scheduled(None, f"the clean {pending[0].time} is pending and is to be finished first")
-            planned = plan_clean(context, timeline, settings, now_ms=self.now_ms())
+            planned = plan_clean(context, state, settings, now_ms=self.now_ms())
             if planned.plan is None:
                 return Scheduled(None, planned.reason)
             time_ = instant if instant is not None else context.clock.next_instant(timeline)
@@ -118,7 +120,8 @@ class Cleaning:
             UnsupportedTableError: the plan deletes files of a bootstrap source.
         """
         storage, started_ms = context.storage, wall_clock_ms()
-        with context.locked(f"run the clean {instant}") as timeline:
+        with context.locked(f"run the clean {instant}") as state:
+            timeline = state.timeline
             found = _clean(context, timeline, instant)
             if found.completed:
                 return CleanWork(instant, timeline.layout, 0, started_ms)
@@ -136,7 +139,7 @@ class Cleaning:
                     "does; run it with Apache Hudi"
                 )
             files = files_of(plan)
-            spared = _spared(context, timeline, plan, instant, files)
+            spared = _spared(context, state, plan, instant, files)
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
             instants.begin(storage, timeline.layout, instant, Action.CLEAN, content)
         count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
@@ -148,7 +151,8 @@ class Cleaning:
         Raises:
             ConfigError: it is not under way.
         """
-        started_ms, timeline = wall_clock_ms(), context.timeline()
+        started_ms, state = wall_clock_ms(), context.state()
+        timeline = state.timeline
         found = _clean(context, timeline, instant)
         if found.completed:
             return CleanWork(instant, timeline.layout, 0, started_ms)
@@ -158,7 +162,7 @@ class Cleaning:
                 f"Cannot take part in the clean {instant} of {context.storage.uri}: it is not under way; begin it"
             )
         files = files_of(plan)
-        spared = _spared(context, timeline, plan, instant, files)
+        spared = _spared(context, state, plan, instant, files)
         count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
         return CleanWork(instant, timeline.layout, count, started_ms, spared)
 
@@ -190,7 +194,8 @@ class Cleaning:
         Raises:
             ConfigError: a piece has no outcome.
         """
-        with context.locked(f"complete the clean {work.instant}") as timeline:
+        with context.locked(f"complete the clean {work.instant}") as state:
+            timeline = state.timeline
             found = _clean(context, timeline, work.instant)
             if found.completed:
                 return _told(self.name, context, timeline, found)
@@ -204,12 +209,12 @@ class Cleaning:
             if plan is None:
                 raise ConflictError(f"Cannot complete the clean {work.instant}: its plan is gone")
             failed = set(work.spared).union(*_failed_of_pieces(outcomes))
-            emptied = _delete_partitions(context, timeline, plan)
+            emptied = _delete_partitions(context, state, plan)
             metadata = _metadata(plan, work, failed, emptied)
             deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
             change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
             content = encode_clean_metadata(metadata)
-            completion = complete_action(context, timeline, Action.CLEAN, change, content)
+            completion = complete_action(context, state, Action.CLEAN, change, content)
         num_bytes = sum(outcome.num_bytes for outcome in outcomes)
         return _report(self.name, work.instant, completion, metadata, num_bytes)
 
@@ -253,14 +258,15 @@ def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> C
 
 
 def _spared(
-    context: ServiceContext, timeline: Timeline, plan: CleanPlan, time_: InstantTime, files: Sequence[File]
+    context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime, files: Sequence[File]
 ) -> frozenset[File]:
     """Planned files that must stay after all, because of what happened since the plan was made."""
+    timeline = state.timeline
     guards = load_guards(context.storage, timeline)
     spared = {file for file in files if file[1] in guards.savepointed}
     undone = (Action.ROLLBACK, Action.RESTORE)
     if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
-        spared |= set(files) & needed_files(context, timeline, guards, list(plan.files))
+        spared |= set(files) & needed_files(context, state, guards, list(plan.files))
     return frozenset(spared)
 
 
@@ -273,18 +279,18 @@ def _failed_of_pieces(outcomes: Sequence[CleanedPiece]) -> list[set[File]]:
     return list(of_piece.values())
 
 
-def _delete_partitions(context: ServiceContext, timeline: Timeline, plan: CleanPlan) -> tuple[str, ...]:
+def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPlan) -> tuple[str, ...]:
     """Deletes the planned partitions that hold nothing any more; the lock is held, so that nobody begins to write.
 
     Apache Hudi deletes them with whatever they hold. A partition that a write has come back to is left alone, and all
     are while a write is pending, for it may be about to. Pending services write where files are which they keep.
     """
-    if not plan.partitions_to_delete or not context.config().partition_fields:
+    if not plan.partitions_to_delete or not state.config.partition_fields:
         return ()
-    writes = (instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS)
+    writes = (instant for instant in state.timeline.pending if instant.action.comparable in WRITE_ACTIONS)
     if any(instant.action not in (*COMPACTIONS, Action.CLUSTERING) for instant in writes):
         return ()
-    lister = StorageLister(context.storage, context.config())
+    lister = StorageLister(context.storage, state.config)
     emptied: list[str] = []
     for partition in sorted(plan.partitions_to_delete):
         if not partition:

@@ -30,14 +30,14 @@ from hudi_py.storage.threads import in_threads, when_remote
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.write.identity import end_work
 from hudi_py.write.instants import requested_path
 from hudi_py.write.protocols import TableChange
 
 _log = logging.getLogger(__name__)
 
-Prepare = Callable[[Timeline], RewriteSettings | None]
+Prepare = Callable[[TableState], RewriteSettings | None]
 """How slices are rewritten; refuses tables that would lose something."""
 OnePiece = Callable[[Attendance, CompactionOperation, int], WriteStat]
 """Carries one operation out; the number is that of the piece."""
@@ -81,14 +81,15 @@ def begin_plan(
     attempt: Attempt | None = None
     storage = context.storage
     try:
-        with context.locked(f"begin the {action.value} {instant}") as timeline:
+        with context.locked(f"begin the {action.value} {instant}") as state:
+            timeline = state.timeline
             plan = existing_plan(storage, timeline, instant, action)
-            settings = prepare(timeline)
+            settings = prepare(state)
             kept = plan.operations
             if action is Action.LOG_COMPACTION:
-                kept = not_overtaken(context.view(timeline), kept)
+                kept = not_overtaken(context.view(state), kept)
             in_vain = bool(plan.operations) and not kept
-            attempt = begin_attempt(context, timeline, instant, action, local=local)
+            attempt = begin_attempt(context, state, instant, action, local=local)
             if in_vain:
                 undo_attempt(storage, timeline.layout, instant, action)
                 drop_plan(context, instant, action)
@@ -116,10 +117,10 @@ def join_plan(context: ServiceContext, instant: InstantTime, action: Action, pre
     Raises:
         ConfigError: it is not under way.
     """
-    timeline = context.timeline()
-    attempt = join_attempt(context, timeline, instant, action)
-    plan = existing_plan(context.storage, timeline, instant, action)
-    return CompactionWork(attempt, len(plan.operations), prepare(timeline))
+    state = context.state()
+    attempt = join_attempt(context, state, instant, action)
+    plan = existing_plan(context.storage, state.timeline, instant, action)
+    return CompactionWork(attempt, len(plan.operations), prepare(state))
 
 
 def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence[int], one: OnePiece) -> list[Outcome]:
@@ -168,7 +169,8 @@ def commit_plan(
             f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
             f"{work.num_pieces} pieces were not executed, the first is {missing[0]}; execute them, then commit"
         )
-    with context.locked(f"commit the {action.value} {work.instant}") as timeline:
+    with context.locked(f"commit the {action.value} {work.instant}") as state:
+        timeline = state.timeline
         done = timeline.find(work.instant, action)
         if done is not None and done.completed:
             found = read_commit_metadata(storage, timeline.layout, done)
@@ -183,7 +185,7 @@ def commit_plan(
         _check_files(context, attempt, metadata)
         content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
         change = TableChange(work.instant, action.comparable, commit=metadata)
-        completion = complete_action(context, timeline, action, change, content)
+        completion = complete_action(context, state, action, change, content)
     end_attempt(storage, attempt)
     return CompactionReport.of(service, work.instant, completion, metadata)
 

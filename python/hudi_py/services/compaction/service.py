@@ -36,7 +36,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import Scheduled, Work
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
 from hudi_py.write.conflicts import pending_writes
 from hudi_py.write.instants import request
@@ -78,13 +78,13 @@ class Compaction:
         context.progress.phase("planning the compaction")
         if self.rewrite is None:
             check_compactable(config)
-        with context.locked("plan a compaction") as timeline:
-            if instant is not None and any(i.time == instant for i in pending_plans(timeline, _ACTION)):
+        with context.locked("plan a compaction") as state:
+            if instant is not None and any(i.time == instant for i in pending_plans(state.timeline, _ACTION)):
                 return Scheduled(instant)
-            return self._schedule(context, timeline, instant)
+            return self._schedule(context, state, instant)
 
-    def _schedule(self, context: ServiceContext, timeline: Timeline, instant: InstantTime | None) -> Scheduled:
-        config, options, storage = context.config(), context.options, context.storage
+    def _schedule(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Scheduled:
+        config, timeline, options, storage = state.config, state.timeline, context.options, context.storage
         now = instant or InstantTime(format_instant(wall_clock_ms(), context.clock.zone))
         if not self.always:
             reason = why_not_due(Trigger.of(options), timeline, now, context.clock.zone)
@@ -99,7 +99,7 @@ class Compaction:
                     f"the {writes[0].action.value} {writes[0].time} is pending, and in table version {config.version} "
                     "a compaction is planned only while no write is",
                 )
-        view = context.view(timeline)
+        view = context.view(state)
         # on demand everything is looked at: what a strategy by partition passed over is not known as left out
         incremental = options.get(compaction_config.INCREMENTAL) and context.metadata is not None and not self.always
         chosen = instant if instant is not None else context.clock.next_instant(timeline)
@@ -137,10 +137,10 @@ class Compaction:
         return join_plan(context, instant, _ACTION, self._prepare(context, instant))
 
     def _prepare(self, context: ServiceContext, instant: InstantTime) -> Prepare:
-        def settings(timeline: Timeline) -> RewriteSettings | None:
+        def settings(state: TableState) -> RewriteSettings | None:
             if self.rewrite is not None:
                 return None
-            return RewriteSettings.of(context.storage, context.config(), timeline, context.options, as_of=instant)
+            return RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
 
         return settings
 

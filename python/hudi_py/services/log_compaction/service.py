@@ -34,7 +34,7 @@ from hudi_py.services.service import Dropped, Scheduled, Work
 from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionPlan
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.write.instants import request
 
 _ACTION = Action.LOG_COMPACTION
@@ -75,13 +75,13 @@ class LogCompaction:
         context.progress.phase("planning the log compaction")
         if self.rewrite is None:
             _check(context, config)
-        with context.locked("plan a log compaction") as timeline:
-            if instant is not None and any(i.time == instant for i in pending_plans(timeline, _ACTION)):
+        with context.locked("plan a log compaction") as state:
+            if instant is not None and any(i.time == instant for i in pending_plans(state.timeline, _ACTION)):
                 return Scheduled(instant)
-            return self._schedule(context, timeline, instant)
+            return self._schedule(context, state, instant)
 
-    def _schedule(self, context: ServiceContext, timeline: Timeline, instant: InstantTime | None) -> Scheduled:
-        storage, options = context.storage, context.options
+    def _schedule(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Scheduled:
+        storage, options, timeline = context.storage, context.options, state.timeline
         threshold = options.get(compaction_config.LOG_BLOCKS_THRESHOLD)
         backlog = since_compaction(timeline)
         if backlog is None:
@@ -94,7 +94,7 @@ class LogCompaction:
                     f"{counted(count, 'delta commit')} since the last compaction or log compaction, it is due after "
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
-        view = context.view(timeline)
+        view = context.view(state)
         chosen = instant if instant is not None else context.clock.next_instant(timeline)
         operations = operations_of(
             view,
@@ -131,8 +131,8 @@ class LogCompaction:
     def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
         return join_plan(context, instant, _ACTION, partial(self._prepare, context, instant))
 
-    def _prepare(self, context: ServiceContext, instant: InstantTime, timeline: Timeline) -> RewriteSettings | None:
-        return _settings(context, instant, timeline) if self.rewrite is None else None
+    def _prepare(self, context: ServiceContext, instant: InstantTime, state: TableState) -> RewriteSettings | None:
+        return _settings(context, instant, state) if self.rewrite is None else None
 
     def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Outcome]:
         """Rewrites the logs of some operations of the plan.
@@ -165,10 +165,10 @@ class LogCompaction:
         give_up_attempt(context, work.attempt, f"give the log compaction {work.instant} up")
 
 
-def _settings(context: ServiceContext, instant: InstantTime, timeline: Timeline) -> RewriteSettings:
-    config = context.config()
+def _settings(context: ServiceContext, instant: InstantTime, state: TableState) -> RewriteSettings:
+    config = state.config
     _check(context, config)
-    settings = RewriteSettings.of(context.storage, config, timeline, context.options, as_of=instant)
+    settings = RewriteSettings.of(context.storage, config, state.timeline, context.options, as_of=instant)
     if settings.history is not None and settings.history.query is not None:
         raise UnsupportedTableError(
             f"Cannot compact the logs of the table at {context.storage.uri}: its schema evolves on read "

@@ -33,8 +33,6 @@ from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write import recovery
 from hudi_py.write.heartbeat import now_ms
 from hudi_py.write.identity import end_work
@@ -347,23 +345,25 @@ def test_the_commit_is_that_of_a_compaction(storage: MemoryStorage) -> None:
         assert (stat.compacted.files, stat.compacted.blocks) == (2, 2)
 
 
+def looked_at(own: ServiceContext) -> list[str]:
+    """Partitions at which a plan made now would look."""
+    state = own.state()
+    return partitions_to_look_at(own.storage, state.timeline, own.view(state), "99991231000000000")
+
+
 def test_planning_looks_where_something_was_written_since(storage: MemoryStorage) -> None:
     make(storage, 9)
     own = context(storage)
 
-    def looks() -> list[str]:
-        timeline = own.timeline()
-        return partitions_to_look_at(storage, timeline, own.view(timeline), "99991231000000000")
-
-    assert looks() == ["a", "b"]
+    assert looked_at(own) == ["a", "b"]
     run(ALWAYS, own, ALWAYS.schedule(own).instant)
-    assert looks() == []
+    assert looked_at(own) == []
     write(storage, rows(range(0, 1), 5), "upsert", 9, "mor")
-    assert looks() == ["a"]
+    assert looked_at(own) == ["a"]
     write(storage, rows(range(1, 2), 5), "upsert", 9, "mor")
     small = context(storage, {"hoodie.compaction.logfile.size.threshold": 10**9})
     assert ALWAYS.schedule(small).instant is None
-    assert looks() == ["a", "b"]
+    assert looked_at(own) == ["a", "b"]
 
 
 def test_what_was_left_out_is_looked_at_next(storage: MemoryStorage) -> None:
@@ -379,8 +379,7 @@ def test_what_was_left_out_is_looked_at_next(storage: MemoryStorage) -> None:
     plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
     assert ([o.partition_path for o in plan.operations], plan.missing_partitions) == (["a"], ("b",))
     run(ALWAYS, own)
-    timeline = load_timeline(storage, load_table_config(storage))
-    assert partitions_to_look_at(storage, timeline, own.view(timeline), "99991231000000000") == ["b"]
+    assert looked_at(own) == ["b"]
 
 
 def test_on_demand_every_partition_is_looked_at(tmp_path: Path) -> None:
@@ -396,8 +395,7 @@ def test_on_demand_every_partition_is_looked_at(tmp_path: Path) -> None:
     assert table.compact(options=by_path).num_file_groups == 1
     # as in Apache Hudi, what is planned after commits is not told of the partitions that were passed over
     own = ServiceContext.of(LocalStorage(str(tmp_path)), Options.resolve({}), None)
-    timeline = own.timeline()
-    assert partitions_to_look_at(own.storage, timeline, own.view(timeline), "99991231000000000") == []
+    assert looked_at(own) == []
     assert table.compact().num_file_groups == 1
     assert table.scan(query_type="read_optimized").to_table().num_rows == 2
     assert "no file group has logs" in table.compact().reason
