@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -222,20 +223,28 @@ def test_storage_options_are_not_shown(table: str) -> None:
     assert "hunter2" not in repr(write.handle)
 
 
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the zone of this process, which is the former one again after the test."""
+
+    def choose(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield choose
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.mark.parametrize("version", ["6", "9"])
-def test_the_planning_process_sets_the_zone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, version: str
-) -> None:
-    request.addfinalizer(time.tzset)  # runs after the variable is back
+def test_the_planning_process_sets_the_zone(tmp_path: Path, zone: Callable[[str], None], version: str) -> None:
     path = str(tmp_path / "t")
     instants = []
     for planned, run in (("America/New_York", "Asia/Tokyo"), ("America/New_York", "UTC")):
-        monkeypatch.setenv("TZ", planned)
-        time.tzset()
+        zone(planned)
         expected = datetime.now()
         write = plan(path, hoodie__write__table__version=version)
-        monkeypatch.setenv("TZ", run)
-        time.tzset()
+        zone(run)
         result = commit_write(write, [run_task(write, TaskId(0), [batch(range(2))])])
         assert result is not None
         instants.append(result.instant)

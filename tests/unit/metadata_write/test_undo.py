@@ -28,6 +28,7 @@ from hudi_py.storage import FolderStorage, MemoryStorage, Storage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import timeline_of
+from hudi_py.timeline.times import add_ms
 from tests.support.hand_writes import java_pending
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
@@ -163,7 +164,7 @@ def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch)
         patched.setenv("TZ", "Asia/Tokyo")
         time.tzset()
         # neither it nor a later one that failed is in any partition: no reason to refuse for the index not kept up
-        failed = InstantTime(str(int(newest.time) + 1))
+        failed = InstantTime(add_ms(newest.time, 1))
         writer({}).check(storage, load_table_config(storage), (newest.time, failed))
     time.tzset()
 
