@@ -290,7 +290,7 @@ class Table:
         """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
 
-    # -- table services; `options` are those of writes, by the keys of Apache Hudi
+    # -- table services; `options` are those of writes, by the keys of Apache Hudi; instants are requested times
 
     @property
     def compaction(self) -> ServicePlans[CompactionReport]:
@@ -359,7 +359,7 @@ class Table:
         with self._serving("archive", options) as context:
             return archive(context)
 
-    def unschedule(self, instant: str, *, options: Mapping[str, Any] | None = None) -> UnscheduleReport:
+    def unschedule(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> UnscheduleReport:
         """Drops a pending plan of a compaction, log compaction or clean: one whose files are gone, or that nobody wants
         any more. What has begun of it is rolled back first. Rows stay as they are.
 
@@ -369,10 +369,10 @@ class Table:
                 version 6 that has been written behind, whose rows would be lost to sight.
         """
         with self._serving("unschedule", options) as context:
-            return unschedule(context, instant)
+            return unschedule(context, str(instant))
 
     def rollback(
-        self, instant: str, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+        self, instant: str | int, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
     ) -> RollbackReport:
         """Undoes a commit, or a pending one, as if it had never been.
 
@@ -385,10 +385,15 @@ class Table:
             HistoryCleanedError: what it replaced has been cleaned.
         """
         with self._serving("rollback", options) as context:
-            return rollback(context, instant, with_newer=with_newer)
+            return rollback(context, str(instant), with_newer=with_newer)
 
     def savepoint(
-        self, instant: str | None = None, *, user: str = "", comment: str = "", options: Mapping[str, Any] | None = None
+        self,
+        instant: str | int | None = None,
+        *,
+        user: str = "",
+        comment: str = "",
+        options: Mapping[str, Any] | None = None,
     ) -> SavepointReport:
         """Keeps a commit, by default the newest, from being cleaned and archived: `restore` goes back to it.
 
@@ -397,12 +402,13 @@ class Table:
             HistoryCleanedError: files of it have been cleaned.
         """
         with self._serving("savepoint", options) as context:
-            return create_savepoint(context, instant, user=user, comment=comment)
+            chosen = None if instant is None else str(instant)
+            return create_savepoint(context, chosen, user=user, comment=comment)
 
-    def delete_savepoint(self, instant: str, *, options: Mapping[str, Any] | None = None) -> SavepointReport:
+    def delete_savepoint(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> SavepointReport:
         """Lets go of a savepoint: what it kept may be cleaned and archived."""
         with self._serving("savepoint", options) as context:
-            return delete_savepoint(context, instant)
+            return delete_savepoint(context, str(instant))
 
     def savepoints(self) -> pa.Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
@@ -422,14 +428,16 @@ class Table:
         ]
         return pa.Table.from_pylist(rows, _SAVEPOINTS)
 
-    def restore(self, instant: str, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
+    def restore(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
         """Takes the table back to a savepoint: everything later is undone, for good.
 
         Raises:
             ConfigError: there is no savepoint of this instant.
+            ConflictError: a write is under way, or there is a later savepoint, which has to be deleted first.
+            HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
         """
         with self._serving("restore", options) as context:
-            return restore(context, instant)
+            return restore(context, str(instant))
 
     # -- reports
 

@@ -1,13 +1,17 @@
-"""docs/services.md says what is: the fields of reports, and the options of services with their defaults."""
+"""docs/services.md says what is: examples, fields of reports, and the options of services with their defaults."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import hudi_py
 from hudi_py.config.options import HONOURED
 from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport
 from hudi_py.services.archive import ArchiveReport
@@ -32,6 +36,32 @@ def rows(section: str) -> Iterator[list[str]]:
     table = [line for line in chosen.splitlines() if line.startswith("|")]
     for line in table[2:]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def examples(path: str) -> list[str]:
+    """Blocks of Python of a document in which the core alone is used."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [block for block in blocks if "table = hudi_py.open_table(" in block]
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/services.md"])
+def test_the_examples_run(document: str, tmp_path: Path) -> None:
+    """As they stand, on a table of a few writes; the instant to roll back is the newest one."""
+    path = str(tmp_path / "trips")
+    for ts in range(3):
+        rows = [{"id": "a", "ts": ts, "city": "oslo"}, {"id": "b", "ts": ts, "city": "lima"}]
+        hudi_py.write(path, rows, record_key="id", ordering_by="ts", partition_by="city", table_type="mor")
+    (code,) = examples(document)
+    code = re.sub(r'open_table\(".*?"\)', f"open_table({path!r})", code)
+    code = code.replace('"20260131101530123"', 'table.history()["instant"][-1].as_py()')
+    known: dict[str, Any] = {"hudi_py": hudi_py}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(code, known)
+    assert known["saved"]
+    assert hudi_py.open_table(path).metadata.verify().ok
+    assert hudi_py.open_table(path).scan().count() == 2
 
 
 def quoted(cell: str) -> list[str]:

@@ -166,7 +166,7 @@ def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> Rollb
         times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
         raise ConfigError(
             f"Cannot roll back {instant} of {context.storage.uri}: the active timeline has no such instant, and "
-            f"what is archived cannot be undone; the latest ones are {', '.join(times[-5:]) or 'none'}"
+            f"what is archived cannot be undone; the latest writes: {', '.join(times[-5:]) or 'none'}"
         )
     content = context.storage.read(timeline.layout.path(earlier.file_name))
     return _report(context, timeline, [decode_rollback_metadata(content)])

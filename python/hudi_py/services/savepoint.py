@@ -193,7 +193,7 @@ def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) ->
             return commit
     raise ConfigError(
         f"Cannot make a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
-        f"with this requested time; the latest ones are {_named(commit.time for commit in commits)}"
+        f"with this requested time; the latest commits: {_named(commit.time for commit in commits)}"
     )
 
 

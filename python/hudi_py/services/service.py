@@ -111,7 +111,8 @@ def run(service: PlannedService[Report], context: ServiceContext, instant: Insta
         if not pending:
             return service.nothing("no plan is pending")
         instant = pending[0]
-    elif instant not in pending:
+    instant = InstantTime(str(instant))  # one may come as a number
+    if instant not in pending:
         raise ConfigError(
             f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
             f"pending: {', '.join(pending) or 'none'}"

@@ -203,7 +203,7 @@ def test_what_is_no_instant_is_refused(tmp_path):
     working = context(tmp_path)
     with pytest.raises(
         ConfigError,
-        match="the active timeline has no such instant, and what is archived cannot be undone; the latest ones are 20",
+        match="the active timeline has no such instant, and what is archived cannot be undone; the latest writes: 20",
     ):
         rollback(working, "20200101000000000")
     working.storage.put(".hoodie/timeline/20200101000000000_20200101000000001.clean", b"")

@@ -161,7 +161,7 @@ def test_a_table_without_commits_has_none(tmp_path):
 def test_only_completed_commits(tmp_path):
     make_table(tmp_path, 9, "cow")
     working = context(tmp_path)
-    with pytest.raises(ConfigError, match="no completed commit with this requested time; the latest ones are 2"):
+    with pytest.raises(ConfigError, match="no completed commit with this requested time; the latest commits: 2"):
         create_savepoint(working, "20200101000000000")
 
 
