@@ -153,6 +153,7 @@ OPTIONS = (
         "hoodie.compact.merge.handle.class",
         "hoodie.compaction.lazy.block.read",
         "hoodie.compaction.reverse.log.read",
+        "hoodie.optimized.log.blocks.scan.enable",  # until 0.15
     ),
     *_all(
         "Log compaction follows `hoodie.log.compaction.inline`, that of the metadata table "

@@ -178,6 +178,7 @@ OPTIONS = (
     refused("hoodie.timeline.path", "only the default folder", _TABLE, accepts=("", "timeline")),
     refused("hoodie.timeline.history.path", "only the default folder", _TABLE, accepts=("", "history")),
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
+    refused("hoodie.assume.date.partitioning", "partitions are told by their metafiles", _BOTH),  # until 0.15
     # the metadata table
     refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
     refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),

@@ -98,6 +98,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.logfile.data.block.format", "parquet"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"),
+        ("hoodie.assume.date.partitioning", "true"),
     ],
 )
 def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
@@ -118,6 +119,8 @@ def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
         ("hoodie.clean.async", "true"),
         ("hoodie.upsert.shuffle.parallelism", "2"),
         ("hoodie.metrics.pushgateway.host", "h"),
+        ("hoodie.assume.date.partitioning", "false"),  # until 0.15
+        ("hoodie.optimized.log.blocks.scan.enable", "true"),
     ],
 )
 def test_what_changes_nothing_is_accepted(key: str, value: str) -> None:
