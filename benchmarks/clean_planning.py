@@ -108,8 +108,8 @@ def main(arguments: list[str]) -> None:
         figures["listed by the storage"] = measure(table, given.runs)
         context = table.context({})
         assert context.metadata is not None
-        with context.locked("make the metadata table") as timeline:
-            context.metadata.prepare(table.storage, context.config(), timeline, context.clock)
+        with context.locked("make the metadata table") as state:
+            context.metadata.prepare(table.storage, state.config, state.timeline, context.clock)
         figures["listed by the metadata table"] = measure(table, given.runs)
         scheduled = Cleaning().schedule(context)
         assert scheduled.instant is not None

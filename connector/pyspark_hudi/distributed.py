@@ -134,7 +134,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             extra=dict(write.extra),
         )
     if write.after is not None:
-        write.after.run(transaction.storage, storage_options=dict(write.storage_options) or None)
+        write.after.run(transaction.storage, transaction.config, storage_options=dict(write.storage_options) or None)
     return done
 
 

@@ -53,17 +53,20 @@ class ServiceContext:
         options: Options,
         metadata: MetadataWriter | None,
         *,
+        config: TableConfig | None = None,
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
         clock: InstantClock | None = None,
     ) -> ServiceContext:
         """A context as options ask for it.
 
+        `config`: None: read now.
+
         Raises:
             TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
         """
         settings = TransactionSettings.of(options)
-        config = load_table_config(storage)
+        config = config if config is not None else load_table_config(storage)
         check_writable(config)
         return cls(
             storage,

@@ -13,6 +13,7 @@ from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
+from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean import Cleaning, CleanSettings
 from hudi_py.services.compaction import Compaction
@@ -52,7 +53,9 @@ class InlineServices:
                 "= true: a commit is followed by a compaction, or by a plan for others to run; set one of them"
             )
 
-    def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    def run(
+        self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
         """Runs what is due, one service after the other. The write is committed, whatever happens here.
 
         A service that finds another process at work is left to that or to the next commit.
@@ -64,11 +67,11 @@ class InlineServices:
             return ()
         progress = Progress.on_terminal("table services")
         context = ServiceContext.of(
-            storage, self.options, self.metadata, storage_options=storage_options, progress=progress
+            storage, self.options, self.metadata, config=config, storage_options=storage_options, progress=progress
         )
         done: list[str] = []
         try:
-            for name, step in self._steps(context):
+            for name, step in self._steps(config):
                 try:
                     if step(context):
                         done.append(name)
@@ -82,13 +85,13 @@ class InlineServices:
             progress.close()
         return tuple(done)
 
-    def _steps(self, context: ServiceContext) -> Iterator[tuple[str, Step]]:
+    def _steps(self, config: TableConfig) -> Iterator[tuple[str, Step]]:
         options = self.options
         if options.get(clean_config.AUTOMATIC):
             yield "clean", _runs(Cleaning())
         if options.get(archive_config.AUTOMATIC):
             yield "archive", lambda context: archive(context).instant is not None
-        if not context.config().is_mor:
+        if not config.is_mor:
             return
         # `DataSourceUtils.createHoodieConfig`: not to compact asynchronously is to compact inline
         if options.get(compaction_config.INLINE) or not options.get(compaction_config.ASYNC):

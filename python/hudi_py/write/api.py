@@ -141,7 +141,7 @@ def write_rows(
     result = _run(storage, config, source.schema, batches, kind, options, metadata, storage_options, clock)
     if after is None:
         return result
-    return replace(result, services=after.run(storage, storage_options=storage_options))
+    return replace(result, services=after.run(storage, config, storage_options=storage_options))
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:

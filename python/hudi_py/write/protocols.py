@@ -90,6 +90,11 @@ class MetadataWriter(Protocol):
 class AfterCommit(Protocol):
     """Table services that are due once a write is committed and the lock is free. Pickles; holds no credentials."""
 
-    def run(self, storage: Storage, *, storage_options: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Runs them. Returns the names of those that did something."""
+    def run(
+        self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Runs them. Returns the names of those that did something.
+
+        `config`: as the write knew it. What it decides is what no other process changes: type and time zone.
+        """
         ...

@@ -304,7 +304,8 @@ class WriteTransaction:
         end_work(self.handle.writer.id)
 
     def __enter__(self) -> WriteTransaction:
-        self.start()
+        if not self._heartbeat.running:  # as `begin` leaves it
+            self.start()
         return self
 
     def __exit__(
@@ -347,9 +348,11 @@ class WriteTransaction:
             replaced={partition: tuple(ids) for partition, ids in (replaced or {}).items()},
         )
         with self._mutex:
-            if not self._is_ours():
-                self.start()  # no task ran
             beating = self._heartbeat.running
+            # whether it still is ours is found out under the lock
+            if not beating and not self._is_ours():
+                self.start()  # no task ran
+                beating = True
             try:
                 if not beating:
                     with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
