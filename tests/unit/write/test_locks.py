@@ -111,12 +111,16 @@ def test_a_process_id_used_again_is_another_process(storage):
 def test_an_expired_lock_is_broken(tmp_path):
     storage = MemoryStorage(str(tmp_path))
     storage.put(LOCK, b"")
-    storage.set_modified(LOCK, time.time_ns() // 1_000_000 - 30_000)
+    now = time.time_ns() // 1_000_000
     settings = LockSettings(expire_minutes=1, wait_ms=30, retries=0)
+
+    def at(moment_ms: int) -> FileLock:
+        return FileLock(storage, settings, purpose="commit", now_ms=lambda: moment_ms)
+
+    storage.set_modified(LOCK, now)
     with pytest.raises(LockError):
-        lock_of(storage, settings).acquire()
-    storage.set_modified(LOCK, time.time_ns() // 1_000_000 - 61_000)
-    with lock_of(storage, settings) as lock:
+        at(now + 60_000).acquire()
+    with at(now + 60_001) as lock:
         lock.check()
 
 
