@@ -360,8 +360,8 @@ class Table:
             return archive(context)
 
     def unschedule(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> UnscheduleReport:
-        """Drops a pending plan of a compaction, log compaction or clean: one whose files are gone, or that nobody wants
-        any more. What has begun of it is rolled back first. Rows stay as they are.
+        """Drops a pending plan of a compaction, log compaction, clean or clustering: one whose files are gone, or that
+        nobody wants any more. What has begun of it is rolled back first. Rows stay as they are.
 
         Raises:
             ConfigError: there is no such pending plan.

@@ -105,3 +105,28 @@ def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     agree(oracle, path, before)
     oracle.write(str(path), rows(range(1, 3), 700), "upsert", options=OFF)
     agree(oracle, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")])
+def test_a_clustering(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    """Its plan is in the way of updates; without it both go on, and Apache Hudi plans another one and runs it."""
+    path = tmp_path / "t"
+    options = settings(version, kind)
+    hudi_py.write(str(path), rows(range(20), 100), "upsert", options)
+    oracle.call(str(path), "run_clustering(table => '{table}', op => 'schedule')")
+    (planned,) = (instant.time for instant in timeline(path).pending)
+    before = agree(oracle, path)
+    with pytest.raises(ConflictError, match=f"the pending clustering {planned} is about to replace it"):
+        hudi_py.write(str(path), rows(range(3), 200), "upsert", options)
+    assert hudi_py.open_table(str(path)).unschedule(planned).plan == "clustering"
+    agree(oracle, path, before)
+    hudi_py.write(str(path), rows(range(3), 200), "upsert", options)
+    oracle.write(str(path), rows(range(5, 8), 300), "upsert", options=OFF)
+    before = agree(oracle, path)
+    oracle.call(str(path), "run_clustering(table => '{table}', op => 'scheduleAndExecute')")
+    assert timeline(path).pending == ()
+    agree(oracle, path, before)
+    hudi_py.write(str(path), rows(range(3), 400), "upsert", options)
+    assert hudi_py.open_table(str(path)).metadata.verify().ok
+    assert oracle.check(str(path), deep=True)["problems"] == []

@@ -17,6 +17,7 @@ from hudi_py.services.rollback import settled
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import StorageLister
+from hudi_py.write.conflicts import is_clustering
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -24,7 +25,7 @@ class UnscheduleReport(ServiceReport):
     """What was dropped; `instant` is that of the plan."""
 
     plan: str = ""
-    """The service that it was of: `compaction`, `log_compaction` or `clean`."""
+    """The service that it was of: `compaction`, `log_compaction`, `clean` or `clustering`."""
     rollback: InstantTime | None = None
     """Requested time of the rollback of an attempt at it that had died; None where there was none."""
 
@@ -35,11 +36,15 @@ class UnscheduleReport(ServiceReport):
 
 
 def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
-    """Drops the plan of a compaction, log compaction or clean that is pending; what has begun is rolled back first.
+    """Drops the plan of a compaction, log compaction, clean or clustering that is pending; what has begun is rolled
+    back first.
 
-    Rows stay as they are; what the plan was for is planned anew by the next schedule. In table version 6 a compaction
-    can be unscheduled until its file groups are written to: what is written then lies in log files that are named by
-    the plan. Without it 0.15, and hudi-py, lose sight of them; 1.2.0, which drops such plans all the same, does not.
+    Rows stay as they are; what the plan was for is planned anew by the next schedule. A clustering, which Apache Hudi
+    alone plans and runs, is in the way of updates until then (`BaseHoodieTableServiceClient.purgePendingClustering`).
+
+    In table version 6 a compaction can be unscheduled until its file groups are written to: what is written then lies
+    in log files that are named by the plan. Without it 0.15, and hudi-py, lose sight of them; 1.2.0, which drops such
+    plans all the same, does not.
 
     Args:
         instant: requested time of the plan.
@@ -56,7 +61,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     with settled(context, purpose) if by_name else context.locked(purpose) as state:
         timeline = state.timeline
         context.progress.phase(f"dropping the plan {instant}")
-        found = _find(context, timeline, instant)
+        found, service = _find(context, timeline, instant)
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
@@ -67,24 +72,26 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         if by_name and found.action is Action.COMPACTION:
             _check_logs(context, found)
         rollback = drop_plan(context, found.time, found.action)
-    return UnscheduleReport("unschedule", found.time, plan=SERVICES[found.action], rollback=rollback)
+    return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
 
 
-def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant:
-    plans = [each for each in timeline.pending if each.action in SERVICES]
-    for each in plans:
+def _find(context: ServiceContext, timeline: Timeline, instant: str) -> tuple[Instant, str]:
+    """The plan, and the service it is of."""
+    plans = {each: SERVICES[each.action] for each in timeline.pending if each.action in SERVICES}
+    plans |= {each: "clustering" for each in timeline.pending if is_clustering(context.storage, timeline, each)}
+    for each, service in plans.items():
         if each.time == instant:
-            return each
+            return each, service
     other = timeline.find(instant)
     raise ConfigError(
         f"Cannot unschedule {instant} of {context.storage.uri}: "
         + (
             f"it is a {other.state.name.lower()} {other.action.value}; only pending plans of compactions, log "
-            "compactions and cleans can be dropped"
+            "compactions, cleans and clusterings can be dropped"
             if other is not None
             else "there is no such plan"
         )
-        + f"; pending: {', '.join(each.time for each in plans) or 'none'}"
+        + f"; pending: {', '.join(sorted(each.time for each in plans)) or 'none'}"
     )
 
 

@@ -31,6 +31,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.table_schema import NewestCommits
+from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
 from hudi_py.write.bulk import live_rows, write_new_file_groups
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
@@ -158,12 +159,28 @@ def _keyed_for_delete(job: Job, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, 
 
 
 def _all_file_groups(job: Job) -> dict[str, tuple[str, ...]]:
+    """What an overwrite replaces: file ids by partition path.
+
+    Raises:
+        ConflictError: a pending clustering is about to replace some of it, and would bring its rows back.
+    """
     view = job.transaction.view
+    if view.pending_clustering:
+        (partition, file_id), _ = min(view.pending_clustering.items())
+        raise _clustered(view, "overwrite", partition, file_id)
     return {
         str(partition): groups
         for partition in view.partitions()
         if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
     }
+
+
+def _clustered(view: FileSystemView, what: str, partition: str, file_id: str) -> ConflictError:
+    return ConflictError(
+        f"Cannot {what} file group {file_id} in partition '{partition}': the pending clustering "
+        f"{view.pending_clustering[partition, file_id]} is about to replace it; let Apache Hudi run it, or drop it "
+        "with unschedule, then write again"
+    )
 
 
 def _write_partitions(
@@ -360,10 +377,8 @@ class _Partition:
         tagging = self._tagging(keys, rows)
         busy = next((slice_.file_id for slice_, _ in tagging.found if slice_.file_id in self._clustering), None)
         if busy:
-            raise ConflictError(
-                f"Cannot update or delete rows of file group {busy} in partition '{self._partition}': a pending "
-                "clustering is about to replace it; run or roll back the clustering, then write again"
-            )
+            view = self._job.transaction.view
+            raise _clustered(view, "update or delete rows of", self._partition, busy)
         return tagging.found, tagging.new
 
     def _tagging(self, keys: pa.StringArray, rows: pa.Table) -> Tagging:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import uuid
+
 import pytest
 
 import hudi_py
@@ -16,6 +19,7 @@ from hudi_py.services.rollback import rollback
 from hudi_py.services.service import run, run_all
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import LocalStorage
+from hudi_py.timeline.records import encode_record
 from hudi_py.write.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from hudi_py.write.staging import open_gate
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
@@ -44,6 +48,40 @@ def test_a_plan_is_dropped_and_made_anew(tmp_path, version):
         unschedule(own, planned)
     assert run_all(ALWAYS, own).num_file_groups == 2
     assert read(tmp_path) == before
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_the_plan_of_a_clustering_is_in_the_way_until_it_is_dropped(tmp_path, version, kind, begun):
+    """Only Apache Hudi can run it."""
+    make_table(tmp_path, version, kind)
+    before, files = read(tmp_path), data_files(tmp_path)
+    own = context(tmp_path, options=IMPATIENT)
+    planned = own.clock.next_instant(own.timeline())
+    layout = own.timeline().layout
+    file_id = next(
+        name.rpartition("/")[2].partition("_")[0] for name in files if name.endswith(".parquet") and name[:2] == "a/"
+    )
+    piece = {"fileId": file_id, "partitionPath": "a"}
+    requested = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [piece]}]}}
+    plan = encode_record("HoodieRequestedReplaceMetadata", requested)
+    own.storage.put(layout.path(layout.requested_name(planned, Action.CLUSTERING)), plan)
+    if begun:
+        own.storage.put(layout.path(layout.inflight_name(planned, Action.CLUSTERING)), b"")
+        written = f"a/{uuid.uuid4()}-0_0-1-0_{planned}.parquet"
+        own.storage.put(written, b"x")
+        own.storage.put(f".hoodie/.temp/{planned}/{written}.marker.CREATE", b"")
+        time.sleep(0.01)
+    told = f"in partition 'a': the pending clustering {planned} is about to replace it; let Apache Hudi run it, or drop"
+    for operation in ("upsert", "delete", "insert_overwrite_table"):
+        with pytest.raises(ConflictError, match=told):
+            write(own.storage, rows(range(4), 3), operation, version, kind)
+    report = unschedule(own, planned)
+    assert (report.plan, report.rollback is not None) == ("clustering", begun)
+    assert own.timeline().pending == ()
+    assert (read(tmp_path), data_files(tmp_path), leftovers(tmp_path)) == (before, files, set())
+    write(own.storage, rows(range(4), 3), "upsert", version, kind)
+    assert read(tmp_path) != before
 
 
 @pytest.mark.parametrize("version", [8, 9])
