@@ -64,7 +64,7 @@ def hold(barrier, root: str, times: int) -> list[tuple[int, int]]:
     barrier.wait()
     held: list[tuple[int, int]] = []
     for _ in range(times):
-        with FileLock(storage, LockSettings(wait_ms=60_000, retry_wait_ms=20), purpose="test") as lock:
+        with FileLock(storage, LockSettings(wait_ms=200_000, retry_wait_ms=20), purpose="test") as lock:
             since = time.monotonic_ns()
             time.sleep(0.002)
             lock.check()

@@ -21,7 +21,7 @@ from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTran
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
 SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")
-SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=20_000, retries=0, retry_wait_ms=20))
+SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=200_000, retries=0, retry_wait_ms=20))
 IMPATIENT = replace(SETTINGS, lock=LockSettings(wait_ms=50, retries=0, retry_wait_ms=10))
 
 Snapshot = dict[str, list[tuple[str, str | None, list[str]]]]

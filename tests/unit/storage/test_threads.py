@@ -16,7 +16,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
 
     def work(item: int) -> int:
         if item == 0:
-            assert second.wait(30), "items are worked on one after the other"
+            assert second.wait(200), "items are worked on one after the other"
         if item == 1:
             second.set()
         return item * item

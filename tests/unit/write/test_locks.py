@@ -80,7 +80,7 @@ def test_a_lock_given_back_meanwhile_is_had(storage):
     first = lock_of(storage)
     first.acquire()
     threading.Timer(0.1, first.release).start()
-    with lock_of(storage, LockSettings(wait_ms=20_000, retries=0)) as second:
+    with lock_of(storage, LockSettings(wait_ms=200_000, retries=0)) as second:
         second.check()
 
 
@@ -151,7 +151,7 @@ def test_a_breaker_that_died_half_way_does_not_leave_the_lock_for_ever(storage, 
     content = WriterIdentity("d" * 32, dead_process).to_json().encode()
     storage.put(LOCK, content)
     storage.put(".hoodie/lock.broken." + "d" * 32, content)
-    with lock_of(storage, LockSettings(wait_ms=20_000, retries=0)) as lock:
+    with lock_of(storage, LockSettings(wait_ms=200_000, retries=0)) as lock:
         lock.check()
 
 
@@ -194,7 +194,7 @@ class _ReleasedByApacheHudi(MemoryStorage):
 def test_a_lock_that_apache_hudi_takes_along_is_had_anew(then, tmp_path):
     """Its provider deletes the file twice when it lets go, and does not create it exclusively on local file systems."""
     storage = _ReleasedByApacheHudi(str(tmp_path), then)
-    patient = LockSettings(wait_ms=20_000, retries=0)
+    patient = LockSettings(wait_ms=200_000, retries=0)
     lock = FileLock(storage, patient, purpose="commit the write 1", sleep=storage.let_go)
     with lock:
         assert not storage._then  # it did happen
@@ -217,7 +217,7 @@ def test_threads_exclude_each_other(storage):
     def work() -> None:
         nonlocal inside, most
         for _ in range(5):
-            with lock_of(storage, LockSettings(wait_ms=30_000, retry_wait_ms=20)):
+            with lock_of(storage, LockSettings(wait_ms=200_000, retry_wait_ms=20)):
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.001)
