@@ -77,10 +77,11 @@ class MetadataTableWriter:
         if not foreign or self.settings.drop_indexes:
             return
         if not rolled_back or not self._can_undo(storage, config, rolled_back):
+            what = f"roll back {', '.join(rolled_back)} of" if rolled_back else "write to"
             raise ConfigError(
-                f"Cannot write to the table {config.name!r}: its metadata table has the indexes {', '.join(foreign)}, "
-                "which are not kept up to date here and a write would outdate; drop them with Apache Hudi, or write "
-                "with hoodie.py.drop.indexes=true, which drops them"
+                f"Cannot {what} the table {config.name!r}: its metadata table has the indexes {', '.join(foreign)}, "
+                "which are not kept up to date here and would be outdated; drop them by hudi_py's metadata.drop, or "
+                "set hoodie.py.drop.indexes=true, which drops them"
             )
 
     def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:

@@ -217,7 +217,7 @@ def test_foreign_indexes_refuse_a_write(storage):
     write(storage, rows(range(6), 1), options=INDEXES)
     foreign(storage)
     before = sorted((info.path, info.size) for info in storage.walk())
-    with pytest.raises(ConfigError, match="secondary_index_name, expr_index_day"):
+    with pytest.raises(ConfigError, match="Cannot write to .*secondary_index_name, expr_index_day"):
         write(storage, rows(range(2), 2))
     assert sorted((info.path, info.size) for info in storage.walk()) == before
 
