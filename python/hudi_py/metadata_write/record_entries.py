@@ -21,8 +21,6 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.metadata_write.records import RECORD_INDEX_RECORD, MetadataRecords, encode_values, no_keys, no_values
 from hudi_py.write.rows import PartitionedRows
 
-GROUP_PREFIX: Final = "record-index"
-"""Of file ids of a global record index; behind it a data partition has its name in those of one by partition."""
 _UUID: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(\d{1,9}))?", re.ASCII)
 _NO_INDEX: Final = -1
 _BY_UUID, _RAW = 0, 1
