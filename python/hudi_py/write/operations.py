@@ -29,8 +29,10 @@ from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
+from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.table_schema import NewestCommits
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
 from hudi_py.write.bulk import live_rows, write_new_file_groups
@@ -89,6 +91,21 @@ class OperationResult:
     """Partition path to file groups which the commit replaces (overwrite only)."""
 
 
+def check_table_index(storage: Storage, timeline: Timeline, view: FileSystemView) -> None:
+    """Refuses a table with signs of the bucket index. A few partitions are looked at, those of the newest write with
+    files: a partition that is new shows none of its own.
+
+    Raises:
+        ConfigError: says by what sign.
+    """
+    check_no_bucket_index(storage)
+    commits = NewestCommits(storage, timeline)
+    stats = next((commit.stats for commit in commits if commit.stats), ())
+    partitions = list(dict.fromkeys(PartitionPath(stat.partition_path) for stat in stats))
+    for partition in partitions[:_PARTITIONS_LOOKED_AT]:
+        check_index(view.latest_slices(partition), partition, looks_up_keys=False)
+
+
 def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
     """Writes the files of an operation; commits nothing.
 
@@ -101,8 +118,6 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
     overwrites = operation is Operation.INSERT_OVERWRITE_TABLE
-    if not overwrites:
-        _check_table_index(job)
     replaced = _all_file_groups(job) if overwrites else {}
     if (overwrites or operation is Operation.BULK_INSERT) and not job.settings.combine_before_insert:
         return OperationResult(write_new_file_groups(job, batches), replaced)
@@ -131,18 +146,6 @@ def _tagger(job: Job) -> RecordIndexTagger | None:
     if kind not in RECORD_INDEXES:
         return None
     return open_tagger(transaction.storage, transaction.config, transaction.timeline, transaction.view, kind)
-
-
-def _check_table_index(job: Job) -> None:
-    """Looks at a few partitions for signs of the bucket index, those of the newest write with files: a partition that
-    is new shows none of its own."""
-    transaction = job.transaction
-    check_no_bucket_index(transaction.storage)
-    commits = NewestCommits(transaction.storage, transaction.timeline)
-    stats = next((commit.stats for commit in commits if commit.stats), ())
-    partitions = list(dict.fromkeys(PartitionPath(stat.partition_path) for stat in stats))
-    for partition in partitions[:_PARTITIONS_LOOKED_AT]:
-        check_index(transaction.view.latest_slices(partition), partition, looks_up_keys=False)
 
 
 def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool) -> pa.Schema:

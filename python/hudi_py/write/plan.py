@@ -29,7 +29,7 @@ from hudi_py.write.index import IndexSettings
 from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX
 from hudi_py.write.job import WriteSettings
 from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
-from hudi_py.write.operations import Operation
+from hudi_py.write.operations import Operation, check_table_index
 
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
@@ -85,7 +85,7 @@ def write_settings(
 
     Raises:
         UnsupportedTableError: the table has a feature that cannot be written.
-        SchemaMismatchError, ConfigError: the data does not fit the table.
+        SchemaMismatchError, ConfigError: the data does not fit the table, or another index wrote it.
     """
     check_writable(config)
     codec = base_file_codec(options)
@@ -108,6 +108,8 @@ def write_settings(
             keygen = key_generator(config, schema.avro, names_single_key=found)
     keygen.check(schema.arrow)
     _check_ordering(merge, schema)
+    if operation is not Operation.INSERT_OVERWRITE_TABLE:
+        check_table_index(storage, timeline, view)
     return WriteSettings(
         schema,
         keygen,

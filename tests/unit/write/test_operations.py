@@ -410,14 +410,16 @@ def test_tables_of_another_index_are_refused_for_upsert(tmp_path: Path, sign: st
         name = stat.path.partition("/")[2]
         instant = name.rpartition("_")[2].partition(".")[0]
         (folder / f".aaaaaaaa-0000-0000-0000-000000000000-0_{instant}.log.1_0-0-0").write_bytes(b"")
+    if sign != "log only":  # of a bucket index new groups would not be part, nor would new partitions
+        before = sorted((tmp_path / "t").rglob("*"))
+        elsewhere = pa.table({"k": [9], "p": ["new"], "ts": [1], "v": [9]})
+        for operation in ("insert", "bulk_insert", "upsert", "delete"):
+            with pytest.raises(ConfigError, match=text):
+                hudi_py.write(path, elsewhere, operation, {**QUICK, "hoodie.metadata.enable": "true"})
+        assert sorted((tmp_path / "t").rglob("*")) == before, "there must be no instant yet, nor a metadata table"
     for operation in ("upsert", "delete"):
         with pytest.raises(ConfigError, match=text):
             hudi_py.write(path, rows([1], [11]), operation, QUICK)
-    if sign != "log only":  # of a bucket index new groups would not be part, nor would new partitions
-        elsewhere = pa.table({"k": [9], "p": ["new"], "ts": [1], "v": [9]})
-        for operation in ("insert", "bulk_insert", "upsert"):
-            with pytest.raises(ConfigError, match=text):
-                hudi_py.write(path, elsewhere, operation, QUICK)
 
 
 def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
