@@ -96,11 +96,18 @@ def create_savepoint(
         user, comment: for people.
 
     Raises:
-        ConfigError: there is no such completed commit on the active timeline, or none at all.
+        ConfigError: there is no such completed commit on the active timeline, or none at all, or `user` or `comment`
+            is no text.
         ConflictError: another engine is restoring the table.
         HistoryCleanedError: files of the commit have been cleaned, or may have been.
         LockError: the table lock was not had in time.
     """
+    for name, text in (("user", user), ("comment", comment)):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
+                "out where there is nothing to say"
+            )
     with context.locked("make a savepoint"):
         state = _recovered(context)
         timeline = state.timeline

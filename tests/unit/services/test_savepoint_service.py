@@ -251,3 +251,14 @@ def test_the_table_reads_as_before(tmp_path):
     before = read(tmp_path)
     create_savepoint(context(tmp_path))
     assert read(tmp_path) == before
+
+
+@pytest.mark.parametrize("given", [{"user": None}, {"comment": 3}])
+def test_what_is_no_text_is_refused_before_anything_is_written(tmp_path, given):
+    path = str(tmp_path / "t")
+    hudi_py.write(path, [{"id": "a"}], record_key="id")
+    table = hudi_py.open_table(path)
+    (name,) = given
+    with pytest.raises(ConfigError, match=f"^Cannot make a savepoint of .* with {name} = .* expected is text"):
+        table.savepoint(**given)
+    assert table.instants()["action"].to_pylist() == ["commit"]
