@@ -53,26 +53,11 @@ def rebuild(
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
     known = [builder.partition for builder in BUILDERS]
+    _to_rebuild(context.config(), names, known, storage.uri)  # refused before anything is rolled back
     with _settled(context, settings, "rebuild the metadata table") as timeline:
         config = context.config()
-        there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
-        chosen = (
-            {name for name in there if name in known} if names is None else _checked(names, config, known, storage.uri)
-        )
-        if not chosen:
-            raise ConfigError(
-                f"Cannot rebuild the metadata table of {storage.uri}: the table has none; name 'files', and what else "
-                "it is to have, or leave it to the next write (hoodie.metadata.enable)"
-            )
+        chosen = _to_rebuild(config, names, known, storage.uri)
         settings = _as_defined(settings, context.storage, config)
-        if FILES in chosen:
-            foreign = sorted(name for name in there if name not in known)
-            if foreign:
-                raise ConfigError(
-                    f"Cannot rebuild the partition 'files' of the metadata table of {storage.uri}: it takes along all "
-                    f"others, and {', '.join(foreign)} would be lost, which are not kept up here; drop them first"
-                )
-            chosen.update(there)
         if RECORD_INDEX in chosen:
             config = note_kind(storage, config, settings)
         if FILES in chosen:
@@ -108,29 +93,54 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     """
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
+    _to_drop(context.config(), names, storage.uri)  # refused before anything is rolled back
     with _settled(context, settings, "drop partitions of the metadata table"):
         config = context.config()
-        there = tuple(
-            dict.fromkeys(
-                (*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make)
-            )
-        )
-        if not names:
-            raise ConfigError(
-                f"Cannot drop partitions of the metadata table of {storage.uri}: none is named; it has "
-                f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
-            )
-        gone = with_dependants(check_names(names, there, there, "drop", storage.uri), there)
+        gone = _to_drop(config, names, storage.uri)
         if FILES in gone:
-            kept = sorted(set(there) - DROPPABLE - set(gone))
-            if kept:
-                raise ConfigError(
-                    f"Cannot drop the partition 'files' of the metadata table of {storage.uri}: it takes along all "
-                    f"others, and {', '.join(kept)} were made on purpose; name them, too"
-                )
             return drop_metadata_table(storage, drop_indexes=True)
         drop_partitions(storage, config, gone)
         return gone
+
+
+def _to_rebuild(config: TableConfig, names: Collection[str] | None, known: Collection[str], uri: str) -> set[str]:
+    there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
+    chosen = {name for name in there if name in known} if names is None else _checked(names, config, known, uri)
+    if not chosen:
+        raise ConfigError(
+            f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files', and what else "
+            "it is to have, or leave it to the next write (hoodie.metadata.enable)"
+        )
+    if FILES in chosen:
+        foreign = sorted(name for name in there if name not in known)
+        if foreign:
+            raise ConfigError(
+                f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it takes along all "
+                f"others, and {', '.join(foreign)} would be lost, which are not kept up here; drop them first"
+            )
+        chosen.update(there)
+    return chosen
+
+
+def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str, ...]:
+    there = tuple(
+        dict.fromkeys(
+            (*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make)
+        )
+    )
+    if not names:
+        raise ConfigError(
+            f"Cannot drop partitions of the metadata table of {uri}: none is named; it has "
+            f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
+        )
+    gone = with_dependants(check_names(names, there, there, "drop", uri), there)
+    kept = sorted(set(there) - DROPPABLE - set(gone)) if FILES in gone else ()
+    if kept:
+        raise ConfigError(
+            f"Cannot drop the partition 'files' of the metadata table of {uri}: it takes along all "
+            f"others, and {', '.join(kept)} were made on purpose; name them, too"
+        )
+    return gone
 
 
 def _checked(names: Collection[str], config: TableConfig, known: Collection[str], uri: str) -> set[str]:

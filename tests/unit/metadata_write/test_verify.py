@@ -201,6 +201,19 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     assert verify(context(storage)).ok
 
 
+def test_what_is_refused_rolls_back_no_failed_write(tmp_path: Path) -> None:
+    path = tables.load()["v6_mor_inflight"].extract(tmp_path)
+    before = sorted(path.rglob("*"))
+    partitions = hudi_py.open_table(str(path)).metadata
+    with pytest.raises(ConfigError, match="not kept up here"):
+        partitions.rebuild("secondary_index_x")
+    with pytest.raises(ConfigError, match="no such partition"):
+        partitions.drop("secondary_index_x")
+    assert sorted(path.rglob("*")) == before
+    partitions.rebuild("files")
+    assert [file for file in path.rglob("*.rollback") if "metadata" not in file.parts]
+
+
 def test_what_is_dropped_takes_along_what_needs_it(storage: MemoryStorage) -> None:
     assert with_dependants(["column_stats"], ["files", "column_stats", "partition_stats"]) == (
         "column_stats",
