@@ -147,7 +147,8 @@ class MetadataTable:
         own = {instant.time for instant in self.timeline.completed}
         first = min((time for time in own if not _is_initial(time)), default=None)
         start = max(first or "", self.timeline.start or "")
-        if not own:
+        # a rollback does not count: it may be that of an attempt to write to what had none
+        if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
         # When it was made; layout 1 does not tell, and neither does a timeline whose initial instants were archived
         made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")

@@ -11,11 +11,13 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.service import run_all
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -199,6 +201,25 @@ def test_one_that_was_left_behind_is_made_anew(storage, version):
     assert ",".join(partitions(storage)) == kept
     check_listing(storage)
     assert read(storage) == {0: 3, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
+
+
+@pytest.mark.filterwarnings("ignore:The metadata table of .* is not used")
+@pytest.mark.parametrize("version", [6, 9])
+def test_one_without_instants_is_made_anew_though_a_service_has_failed_on_it(storage, version):
+    """As an upgrade of the metadata table that Apache Hudi was killed in leaves it. The rollback of what the service
+    began there is the only instant then."""
+    for ts in range(3):
+        write(storage, rows(range(6), ts), version=version, kind="cow", options=INDEXES)
+    for info in list(storage.walk(".hoodie/metadata/.hoodie")):
+        if "commit" in info.name:
+            storage.delete(info.path)
+    chosen = Options.resolve({"hoodie.clean.commits.retained": "1"}, defaults={})
+    with pytest.raises(CorruptFileError):
+        run_all(Cleaning(), ServiceContext.of(storage, chosen, writer(), clock=clock(storage)))
+    with pytest.warns(UserWarning, match="made anew"):
+        write(storage, rows(range(1), 3), version=version, kind="cow", options=INDEXES)
+    check_listing(storage)
+    assert verify(ServiceContext.of(storage, chosen, writer())).ok
 
 
 def foreign(storage) -> None:
