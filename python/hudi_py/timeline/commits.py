@@ -19,6 +19,7 @@ from hudi_py.timeline.metadata import decode_clustering_groups, decode_commit_me
 from hudi_py.timeline.timeline import Pin, Timeline
 
 _Place = Callable[[Instant | ArchivedInstant], CompletionTime]
+_BULK_INSERT = "BULK_INSERT"
 _OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 
 
@@ -184,10 +185,13 @@ def _active(
 
 
 def _with_compactions_told(commits: Iterable[Commit], config: TableConfig) -> list[Commit]:
-    """In a merge-on-read table every `commit` is a compaction, whatever its metadata says (archived ones may not)."""
+    """In a merge-on-read table a `commit` is a compaction, whatever its metadata says (archived ones may not). But a
+    bulk insert that makes the table is one, too, by releases up to 1.2.0 (apache/hudi#18878)."""
     if not config.is_mor:
         return list(commits)
     return [
-        replace(commit, metadata=replace(commit.metadata, compacted=True)) if commit.action is Action.COMMIT else commit
+        replace(commit, metadata=replace(commit.metadata, compacted=True))
+        if commit.action is Action.COMMIT and commit.metadata.operation != _BULK_INSERT
+        else commit
         for commit in commits
     ]

@@ -27,6 +27,7 @@ from hudi_py.read.snapshot import open_snapshot
 from hudi_py.read.task import read_split_on
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata
+from hudi_py.timeline.timeline import load_timeline
 from tests.golden.compare import assert_rows_equal
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
 
@@ -239,6 +240,19 @@ def made(tmp_path: Path, version: int = 9, **properties: str) -> MadeTable:
     path = table.base(1, [row(1, 10), row(2, 10), row(3, 10)])
     commit(table, 1, [WriteStat(FILE_ID, path, "", num_writes=3, num_inserts=3)], "INSERT")
     return table
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_bulk_insert_of_a_merge_on_read_table_may_be_a_commit(tmp_path: Path, version: int) -> None:
+    """As releases up to 1.2.0 write it when it makes the table: no compaction, though no other `commit` brings rows."""
+    table = MadeTable(str(tmp_path), version=version, properties=OF_CDC)
+    path = table.base(1, [row(1, 10), row(2, 10)])
+    stats = [WriteStat(FILE_ID, path, "", num_writes=2, num_inserts=2)]
+    commit(table, 1, stats, "BULK_INSERT", action=Action.COMMIT)
+    timeline = load_timeline(table.storage, table.config)
+    (found,) = read_commits(table.storage, table.config, timeline, InstantRange())
+    assert not found.is_compaction
+    assert told(changes(table.uri).to_table()) == [("i", None, "k1:10"), ("i", None, "k2:10")]
 
 
 def test_late_rows_change_nothing(tmp_path: Path) -> None:
