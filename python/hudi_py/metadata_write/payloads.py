@@ -33,6 +33,10 @@ _SECONDARY: Final = "secondary_index_"
 _EXPRESSION: Final = "expr_index_"
 _NUMBERS: Final = {"member1", "member2", "member3", "member4"}
 """Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
+_DAYS: Final = {"member1", "member7"}
+"""`IntWrapper`, in which Apache Hudi 0.15.0 may keep the days of a date, and `DateWrapper`."""
+_DECIMALS: Final = {"member5", "member8"}
+"""`BytesWrapper`, in which it may keep the digits of a decimal to 15 places, and `DecimalWrapper`."""
 _SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
@@ -175,12 +179,19 @@ def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower:
     (kind, bound), (other_kind, other) = (
         next((name, held["value"]) for name, held in union.items() if held is not None) for union in (outer, inner)
     )
-    if kind != other_kind and not {kind, other_kind} <= _NUMBERS:
+    if kind != other_kind and not any({kind, other_kind} <= alike for alike in (_NUMBERS, _DAYS, _DECIMALS)):
         return False
     least, greatest = (bound, other) if lower else (other, bound)
     if kind != other_kind:
-        least, greatest = (decimal.Decimal(each) if isinstance(each, int) else each for each in (least, greatest))
+        least, greatest = (_number(each) for each in (least, greatest))
     return bool(_comparable(least) <= _comparable(greatest))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bytes):
+        digits = decimal.Decimal(int.from_bytes(value, "big", signed=True))
+        return decimal.Context(prec=60).scaleb(digits, -15)
+    return decimal.Decimal(value) if isinstance(value, int) else value
 
 
 def _comparable(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 import warnings
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -350,3 +351,21 @@ def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, mon
     assert all(instant.completed for instant in own_instants(storage))
     assert [i.action for i in own_instants(storage)].count(Action.COMMIT) >= 1
     assert verify(context(storage)).ok
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"member7": {"value": 19724}}, {"member1": {"value": 19724}}),
+        ({"member8": {"value": Decimal("0.25")}}, {"member5": {"value": (25 * 10**13).to_bytes(7, "big")}}),
+    ],
+)
+def test_days_and_decimals_as_old_releases_keep_them(ours: dict[str, object], theirs: dict[str, object]) -> None:
+    def record(bound: dict[str, object]) -> dict[str, object]:
+        stats = {"columnName": "c", "minValue": bound, "maxValue": bound, "valueCount": 1, "nullCount": 0}
+        return {"ColumnStatsMetadata": stats}
+
+    assert _difference("column_stats", record(ours), record(theirs)) == ""
+    (kind,) = theirs
+    other = {kind: {"value": 19725 if kind == "member1" else b"\x01"}}
+    assert "expected the range" in _difference("column_stats", record(ours), record(other))
