@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,13 +13,10 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, TableNotFoundError
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.errors import ConfigError
+from hudi_py.storage import open_storage
 from hudi_py.upkeep import after_commit, metadata_writer
-from hudi_py.write.create import check_spec, create_table, table_spec
-from hudi_py.write.evolution import write_schema
+from hudi_py.write.api import open_or_create
 from hudi_py.write.identity import ProcessIdentity, process_identity
 from hudi_py.write.input import normalise_schema
 from hudi_py.write.job import TaskId
@@ -50,7 +46,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     after = after_commit(options)
     incoming = normalise_schema(arrow_schema(schema))
     storage = open_storage(path, options.storage or None)
-    config = _table(storage, options, incoming, operation)
+    config = open_or_create(storage, incoming, operation, options, after)
     handle = WriteTransaction.plan(
         storage,
         config,
@@ -101,21 +97,6 @@ class HudiWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         abort_write(self.plan)
-
-
-def _table(storage: Storage, options: Options, incoming: pa.Schema, operation: Operation) -> TableConfig:
-    spec = table_spec(options)
-    try:
-        config = load_table_config(storage)
-    except TableNotFoundError:
-        if operation is Operation.DELETE:
-            raise
-        spec = spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
-        write_schema(None, incoming, spec.name or "")  # refuse columns before there is a table
-        config, _ = create_table(storage, spec)
-        return config
-    check_spec(config, spec)
-    return config
 
 
 def _task_id() -> TaskId:

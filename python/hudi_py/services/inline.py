@@ -16,9 +16,9 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean import Cleaning, CleanSettings
-from hudi_py.services.compaction import Compaction
+from hudi_py.services.compaction import Compaction, check_compactable
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.log_compaction import LogCompaction, check_logs_compactable
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, run_all
 from hudi_py.storage import Storage
@@ -53,6 +53,15 @@ class InlineServices:
                 "= true: a commit is followed by a compaction, or by a plan for others to run; set one of them"
             )
 
+    def check(self, config: TableConfig) -> None:
+        """See `AfterCommit.check`. Where failures are to be warned of only, they are once the write is committed."""
+        if not config.is_mor or not self.options.get(service_config.FAIL_ON_ERROR):
+            return
+        if self._compacts or self.options.get(compaction_config.SCHEDULE_INLINE):
+            check_compactable(config)
+        if self.options.get(compaction_config.LOG_INLINE):
+            check_logs_compactable(config, self.options)
+
     def run(
         self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:
@@ -85,6 +94,11 @@ class InlineServices:
             progress.close()
         return tuple(done)
 
+    @property
+    def _compacts(self) -> bool:
+        # `DataSourceUtils.createHoodieConfig`: not to compact asynchronously is to compact inline
+        return self.options.get(compaction_config.INLINE) or not self.options.get(compaction_config.ASYNC)
+
     def _steps(self, config: TableConfig) -> Iterator[tuple[str, Step]]:
         options = self.options
         if options.get(clean_config.AUTOMATIC):
@@ -93,8 +107,7 @@ class InlineServices:
             yield "archive", lambda context: archive(context).instant is not None
         if not config.is_mor:
             return
-        # `DataSourceUtils.createHoodieConfig`: not to compact asynchronously is to compact inline
-        if options.get(compaction_config.INLINE) or not options.get(compaction_config.ASYNC):
+        if self._compacts:
             yield "compaction", _runs(Compaction())
         elif options.get(compaction_config.SCHEDULE_INLINE):
             yield "compaction plan", _plans(Compaction())

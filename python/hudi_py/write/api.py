@@ -22,9 +22,9 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
-from hudi_py.write.create import TableSpec, check_spec, create_table, table_spec
+from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.evolution import write_schema
-from hudi_py.write.input import Input, normalise_schema, read_input
+from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import write_settings
@@ -131,7 +131,7 @@ def write_rows(
     """
     kind = parse_operation(operation, options)
     source = read_input(data)
-    config = _open_or_create(storage, source, kind, options)
+    config = open_or_create(storage, source.schema, kind, options, after)
     batches = source.batches()
     if not options.get(write_config.ALLOW_EMPTY_COMMIT):
         first = next(batches, None)
@@ -207,21 +207,39 @@ def _run(
     return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
 
 
-def _open_or_create(storage: Storage, source: Input, operation: Operation, options: Options) -> TableConfig:
+def open_or_create(
+    storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: AfterCommit | None
+) -> TableConfig:
+    """The table a write goes to, made where there is none. What can be refused without a look at rows is, before.
+
+    Args:
+        schema: normalised, of the rows.
+        after: table services that are due after the commit.
+
+    Raises:
+        TableNotFoundError: a delete, and no table.
+        ConfigError: options that contradict the table or each other.
+        SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
+    """
     spec = table_spec(options)
     if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
-        made = _named(storage, spec)
-        write_schema(None, source.schema, made.name or "")  # refuse columns before there is a table
-        config, _ = create_table(storage, made)
+        spec = _named(storage, spec)
+        write_schema(None, schema, spec.name or "")
+        if after is not None:
+            after.check(TableConfig(table_properties(spec)))
+        config, _ = create_table(storage, spec)
         return config
     config = load_table_config(storage)
     check_spec(config, spec)
+    if after is not None:
+        after.check(config)
     return config
 
 
 def _named(storage: Storage, spec: TableSpec) -> TableSpec:
+    """A table to be made: where no name is asked for, it has that of its folder."""
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 

@@ -90,6 +90,14 @@ class MetadataWriter(Protocol):
 class AfterCommit(Protocol):
     """Table services that are due once a write is committed and the lock is free. Pickles; holds no credentials."""
 
+    def check(self, config: TableConfig) -> None:
+        """Before the write: refuses tables on which a service that is asked for fails after each commit.
+
+        Raises:
+            UnsupportedTableError: what cannot be done, and what instead.
+        """
+        ...
+
     def run(
         self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:

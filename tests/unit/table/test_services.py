@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError
 from hudi_py.services.inline import InlineServices
 from hudi_py.write import progress
 
@@ -281,6 +281,25 @@ def test_services_that_cannot_run_as_asked_are_told_before_the_write(
         hudi_py.write(path, rows, record_key="id", options=options)
     assert not (tmp_path / "t").exists()
     hudi_py.write(path, rows, record_key="id", options={**options, "hoodie.table.services.enabled": "false"})
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_services_that_the_table_cannot_have_are_told_before_the_write(tmp_path: Path, there: bool) -> None:
+    path = str(tmp_path / "t")
+
+    def put(**options: str) -> hudi_py.WriteResult:
+        rows = pa.table({"id": ["a"], "ts": [1]})
+        return hudi_py.write(path, rows, record_key="id", table_type="mor", table_version=6, options=options)
+
+    if there:
+        put()
+        before = actions(path)
+    logs = {"hoodie.log.compaction.inline": "true"}
+    with pytest.raises(UnsupportedTableError, match="Cannot compact the logs of the table 't': its version is 6"):
+        put(**logs)
+    assert actions(path) == before if there else not (tmp_path / "t").exists()
+    warned = put(**logs, **{"hoodie.fail.writes.on.inline.table.service.exception": "false"})
+    assert "log_compaction" not in warned.services
 
 
 def test_to_compact_and_to_plan_only_contradict_each_other(path: str) -> None:

@@ -2,7 +2,7 @@
 
 from hudi_py.services.compaction.phases import CompactionWork, Outcome
 from hudi_py.services.compaction.report import CompactionReport
-from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten, check_compactable
 from hudi_py.services.compaction.service import Compaction
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "Rewrite",
     "RewriteTask",
     "Rewritten",
+    "check_compactable",
 ]

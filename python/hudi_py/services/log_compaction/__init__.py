@@ -1,5 +1,5 @@
 """Log compaction: many log files of a file slice become one (merge-on-read tables)."""
 
-from hudi_py.services.log_compaction.service import LogCompaction
+from hudi_py.services.log_compaction.service import LogCompaction, check_logs_compactable
 
-__all__ = ["LogCompaction"]
+__all__ = ["LogCompaction", "check_logs_compactable"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
@@ -74,7 +75,7 @@ class LogCompaction:
             return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
         context.progress.phase("planning the log compaction")
         if self.rewrite is None:
-            _check(context, config)
+            check_logs_compactable(config, context.options)
         with context.locked("plan a log compaction") as state:
             if instant is not None and any(i.time == instant for i in pending_plans(state.timeline, _ACTION)):
                 return Scheduled(instant)
@@ -167,7 +168,7 @@ class LogCompaction:
 
 def _settings(context: ServiceContext, instant: InstantTime, state: TableState) -> RewriteSettings:
     config = state.config
-    _check(context, config)
+    check_logs_compactable(config, context.options)
     settings = RewriteSettings.of(context.storage, config, state.timeline, context.options, as_of=instant)
     if settings.history is not None and settings.history.query is not None:
         raise UnsupportedTableError(
@@ -178,23 +179,24 @@ def _settings(context: ServiceContext, instant: InstantTime, state: TableState) 
     return settings
 
 
-def _check(context: ServiceContext, config: TableConfig) -> None:
+def check_logs_compactable(config: TableConfig, options: Options) -> None:
+    """Raises UnsupportedTableError for tables whose logs cannot be compacted, or would lose what Apache Hudi's keep."""
     if config.version < _FIRST_VERSION:
         raise UnsupportedTableError(
-            f"Cannot compact the logs of the table at {context.storage.uri}: its version is {config.version}; "
+            f"Cannot compact the logs of the table '{config.name}': its version is {config.version}; "
             f"supported are versions {_FIRST_VERSION} and later; compact the table instead"
         )
     check_compactable(config)
     if not config.populates_meta_fields:
         raise UnsupportedTableError(
-            f"Cannot compact the logs of the table at {context.storage.uri}: it has hoodie.populate.meta.fields=false; "
+            f"Cannot compact the logs of the table '{config.name}': it has hoodie.populate.meta.fields=false; "
             "supported are tables whose rows have meta columns; compact the table instead"
         )
-    merge = merge_settings(config, context.options.values)
+    merge = merge_settings(config, options.values)
     if merge.payload is not None or merge.merger is not None:
         how = merge.merger or (merge.payload.value if merge.payload is not None else "")
         raise UnsupportedTableError(
-            f"Cannot compact the logs of the table at {context.storage.uri}: its records are merged by {how}; "
+            f"Cannot compact the logs of the table '{config.name}': its records are merged by {how}; "
             "supported are COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING; compact the table instead"
         )
 
