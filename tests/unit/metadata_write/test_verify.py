@@ -153,7 +153,7 @@ def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
     of_columns = next(each for each in report.partitions if each.partition == "column_stats")
     gone, new = names[0].rpartition("/")[2], copied.rpartition("/")[2]
     assert any(each.startswith("superfluous: ") and each.endswith(f" of {gone}") for each in of_columns.examples)
-    assert f"missing: id of {new}" in of_columns.examples
+    assert any(each.startswith("missing: ") and each.endswith(f" of {new}") for each in of_columns.examples)
     counts = found(report)
     assert counts["column_stats"][0] > 0
     assert counts["column_stats"][2] > 0
