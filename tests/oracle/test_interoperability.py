@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,22 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     state = {key: ts for key, ts in state.items() if key not in {"k0", "k1", "k2"}}
     agree(oracle, path, state)
     assert oracle.check(str(path), keys=1)["problems"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")])
+def test_columns_left_out_become_null(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    hudi_py.write(str(ours), rows(range(0, 20), 100), "insert", settings(version, kind))
+    shutil.copytree(ours, theirs)
+    less = rows(range(10, 30), 200).drop_columns(["amount", "attrs", "nested"])
+    less = less.append_column("nested", pa.array([{"x": n} for n in range(20)], pa.struct([("x", pa.int32())])))
+    option = {"hoodie.write.set.null.for.missing.columns": "true"}
+    hudi_py.write(str(ours), less, "upsert", option)
+    oracle.write(str(theirs), less, options=option)
+    found = oracle.read(str(ours))
+    assert found["amount"].null_count == 20 + 2  # of those before, k0 and k7 have none
+    assert_rows_equal(found.select(SCHEMA.names), oracle.read(str(theirs)).select(SCHEMA.names))
 
 
 def test_deletes_ordered_by_date(oracle: Oracle, tmp_path: Path) -> None:

@@ -88,7 +88,6 @@ OPTIONS = (
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),
     refused("hoodie.datasource.write.reconcile.schema", _EVOLUTION, _WRITE),
-    refused("hoodie.write.set.null.for.missing.columns", _EVOLUTION, _WRITE),
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "dropping columns is not built yet", _WRITE
     ),

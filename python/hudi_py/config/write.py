@@ -82,6 +82,14 @@ ALLOW_DUPLICATES_ON_INSERT = flag(
 ALLOW_EMPTY_COMMIT = flag(
     "hoodie.allow.empty.commit", "Whether a write without rows still makes a commit.", Scope.WRITE, True, since=_SINCE
 )
+SET_NULL_FOR_MISSING_COLUMNS = flag(
+    "hoodie.write.set.null.for.missing.columns",
+    "Whether columns of the table that the data lacks become null; otherwise such data is refused. Key and partition "
+    "columns are never left out, nor are columns that may not be null.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
     "Options whose key begins with this are stored in the commit's extra metadata.",
@@ -289,6 +297,7 @@ OPTIONS = (
     COMBINE_BEFORE_DELETE,
     ALLOW_DUPLICATES_ON_INSERT,
     ALLOW_EMPTY_COMMIT,
+    SET_NULL_FOR_MISSING_COLUMNS,
     COMMIT_METADATA_PREFIX,
     INDEX_TYPE,
     RECORD_INDEX_UPDATE_PARTITION,

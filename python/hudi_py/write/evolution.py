@@ -2,7 +2,7 @@
 
 Rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes: columns are matched by name; new
 ones are added at the end; an incoming type which the table's can take is converted to it; where it is the other way
-round the table's column is widened; a missing column is an error.
+round the table's column is widened; a missing column is an error, or null where the option says so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.schema import META_FIELDS, conform
@@ -85,7 +86,7 @@ def write_schema(
         table_avro: the table's Avro record without meta columns; None for a table without any.
         incoming: normalised schema of the data (`read_input`).
         table_name: names the record of a new table's schema.
-        set_null_for_missing: columns the data lacks become null.
+        set_null_for_missing: columns the data lacks become null, those of `fixed` apart.
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
 
@@ -97,7 +98,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
     table = arrow_schema(dict(table_avro))
-    merged = _merge_fields(list(table), list(incoming), "", set_null_for_missing)
+    merged = _merge_fields(list(table), list(incoming), "", fixed if set_null_for_missing else None)
     for old, new in zip(table, merged, strict=False):
         if new.type.equals(old.type):
             continue
@@ -127,45 +128,47 @@ def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
 
 
 def _merge_fields(
-    table: list[pa.Field], incoming: list[pa.Field], path: str, set_null_for_missing: bool
+    table: list[pa.Field], incoming: list[pa.Field], path: str, needed: Sequence[str] | None
 ) -> list[pa.Field]:
+    """`needed`: dotted names of the columns that the data may not lack; None: all of them."""
     by_name = {field.name: field for field in incoming}
     result = []
     for field in table:
         found = by_name.pop(field.name, None)
         where = f"{path}{field.name}"
         if found is None:
-            if not set_null_for_missing or not field.nullable:
+            if needed is None or not field.nullable or any(f"{name}.".startswith(f"{where}.") for name in needed):
                 close = next((name for name in by_name if name.lower() == field.name.lower()), None)
                 advice = (
                     f"the data has '{path}{close}': rename it"
                     if close
-                    else "add it to the data, with nulls where there is no value"
+                    else "add it to the data, with nulls where there is no value; "
+                    f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
                     if field.nullable
                     else "it may not be null: add it to the data"
                 )
                 raise SchemaMismatchError(f"Column '{where}' of the table is missing in the data; {advice}")
             result.append(field)
         else:
-            result.append(field.with_type(_merge_type(field.type, found.type, where, set_null_for_missing)))
+            result.append(field.with_type(_merge_type(field.type, found.type, where, needed)))
     for field in by_name.values():
         _check_no_nulls([field], path)
         result.append(field.with_nullable(True))  # the rows already there have none
     return result
 
 
-def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, set_null: bool) -> pa.DataType:
+def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, needed: Sequence[str] | None) -> pa.DataType:
     if incoming.equals(table) or pa.types.is_null(incoming):
         return table
     if pa.types.is_struct(table) and pa.types.is_struct(incoming):
-        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", set_null))
+        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", needed))
     if pa.types.is_list(table) and pa.types.is_list(incoming):
         item = table.value_field
-        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", set_null)))
+        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", needed)))
     if pa.types.is_map(table) and pa.types.is_map(incoming):
         item = table.item_field
         return pa.map_(
-            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", set_null))
+            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", needed))
         )
     if _takes(table, incoming):
         return table

@@ -185,6 +185,7 @@ def _schema(
         avro,
         incoming,
         config.name,
+        set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )

@@ -103,6 +103,13 @@ def test_a_missing_column_is_refused_unless_null_is_asked_for() -> None:
     assert not evolve(without, set_null_for_missing=True).changed
 
 
+@pytest.mark.parametrize("name", ["k", "p"])
+def test_key_and_partition_columns_are_never_left_out(name: str) -> None:
+    without = INCOMING.remove(INCOMING.get_field_index(name))
+    with pytest.raises(SchemaMismatchError, match=f"Column '{name}' of the table is missing .* apart"):
+        evolve(without, set_null_for_missing=True)
+
+
 def test_a_column_of_another_case_is_named() -> None:
     with pytest.raises(SchemaMismatchError, match="'X': rename it"):
         evolve(pa.schema([field.with_name("X") if field.name == "x" else field for field in INCOMING]))
