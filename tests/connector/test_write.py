@@ -64,6 +64,19 @@ def test_upsert_keeps_the_greatest_ordering_value(spark: SparkSession, path: str
     assert rows(read(spark, path), "id", "v") == [(1, 90), (2, 10)]
 
 
+def test_columns_left_out_become_null_where_that_is_asked_for(spark: SparkSession, path: str) -> None:
+    save(
+        spark.createDataFrame([(1, "a", 5, 50), (2, "a", 5, 60)], "id long, p string, ts long, v long"),
+        path,
+        PARTITIONED,
+    )
+    less = spark.createDataFrame([(1, "a", 6), (3, "b", 6)], "id long, p string, ts long")
+    with pytest.raises(PySparkException, match="Column 'v' of the table is missing in the data"):
+        save(less, path, PARTITIONED)
+    save(less, path, {**PARTITIONED, "hoodie.write.set.null.for.missing.columns": "true"})
+    assert rows(read(spark, path), "id", "v") == [(1, None), (2, 60), (3, None)]
+
+
 ALL_TYPES = """
     id long, b boolean, y byte, s short, i int, l long, f float, d double, t string, bin binary, dt date, ts timestamp,
     ntz timestamp_ntz, d5 decimal(5,2), d18 decimal(18,6), d38 decimal(38,18), st struct<x: int, y: struct<z: string>>,
