@@ -26,7 +26,7 @@ def run_service(
     name: str,
     *,
     phase: str | None = None,
-    instant: str | None = None,
+    instant: str | int | None = None,
     options: Mapping[str, Any] | None = None,
     user: str = "",
     comment: str = "",
@@ -63,7 +63,8 @@ def run_service(
     """
     told = {"user": user, "comment": comment, "with_newer": with_newer}
     arguments = {key: value for key, value in told.items() if value}
-    check_call(name, phase, instant, arguments)
+    chosen = None if instant is None else str(instant)
+    check_call(name, phase, chosen, arguments)
     if phase not in _PHASES or (phase is not None and name in PLAIN):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
@@ -74,12 +75,12 @@ def run_service(
         given[spark_config.SERVICE_ARGUMENTS.key] = json.dumps(arguments)
     call = _Call(spark, path, name, given)
     if name in PLAIN:
-        return call.make("call", instant)
+        return call.make("call", chosen)
     if phase == "schedule":
         return call.make("schedule", None)
     answer: dict[str, Any] | None = None  # as `services.service.run_all` gives it
     while True:
-        begun = call.make("begin" if phase is None else "begin_pending", instant)
+        begun = call.make("begin" if phase is None else "begin_pending", chosen)
         report: dict[str, Any] = begun["report"]
         if begun["num_pieces"]:
             report = call.make("execute", report["instant"], begun["num_pieces"])

@@ -133,7 +133,7 @@ def test_clean_and_archive(spark: SparkSession, path: str) -> None:
 def test_a_plan_is_dropped(spark: SparkSession, path: str) -> None:
     rows = make(path)
     planned = run_service(spark, path, "compaction", phase="schedule")["instant"]
-    report = run_service(spark, path, "unschedule", instant=planned)
+    report = run_service(spark, path, "unschedule", instant=int(planned))
     assert (report["service"], report["instant"], report["plan"]) == ("unschedule", planned, "compaction")
     assert hudi_py.open_table(path).plans().num_rows == 0
     assert read(path) == rows
