@@ -12,7 +12,6 @@ import pytest
 
 import hudi_py
 from hudi_py.metadata_write.rebuild import drop, rebuild
-from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
@@ -20,7 +19,7 @@ from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, Storage
 from tests.faults.killing import Killed, KillingStorage
-from tests.support.kept_up import check_listing, clock_of, options, own, own_instants, rows, write
+from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
 
 GIVEN = {
     "hoodie.metadata.compact.max.delta.commits": "2",

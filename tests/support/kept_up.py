@@ -8,15 +8,18 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
-from hudi_py.metadata.table import FOLDER, MetadataTable
+from hudi_py.metadata.table import FILES, FOLDER, MetadataTable
+from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Instant
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.api import write_options, write_rows
@@ -48,6 +51,15 @@ def options(version: int, kind: str, given: dict[str, str] | None = None) -> Opt
         table_type=kind,
         table_version=version,
     )
+
+
+def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
+    """What is due on the metadata table of the table at `storage`, where it has one."""
+    state = load_state(storage, clock.zone)
+    if FILES not in state.config.metadata_partitions:
+        return []
+    own = open_own(storage)
+    return run_due(own, own.timeline(clock.zone), state.timeline, settings, clock)
 
 
 def settings(given: dict[str, str] | None = None) -> MetadataWriteSettings:

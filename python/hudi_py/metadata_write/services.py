@@ -20,9 +20,9 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
-from hudi_py.metadata.table import FILES, valid_instants
+from hudi_py.metadata.table import valid_instants
 from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
-from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable, open_own
+from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
@@ -41,7 +41,6 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock, wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.timeline.state import load_state
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.write.instants import requested_path
@@ -94,15 +93,6 @@ def _logs(task: RewriteTask, counts: SliceCounts) -> CompactedLogs:
         records=counts.log_records,
         updated=counts.log_keys,
     )
-
-
-def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
-    """`run_due` on the metadata table of the table at `storage`, where it has one."""
-    state = load_state(storage, clock.zone)
-    if FILES not in state.config.metadata_partitions:
-        return []
-    own = open_own(storage)
-    return run_due(own, own.timeline(clock.zone), state.timeline, settings, clock)
 
 
 def run_due(

@@ -28,7 +28,7 @@ from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.recovery import finish_recovery, settled_timeline
+from hudi_py.write.recovery import settled_timeline
 from hudi_py.write.rollback import find_rollback, rollback_instant
 from hudi_py.write.rollback_plan import check_logs
 
@@ -123,16 +123,9 @@ def settled(context: ServiceContext, purpose: str) -> Iterator[TableState]:
         ConflictError: a write is under way.
         LockError: the lock was not had in time.
     """
-    storage, config = context.storage, context.config()
-    if not context.locks:
-        timeline = finish_recovery(
-            storage, config, settings=context.settings, clock=context.clock, metadata=context.metadata
-        )
-        yield TableState(context.config(), timeline)
-        return
     with settled_timeline(
-        storage,
-        config,
+        context.storage,
+        context.config(),
         settings=context.settings,
         clock=context.clock,
         metadata=context.metadata,

@@ -19,11 +19,9 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.instants import begin, complete, inflight_path
-from hudi_py.write.recovery import finish_recovery
 
 Files = Mapping[str, tuple[str, ...]]
 """Partition path to names of base and log files."""
@@ -108,8 +106,7 @@ def create_savepoint(
                 f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
                 "out where there is nothing to say"
             )
-    with context.locked("make a savepoint"):
-        state = _recovered(context)
+    with context.locked("make a savepoint") as state:
         timeline = state.timeline
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
@@ -148,8 +145,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         ConflictError: another engine is restoring the table.
         LockError: the table lock was not had in time.
     """
-    with context.locked("delete a savepoint"):
-        state = _recovered(context)
+    with context.locked("delete a savepoint") as state:
         timeline = state.timeline
         found = timeline.find(instant, Action.SAVEPOINT)
         if found is None:
@@ -173,17 +169,6 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         num_partitions=len(files),
         num_files=sum(map(len, files.values())),
     )
-
-
-def _recovered(context: ServiceContext) -> TableState:
-    timeline = finish_recovery(
-        context.storage,
-        context.config(),
-        settings=context.settings,
-        clock=context.clock,
-        metadata=context.metadata,
-    )
-    return TableState(context.config(), timeline)
 
 
 def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:

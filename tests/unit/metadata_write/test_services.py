@@ -10,7 +10,7 @@ import pytest
 from hudi_py.config import archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
 from hudi_py.metadata_write import services
-from hudi_py.metadata_write.services import maintain, own_options
+from hudi_py.metadata_write.services import own_options
 from hudi_py.metadata_write.verify import verify
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive import archive as archive_table
@@ -20,7 +20,7 @@ from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write.instants import request
-from tests.support.kept_up import check_listing, clock_of, options, own, own_instants, rows, settings, write
+from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, settings, write
 
 EAGER = {"hoodie.metadata.compact.max.delta.commits": "3"}
 TIDY = {

@@ -15,7 +15,6 @@ import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.metadata_write import services
 from hudi_py.metadata_write.rebuild import drop, rebuild, with_dependants
-from hudi_py.metadata_write.services import maintain
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, _difference, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
@@ -30,7 +29,7 @@ from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from tests.golden import tables
-from tests.support.kept_up import clock_of, options, own, own_instants, rows, write
+from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
 
 EVERYTHING = {
     "hoodie.metadata.index.column.stats.enable": "true",

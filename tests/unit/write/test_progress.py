@@ -45,23 +45,25 @@ def test_it_shows_after_a_while_and_wipes_itself(now: list[float]) -> None:
     silent.close()
 
 
-def test_what_there_is_none_of_is_not_told(now: list[float]) -> None:
+def line(now: list[float], seconds: float, title: str, phase: str) -> str:
+    """What a phase shows that begins after so many seconds."""
     shown = io.StringIO()
-    progress = Progress("restore t", shown)
-    now[0] = 7.0
-    progress.phase("3 of 5 instants are left to undo")
-    assert shown.getvalue() == "\rrestore t: 3 of 5 instants are left to undo, 7 s"
+    progress = Progress(title, shown)
+    now[0] = seconds
+    progress.phase(phase)
+    found = shown.getvalue()
     progress.close()
+    return found
+
+
+def test_what_there_is_none_of_is_not_told(now: list[float]) -> None:
+    found = line(now, 7.0, "restore t", "3 of 5 instants are left to undo")
+    assert found == "\rrestore t: 3 of 5 instants are left to undo, 7 s"
 
 
 def test_a_line_never_wraps(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    shown = io.StringIO()
-    progress = Progress("compaction of a table with a long name", shown)
-    now[0] = 2.0
-    progress.phase("planning")
-    assert shown.getvalue() == "\rcompaction of a tab"
-    progress.close()
+    assert line(now, 2.0, "compaction of a table with a long name", "planning") == "\rcompaction of a tab"
 
 
 def test_it_goes_on_while_a_phase_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
