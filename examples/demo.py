@@ -97,7 +97,8 @@ def show_timeline(table: hudi_py.Table) -> None:
 
 def sorted_rows(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
     """The rows of some columns, by record key."""
-    return table.select(columns).sort_by("_hoodie_record_key").to_pylist()
+    rows: list[dict[str, Any]] = table.select(columns).sort_by("_hoodie_record_key").to_pylist()
+    return rows
 
 
 def run(spark: SparkSession, work: Path, scale: float) -> int:

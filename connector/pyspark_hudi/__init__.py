@@ -88,7 +88,7 @@ def run_service(
     name: str,
     *,
     phase: str | None = None,
-    instant: str | None = None,
+    instant: str | int | None = None,
     options: Mapping[str, Any] | None = None,
     user: str = "",
     comment: str = "",

@@ -41,7 +41,7 @@ class HudiReader(DataSourceReader):
         # tasks get their own partition, never the list of all
         return {name: value for name, value in self.__dict__.items() if name != "_partitions"}
 
-    def partitions(self) -> list[InputPartition]:
+    def partitions(self) -> list[HudiPartition]:
         return list(self._partitions)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -129,7 +129,7 @@ def test_who_needs_no_more_rows_opens_no_more_files(path: str) -> None:
     (partition,) = reader.partitions()
     batches = reader.read(partition)
     assert next(batches).num_rows == 10
-    batches.close()
+    batches.close()  # type: ignore[attr-defined]
     with pytest.raises(hudi_py.HistoryCleanedError):
         list(reader.read(partition))
 

@@ -20,7 +20,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from tests.oracle.client import Oracle
-from tests.support.kept_up import clock_of, options, own, own_instants, rows, write
+from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
 
 GIVEN = {
     "hoodie.metadata.enable": "true",
@@ -108,7 +108,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
     theirs(oracle, path, version, kind, 0, 6)
     agree(oracle, path, version, kind)
     storage = LocalStorage(str(path))
-    services.maintain(storage, MetadataWriteSettings.of(options(version, kind, OURS)), clock_of(storage))
+    maintain(storage, MetadataWriteSettings.of(options(version, kind, OURS)), clock_of(storage))
     agree(oracle, path, version, kind)
     rebuild(context(path, version, kind), names=["record_index", "column_stats"])
     agree(oracle, path, version, kind)

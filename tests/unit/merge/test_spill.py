@@ -79,7 +79,7 @@ def test_a_reader_that_stops_leaves_nothing(tmp_path: Path) -> None:
     batches = hudi_py.read_split(split)
     next(batches)
     assert os.listdir(folder)
-    batches.close()
+    batches.close()  # type: ignore[attr-defined]
     assert os.listdir(folder) == []
 
 

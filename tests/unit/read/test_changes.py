@@ -7,7 +7,7 @@ import json
 import pickle
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +285,13 @@ def test_logs_larger_than_the_memory_for_them(tmp_path: Path, monkeypatch: pytes
     assert whole.num_rows == 3999
     parts: list[LogRecords] = []
     read = SpilledLog.parts
-    monkeypatch.setattr(SpilledLog, "parts", lambda log: (parts.append(part) or part for part in read(log)))
+
+    def noted(log: SpilledLog) -> Iterator[LogRecords]:
+        for part in read(log):
+            parts.append(part)
+            yield part
+
+    monkeypatch.setattr(SpilledLog, "parts", noted)
     few = {"hoodie.memory.merge.max.size": str(1 << 20)}
     assert_rows_equal(changes(table.uri, instant(1), options=few).to_table(), whole)
     assert len(parts) > 1

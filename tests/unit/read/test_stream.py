@@ -16,6 +16,7 @@ import hudi_py.read.backlog as backlog_module
 import hudi_py.timeline.commits as commits_module
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.read.offsets import Axis, Limits, Start, StreamOffset, Weight
+from hudi_py.timeline.metadata import read_commit_metadata
 from tests.golden.tables import Extracted
 from tests.unit.read.streams import (
     KEYED,
@@ -180,7 +181,7 @@ def test_a_long_backlog_is_read_in_parts(path: str, monkeypatch: pytest.MonkeyPa
     for at in range(1, 24):
         table.write(at, row(f"k{at:02}", at))
     read: list[str] = []
-    original = commits_module.read_commit_metadata
+    original = read_commit_metadata
 
     def counted(storage: Any, layout: Any, instant: Any) -> Any:
         read.append(instant.time)

@@ -30,7 +30,7 @@ from hudi_py.timeline.clean_records import (
 from hudi_py.timeline.history import Manifest, Run, newest_manifest, read_history, read_manifest
 from hudi_py.timeline.metadata import RollbackMetadata, RollbackPlan, encode_rollback_metadata, encode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.timeline.timeline import load_timeline
 from tests.faults.tables import rows, write
 
@@ -409,7 +409,7 @@ def test_an_unfinished_merge_is_finished(there: str, plan: str, left: list[int])
             "candidate": [f"file:/a/.commits_.archive.{number}_1-0-1" for number in old],
             "mergedArchiveFileName": f".commits_.archive.{new}_1-0-1",
         }
-        storage.put(f"{folder}/{v1.MERGE_PLAN}", v1.encode_record("HoodieMergeArchiveFilePlan", record))
+        storage.put(f"{folder}/{v1.MERGE_PLAN}", encode_record("HoodieMergeArchiveFilePlan", record))
     v1.finish_merge(storage, folder)
     assert [number for number, _ in archive_files(storage, folder)] == left
     assert storage.stat(f"{folder}/{v1.MERGE_PLAN}") is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import zlib
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
 from hudi_py.model.properties import CHECKSUM, TableConfig, format_properties, parse_properties
 from hudi_py.storage import MemoryStorage
-from hudi_py.timeline import properties
 from hudi_py.timeline.properties import (
     BACKUP,
     PROPERTIES,
@@ -64,7 +64,7 @@ def storage() -> MemoryStorage:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(properties.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def test_create_then_load(storage: MemoryStorage) -> None:
@@ -110,7 +110,7 @@ def test_an_update_that_goes_on_between_two_reads(storage: MemoryStorage, monkey
     def appear(seconds: float) -> None:
         storage.put(PROPERTIES, format_properties(TABLE, "x").encode())
 
-    monkeypatch.setattr(properties.time, "sleep", appear)
+    monkeypatch.setattr(time, "sleep", appear)
     assert load_table_config(storage).name == "t"
 
 
