@@ -6,6 +6,8 @@ import sys
 from typing import Any
 
 from hudi_py.config import (
+    archive,
+    clean,
     compaction,
     harmless,
     incremental,
@@ -15,6 +17,7 @@ from hudi_py.config import (
     read,
     recovery,
     refused,
+    service,
     spark,
     streaming,
     table,
@@ -51,6 +54,9 @@ def options_page() -> str:
         ("Creating a table", table.OPTIONS),
         ("Metadata table", metadata.OPTIONS),
         ("Lock, clock and heartbeat", lock.OPTIONS),
+        ("Table services after a commit", service.OPTIONS),
+        ("Clean", clean.OPTIONS),
+        ("Archive", archive.OPTIONS),
         ("Compaction", compaction.OPTIONS),
         ("Rollback", recovery.OPTIONS),
     )
@@ -101,6 +107,8 @@ def _default(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
     return f"`{value}`"
 
 

@@ -244,3 +244,9 @@ def test_what_is_honoured_is_looked_at() -> None:
 def test_the_page_is_current() -> None:
     page = Path(__file__).parents[3] / "docs" / "options.md"
     assert page.read_text("utf-8") == options_page(), "run: python -m hudi_py.config.docs > docs/options.md"
+
+
+def test_the_page_has_every_option() -> None:
+    page = options_page()
+    assert [option.key for option in ALL if f"\n| `{option.key}`" not in page] == []
+    assert [line for line in page.splitlines() if line.startswith("| `") and "`(" in line] == []  # a tuple of Python
