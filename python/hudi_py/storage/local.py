@@ -85,10 +85,10 @@ class LocalStorage:
             raise missing(self.uri, path) from None
 
     def open_input(self, path: str) -> pa.NativeFile:
-        full = self._full(path)
-        if not os.path.isfile(full):
+        info = self.stat(path)
+        if info is None or info.is_dir:
             raise missing(self.uri, path)
-        return pa.OSFile(full, "rb")
+        return pa.OSFile(self._full(path), "rb")
 
     def open_output(self, path: str) -> BinaryIO:
         full = self._full(path)
@@ -140,7 +140,7 @@ class LocalStorage:
                     try:
                         is_dir = entry.is_dir()
                         status = entry.stat()
-                    except OSError:  # deleted since it was listed, or a dangling link
+                    except (FileNotFoundError, NotADirectoryError):  # deleted since it was listed, or a dangling link
                         continue
                     size = 0 if is_dir else status.st_size
                     found.append(FileInfo(prefix + name, size, status.st_mtime_ns // 1_000_000, is_dir))
@@ -244,6 +244,9 @@ class LocalStorage:
             return False
         try:
             _write_all(descriptor, data)
+        except BaseException:  # a part of it would count as the whole
+            _unlink(full)
+            raise
         finally:
             os.close(descriptor)
         _drop_crc(full)

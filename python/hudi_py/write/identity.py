@@ -13,6 +13,8 @@ from functools import cache
 WRITER_KEY = "hudi_py.writer"
 """Key of the identity within an inflight's `extraMetadata`."""
 
+_HIDDEN = ""
+"""Start time of a process that is there, but whose start time this user may not see."""
 
 _at_work: set[str] = set()
 _at_work_lock = threading.Lock()
@@ -35,7 +37,7 @@ class ProcessIdentity:
         here = _here()
         if here is None or (self.host, self.boot) != here:
             return False
-        return _start_time(self.pid) != self.start
+        return _start_time(self.pid) not in (self.start, _HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def process_identity(pid: int | None = None) -> ProcessIdentity | None:
     pid = os.getpid() if pid is None else pid
     here = _here()
     start = _start_time(pid)
-    return ProcessIdentity(*here, pid, start) if here is not None and start is not None else None
+    return ProcessIdentity(*here, pid, start) if here is not None and start not in (None, _HIDDEN) else None
 
 
 @cache
@@ -133,12 +135,24 @@ def _here() -> tuple[str, str] | None:
 
 
 def _start_time(pid: int) -> str | None:
-    """Start time of a living process; None when there is none (a zombie, dead but not yet reaped, counts as none)."""
+    """Start time of a living process, `_HIDDEN` where that is not for this user to see; None when there is no process
+    (a zombie, dead but not yet reaped, counts as none)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return _HIDDEN if _is_there(pid) else None
     # the second field is the command in parentheses and may itself hold spaces and parentheses
     fields = text[text.rindex(")") + 2 :].split()
     return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _is_there(pid: int) -> bool:
+    """Whether there is such a process, also where /proc is mounted with `hidepid` and shows no other user's."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import os
 import pickle
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -228,6 +231,56 @@ class TestLocalStorage(StorageBehaviour):
         storage.rename("a", "b")
         assert sorted(os.listdir(tmp_path)) == ["b"]
         assert storage.read("b") == b"1"
+
+    def test_a_full_disk_leaves_no_part_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        def half(descriptor: int, data: memoryview) -> int:
+            if len(data) < 4:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(descriptor, data[: len(data) // 2])
+
+        write = os.write
+        storage = LocalStorage(str(tmp_path))
+        for without_links in (False, True):
+            with monkeypatch.context() as patched:
+                if without_links:
+                    patched.setattr(os, "link", refuse)
+                    patched.setattr(storage.__class__, "_write_temporary", lambda *_: str(tmp_path / "none"))
+                patched.setattr(os, "write", half)
+                with pytest.raises(OSError, match="No space left"):
+                    storage.put_if_absent("a", b"content")
+            assert os.listdir(tmp_path) == []
+
+    def test_files_that_cannot_be_looked_at_are_not_taken_for_gone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Denied:
+            name = "a"
+
+            def is_dir(self) -> bool:
+                return False
+
+            def stat(self) -> os.stat_result:
+                raise PermissionError(errno.EACCES, "Permission denied")
+
+        @contextlib.contextmanager
+        def scandir(_: str) -> Iterator[list[Denied]]:
+            yield [Denied()]
+
+        def denied(*_: object, **__: object) -> os.stat_result:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        storage = LocalStorage(str(tmp_path))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "scandir", scandir)  # a folder which may be listed, but not be entered
+            with pytest.raises(PermissionError):
+                storage.list()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "stat", denied)
+            with pytest.raises(PermissionError):
+                storage.open_input("a")
 
     def test_modification_time(self, tmp_path: Path) -> None:
         storage = LocalStorage(str(tmp_path))

@@ -13,6 +13,7 @@ import pytest
 
 from hudi_py.errors import LockError
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
+from hudi_py.write import identity as identities
 from hudi_py.write import locks
 from hudi_py.write.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
 from hudi_py.write.locks import FileLock
@@ -98,6 +99,29 @@ def test_the_lock_of_a_process_on_another_host_or_boot_is_not(storage, dead_proc
         storage.put(LOCK, WriterIdentity("d" * 32, other).to_json().encode())
         with pytest.raises(LockError):
             lock_of(storage).acquire()
+
+
+@pytest.mark.parametrize("shows", [FileNotFoundError, PermissionError])
+def test_the_lock_of_another_users_process_that_proc_does_not_show_is_not(storage, monkeypatch, shows):
+    """`hidepid=2` makes its folder vanish, `hidepid=1` refuses what is in it."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        identity = process_identity(child.pid)
+        assert identity is not None
+
+        def hidden(path, *arguments, **keywords):
+            if path == f"/proc/{child.pid}/stat":
+                raise shows(path)
+            return open(path, *arguments, **keywords)
+
+        monkeypatch.setattr(identities, "open", hidden, raising=False)
+        assert not identity.provably_dead
+        assert not WriterIdentity("1", identity).provably_alive
+        storage.put_if_absent(LOCK, WriterIdentity("1", identity).to_json().encode())
+        with pytest.raises(LockError, match=f"process {child.pid} on"):
+            lock_of(storage).acquire()
+        child.communicate(b"\n")
+    with lock_of(storage):
+        pass
 
 
 def test_a_process_id_used_again_is_another_process(storage):
