@@ -6,6 +6,7 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convert
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +15,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
 from hudi_py.metadata_write.definitions import IndexDefinition, version_of
@@ -25,6 +27,7 @@ from hudi_py.metadata_write.stats_values import removal_values, stats_values
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema.meta import META_FIELDS, OPERATION
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
 from hudi_py.write.summary.files import DataFile
@@ -75,9 +78,18 @@ class ColumnStats:
         return tuple(column.name for column in _columns(config, schema_json, settings, version))
 
     def definition(self, source: TableSource) -> IndexDefinition:
-        """The columns whose ranges are kept, as of now."""
+        """The columns whose ranges are kept, as of now. Warns of names in the options that are none of them."""
         kept = KeptStatistics.of(source)
         fields = tuple(column.name for column in kept.columns)
+        unknown = set(source.settings.columns) - {*fields, *META_FIELDS, OPERATION}
+        if unknown and source.schema_json:
+            warnings.warn(
+                f"No statistics are kept of {', '.join(map(repr, sorted(unknown)))}, "
+                f"named in {COLUMN_STATS_COLUMNS.key}: table {source.config.name!r} has no such columns, "
+                "or their types have no order",
+                UserWarning,
+                stacklevel=2,
+            )
         return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{kept.version}")
 
 

@@ -39,7 +39,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.columns import IndexedColumn, ValueType
+from hudi_py.write.summary.columns import ALWAYS, IndexedColumn, ValueType
 from hudi_py.write.summary.files import DataFile, ranges_of_file
 from hudi_py.write.summary.ranges import ColumnRanges, column_ranges, merge_rows
 from tests.support import kept_up
@@ -206,6 +206,14 @@ def test_a_table_that_gets_statistics_later_has_the_same(storage: MemoryStorage,
     assert not opened(storage)[0].has(COLUMN_STATS)
     kept_up.write(storage, rows([1], 9), version=version)
     check(storage, columns_of(storage))
+
+
+def test_names_of_no_column_are_told(storage: MemoryStorage) -> None:
+    given = {"hoodie.metadata.index.column.stats.column.list": "x,_hoodie_file_name,idd"}
+    with pytest.warns(UserWarning, match="No statistics are kept of 'idd', named in hoodie.metadata.index.column"):
+        kept_up.write(storage, rows([0, 1], 1), given=given)
+    known = shown(stored_ranges(opened(storage)[0], None, None))
+    assert {column for _, column in known} == {*ALWAYS, "_hoodie_file_name", "x"}
 
 
 def test_columns_indexed_since_and_columns_added(storage: MemoryStorage) -> None:
