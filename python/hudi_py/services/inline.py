@@ -86,7 +86,7 @@ class InlineServices:
                         done.append(name)
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next one: %s", name, error)
-                except (HudiError, OSError) as error:
+                except Exception as error:  # whatever it is, the caller must be told that the write is committed
                     if self.options.get(service_config.FAIL_ON_ERROR):
                         raise _failed(storage, name, error) from error
                     _log.warning("the %s after the commit failed: %s", name, error)
@@ -124,8 +124,9 @@ def _plans(service: PlannedService[ServiceReport]) -> Step:
 
 
 def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
+    what = (str(error) or type(error).__name__).splitlines()[0]
     return HudiError(
-        f"The write to {storage.uri} is committed, but the {name} after it failed: {str(error).splitlines()[0]}; do "
+        f"The write to {storage.uri} is committed, but the {name} after it failed: {what}; do "
         f"not repeat the write: repair the cause and run the {name} again, or set "
         f"{service_config.FAIL_ON_ERROR.key}=false to be warned only"
     )

@@ -117,7 +117,8 @@ class LocalStorage:
         try:
             os.link(temporary, full)
         except FileExistsError:
-            return False
+            # Or it is this very file: NFS may make the link, lose the answer and ask again
+            return os.stat(temporary).st_nlink > 1
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise

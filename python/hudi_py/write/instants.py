@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import join_path
@@ -75,12 +77,23 @@ def complete(
             f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
             "rolled back, or never begun"
         )
-    if not storage.put_if_absent(join_path(layout.folder, name), content):
+    if not _create(storage, join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
             "write again"
         )
     return Instant(time, action.comparable, State.COMPLETED, name, completion)
+
+
+def _create(storage: Storage, path: str, content: bytes) -> bool:
+    """`put_if_absent` of what must not be done twice: it is done, too, where the answer alone is lost."""
+    try:
+        return storage.put_if_absent(path, content)
+    except OSError:
+        with contextlib.suppress(OSError):
+            if storage.read(path) == content:
+                return True
+        raise
 
 
 def remove_pending(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:

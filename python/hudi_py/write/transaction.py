@@ -353,6 +353,7 @@ class WriteTransaction:
             if not beating and not self._is_ours():
                 self.start()  # no task ran
                 beating = True
+            done: CommitResult | None = None
             try:
                 if not beating:
                     with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
@@ -362,12 +363,17 @@ class WriteTransaction:
                     done = self._published(timeline)
                     if done is None:
                         done = self._publish(timeline, metadata, lock)
-            except BaseException:
-                if not beating:
-                    self._heartbeat.stop()
-                raise
+            except BaseException as error:
+                if done is None or not isinstance(error, OSError):
+                    if not beating:
+                        self._heartbeat.stop()
+                    raise
+                self._warn_left(error)
             self._heartbeat.stop()
-            forget_write(self.storage, self.instant)
+            try:
+                forget_write(self.storage, self.instant)
+            except OSError as error:
+                self._warn_left(error)
             self._finish()
         warn_dropped(self.config, done.dropped_metadata_partitions)
         return done
@@ -510,6 +516,15 @@ class WriteTransaction:
         done = complete(self.storage, self._layout, self.instant, handle.action, completion, content)
         recorded.maintain(timeline.plus(done))
         return CommitResult(self.instant, completion if self._layout.version >= 2 else None, recorded.dropped)
+
+    def _warn_left(self, error: OSError) -> None:
+        """For what cannot be tidied up behind the commit: an error would have the caller write again."""
+        _log.warning(
+            "the write %s of %s is committed; what is left of it is removed by the next write: %s",
+            self.instant,
+            self.storage.uri,
+            error,
+        )
 
     def _logged(self, metadata: CommitMetadata) -> set[tuple[str, str]]:
         """File groups which only get logs that name this instant."""

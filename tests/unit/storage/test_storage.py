@@ -253,6 +253,16 @@ class TestLocalStorage(StorageBehaviour):
                     storage.put_if_absent("a", b"content")
             assert os.listdir(tmp_path) == []
 
+    def test_a_link_whose_answer_was_lost_is_made_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def link_twice(source: str, target: str) -> None:
+            link(source, target)
+            link(source, target)
+
+        link = os.link
+        monkeypatch.setattr(os, "link", link_twice)
+        assert LocalStorage(str(tmp_path)).put_if_absent("a", b"1")
+        assert os.listdir(tmp_path) == ["a"]
+
     def test_files_that_cannot_be_looked_at_are_not_taken_for_gone(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

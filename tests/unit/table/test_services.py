@@ -253,6 +253,9 @@ def test_a_failure_after_a_commit_is_told(
     with pytest.raises(HudiError, match=r"is committed, but the clean after it failed: Cannot read the plan x: it is"):
         write(path, 30, QUICK)
     assert read(path) == {30}
+    failing(monkeypatch, MemoryError())
+    with pytest.raises(HudiError, match="is committed, but the clean after it failed: MemoryError; do not repeat"):
+        write(path, 30, QUICK)
     with caplog.at_level(logging.WARNING):
         result = write(path, 31, {**QUICK, "hoodie.fail.writes.on.inline.table.service.exception": "false"})
     assert result.services == ()

@@ -9,7 +9,7 @@ import pytest
 
 from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
 from hudi_py.model.instant import Action
-from hudi_py.storage import MemoryStorage
+from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
@@ -218,6 +218,54 @@ def test_commit_and_abort_are_idempotent_and_commit_wins(storage):
     assert data_files(storage) == {stats[0].path}
     assert leftovers(storage) == set()
     assert len(load_timeline(storage, config).instants) == 1
+
+
+class Broken(FolderStorage):
+    """Refuses to delete from `first` on, and loses the answer of what creates a completed file."""
+
+    def __init__(self, storage: Storage, first: str, *, loses: bool) -> None:
+        super().__init__(storage, "")
+        self._first = first
+        self._loses = loses
+        self._breaks = False
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        created = super().put_if_absent(path, data)
+        if path.endswith(".commit"):
+            self._breaks = True
+            if self._loses:
+                raise OSError("the connection was reset")
+        return created
+
+    def delete(self, path: str) -> bool:
+        self._refuse(path)
+        return super().delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        self._refuse(path)
+        super().delete_tree(path)
+
+    def _refuse(self, path: str) -> None:
+        if self._breaks and path.startswith(self._first):
+            raise OSError(f"{path} is busy")
+
+
+@pytest.mark.parametrize("loses", [False, True])
+@pytest.mark.parametrize("first", [".hoodie/lock", ".hoodie/.heartbeat", ".hoodie/.temp", ".hoodie/.hudi_py"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_fails_behind_the_commit_is_no_failed_write(tmp_path, version, first, loses, caplog):
+    """Whoever is told of an error writes again: his rows would be there twice."""
+    storage = LocalStorage(str(tmp_path))
+    config = new_table(storage, version)
+    broken = Broken(storage, first, loses=loses)
+    with begin(broken, config) as tx:
+        stats = [write_base(tx, "a", "f")]
+        first_commit = commit(tx, stats)
+    assert data_files(storage) == {stats[0].path}
+    assert load_timeline(storage, config).completed[0].time == first_commit.instant
+    assert f"{first_commit.instant} of {broken.uri} is committed" in caplog.text
+    update(storage, config)
+    assert leftovers(storage) == set()
 
 
 def test_nothing_is_published_after_abort(storage):
