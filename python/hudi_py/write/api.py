@@ -23,11 +23,10 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.evolution import write_schema
 from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import write_settings
+from hudi_py.write.plan import new_table_schema, write_settings
 from hudi_py.write.progress import Progress
 from hudi_py.write.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.result import WriteResult, result_of
@@ -92,7 +91,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
         )
     spec = _named(storage, table_spec(options))
     columns = normalise_schema(schema)
-    made = write_schema(None, columns, spec.name or "")
+    made = new_table_schema(TableConfig(table_properties(spec)), columns, options)
     config, created = create_table(storage, replace(spec, create_schema=made.avro_json))
     if not created:
         raise TableExistsError(
@@ -226,9 +225,10 @@ def open_or_create(
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
-        write_schema(None, schema, spec.name or "")
+        asked = TableConfig(table_properties(spec))
+        new_table_schema(asked, schema, options)
         if after is not None:
-            after.check(TableConfig(table_properties(spec)))
+            after.check(asked)
         config, _ = create_table(storage, spec)
         return config
     config = load_table_config(storage)

@@ -132,6 +132,24 @@ def write_settings(
     )
 
 
+def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
+    """The schema of a table that is to be made of such columns. What `write_settings` would refuse of its first rows is
+    refused here, before there is a table that no other record key could be asked of.
+
+    Args:
+        config: the properties it would have.
+        incoming: normalised schema of the data.
+
+    Raises:
+        UnsupportedTableError, SchemaMismatchError, ConfigError: columns and options do not go together.
+    """
+    base_file_codec(options)
+    schema = write_schema(None, incoming, config.name)
+    key_generator(config, schema.avro).check(schema.arrow)
+    _check_ordering(written_merge_settings(config, options.values), schema)
+    return schema
+
+
 def base_file_codec(options: Options) -> str:
     """The compression of base files.
 

@@ -483,6 +483,29 @@ def test_the_first_write_refuses_before_it_makes_a_table(tmp_path: Path) -> None
     assert not (tmp_path / "t" / ".hoodie").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"record_key": "kee"}, "'kee', which is to be a record key"),
+        ({"record_key": "raw"}, "cannot be a record key"),
+        ({"partition_by": "q"}, "'q', which is to be a partition value"),
+        ({"ordering_by": "when"}, "Ordering column 'when'"),
+        ({"options": {"hoodie.parquet.compression.codec": "brotli"}}, "'brotli' is not supported"),
+    ],
+)
+def test_columns_that_do_not_fit_the_options_leave_no_table(tmp_path: Path, asked: dict[str, Any], told: str) -> None:
+    """The next write, with the mistake mended, would contradict it."""
+    data = rows([1], [1]).append_column("raw", pa.array([b"x"]))
+    wanted: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts"}
+    path = str(tmp_path / "t")
+    with pytest.raises((SchemaMismatchError, ConfigError), match=told):
+        hudi_py.write(path, data, **{**wanted, **asked})
+    with pytest.raises((SchemaMismatchError, ConfigError), match=told):
+        hudi_py.create_table(path, data.schema, **{**wanted, **asked})
+    assert not (tmp_path / "t" / ".hoodie").exists()
+    assert hudi_py.write(path, data, options=QUICK, **wanted).num_inserted == 1
+
+
 @pytest.mark.parametrize(("asked", "keys"), [("false", ["k:1", "k:2"]), ("true", ["1", "2"])])
 def test_single_complex_key_takes_the_form_of_existing_rows(tmp_path: Path, asked: str, keys: list[str]) -> None:
     path = str(tmp_path / "t")
