@@ -246,11 +246,13 @@ class _Workers:
     later partitions do not pile up in memory."""
 
     def __init__(self, threads: int) -> None:
-        count = threads if threads > 0 else os.cpu_count() or 1
-        self.executor = ThreadPoolExecutor(count, thread_name_prefix="hudi-write")
-        self.readers = ThreadPoolExecutor(count, thread_name_prefix="hudi-index")
-        self._slots = threading.BoundedSemaphore(2 * count)
+        self.count = threads if threads > 0 else os.cpu_count() or 1
+        self.executor = ThreadPoolExecutor(self.count, thread_name_prefix="hudi-write")
+        self.readers = ThreadPoolExecutor(self.count, thread_name_prefix="hudi-index")
+        self._slots = threading.BoundedSemaphore(2 * self.count)
         self._futures: list[Future[list[WriteStat]]] = []
+        self._running: list[Future[list[WriteStat]]] = []
+        """Those which were not done when the last one was queued: few, as they wait for a slot."""
 
     def __enter__(self) -> _Workers:
         return self
@@ -269,10 +271,15 @@ class _Workers:
             finally:
                 self._slots.release()
 
-        self._futures.append(self.executor.submit(run))
-        for future in self._futures:
-            if future.done():
-                future.result()
+        future = self.executor.submit(run)
+        self._futures.append(future)
+        running = [future]
+        for earlier in self._running:
+            if earlier.done():
+                earlier.result()
+            else:
+                running.append(earlier)
+        self._running = running
 
     def results(self) -> list[WriteStat]:
         """Statistics of all files, once all are written."""
@@ -398,6 +405,7 @@ class _Partition:
             keys,
             job.settings.index,
             executor=self._workers.readers,
+            threads=self._workers.count,
             check_key=self._check_key if job.settings.keygen.single_key_form_varies else None,
         )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import BaseFileName, FileId, PartitionPath
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.write.index import IndexSettings, check_index, tag_keys
+from hudi_py.write.index import tagging as tagging_module
 
 P = PartitionPath("p")
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string())])
@@ -55,19 +58,43 @@ def test_rows_by_slice(settings: IndexSettings) -> None:
 
 
 @given(
-    files=st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=6), max_size=4),
-    keys=st.lists(st.text(max_size=3), max_size=8),
+    files=st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=6), max_size=6),
+    keys=st.lists(st.text(max_size=3), max_size=12),
     settings=st.sampled_from(INDEXES),
+    unique=st.booleans(),
+    at_once=st.sampled_from([1, 4, 1 << 20]),
 )
-def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettings) -> None:
+def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettings, unique: bool, at_once: int) -> None:
     storage = memory()
+    keys = list(dict.fromkeys(keys)) if unique else keys
     slices = [base_slice(storage, f"f{number}", held) for number, held in enumerate(files)]
-    tagging = tag_keys(storage, slices, pa.array(keys, pa.string()), settings)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tagging_module, "_LOOKUP_ROWS", at_once)
+        tagging = tag_keys(storage, slices, pa.array(keys, pa.string()), settings)
     found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagging.found}
     expected = {f"f{number}": [row for row, key in enumerate(keys) if key in held] for number, held in enumerate(files)}
     assert found == {name: rows for name, rows in expected.items() if rows}
     everywhere = {key for held in files for key in held}
     assert tagging.new.tolist() == [row for row, key in enumerate(keys) if key not in everywhere]
+
+
+def test_files_smaller_than_what_is_sought_are_searched_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search makes a hash table of all keys sought: one a file would take keys times files."""
+    storage = memory()
+    slices = [base_slice(storage, f"f{number}", [f"a{number}", f"z{number}"]) for number in range(12)]
+    keys = pa.array([f"{letter}{number}" for letter in "ayz" for number in range(12)])
+    searches: list[int] = []
+    search = pc.index_in
+
+    def index_in(held: Any, *, value_set: pa.Array) -> Any:
+        searches.append(len(value_set))
+        return search(held, value_set=value_set)
+
+    monkeypatch.setattr(pc, "index_in", index_in)
+    tagging = tag_keys(storage, slices, keys, INDEXES[0])
+    assert [rows.tolist() for _, rows in tagging.found] == [[number, 24 + number] for number in range(12)]
+    assert tagging.new.tolist() == list(range(12, 24))
+    assert sum(searches) <= 2 * len(keys)
 
 
 def test_no_keys() -> None:

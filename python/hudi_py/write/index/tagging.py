@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +104,7 @@ def tag_keys(
     settings: IndexSettings,
     *,
     executor: Executor | None = None,
+    threads: int = 1,
     check_key: Callable[[BaseFile, str], None] | None = None,
 ) -> Tagging:
     """Looks up the keys of one partition's incoming rows.
@@ -110,7 +112,8 @@ def tag_keys(
     Args:
         slices: the latest slices of the partition; ones without base file are passed over.
         keys: one per row, without nulls; may repeat.
-        executor: reads the base files of several slices at once.
+        executor: reads base files side by side.
+        threads: how many the executor has.
         check_key: called with each base file and its first key, to raise where the keys are made in another way.
     """
     encoded = keys.dictionary_encode()
@@ -118,18 +121,29 @@ def tag_keys(
     codes = encoded.indices.to_numpy().astype(np.int64)
     with_base = [(slice_, slice_.base_file) for slice_ in slices if slice_.base_file is not None]
 
-    def look_up(base: BaseFile) -> npt.NDArray[np.bool_]:
-        return _find(storage, base, wanted, settings, check_key)
+    def look_up(bases: Sequence[BaseFile]) -> list[Rows]:
+        return _find(storage, bases, wanted, settings, check_key)
 
     bases = [base for _, base in with_base]
-    hits = list(executor.map(look_up, bases) if executor is not None and len(bases) > 1 else map(look_up, bases))
+    each = max(-(-len(bases) // (2 * threads)), 1)
+    parts = [bases[at : at + each] for at in range(0, len(bases), each)]
+    hits = list(executor.map(look_up, parts) if executor is not None and len(parts) > 1 else map(look_up, parts))
     known = np.zeros(len(wanted.keys), np.bool_)
     found = []
-    for (slice_, _), hit in zip(with_base, hits, strict=True):
-        if hit.any():
-            known |= hit
-            found.append((slice_, np.flatnonzero(hit[codes])))
+    for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True):
+        if len(hit):
+            known[hit] = True
+            found.append((slice_, _rows_with(hit, codes, len(wanted.keys))))
     return Tagging(tuple(found), np.flatnonzero(~known[codes]))
+
+
+def _rows_with(keys: Rows, codes: Rows, distinct: int) -> Rows:
+    """Numbers of the rows with some of the distinct keys, ascending."""
+    if len(codes) == distinct:  # keys are numbered as they first appear
+        return keys
+    hit = np.zeros(distinct, np.bool_)
+    hit[keys] = True
+    return np.flatnonzero(hit[codes])
 
 
 class _Keys:
@@ -152,31 +166,64 @@ class _Keys:
 
 def _find(
     storage: Storage,
-    base: BaseFile,
+    bases: Sequence[BaseFile],
     wanted: _Keys,
     settings: IndexSettings,
     check_key: Callable[[BaseFile, str], None] | None,
-) -> npt.NDArray[np.bool_]:
-    """For each distinct key whether the base file holds it."""
-    hit = np.zeros(len(wanted.keys), np.bool_)
-    if not len(hit):
-        return hit
-    with open_parquet(storage, base.path) as file:
-        footer = footer_of(file, base.path)
-        if check_key is not None and footer.min_key:
-            check_key(base, footer.min_key)
-        candidates = np.arange(len(hit), dtype=np.int64)
-        if settings.prune_by_ranges or settings.type == SIMPLE:
-            mask = wanted.in_range(footer)
-            if mask is not None:
-                candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-        if settings.type == BLOOM and len(candidates) and footer.bloom is not None:
-            might = footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))
-            candidates = candidates[might]
-        if not len(candidates):
-            return hit
-        look_for = wanted.keys if len(candidates) == len(hit) else wanted.keys.take(pa.array(candidates))
-        for batch in batches_of(file, [RECORD_KEY], batch_rows=_LOOKUP_ROWS):
-            place = pc.index_in(batch.column(0), value_set=look_for).drop_null()
-            hit[candidates[place.to_numpy()]] = True
-        return hit
+) -> list[Rows]:
+    """For each base file the numbers of the distinct keys that it holds, ascending.
+
+    A search makes a hash table of all keys that are sought. Files smaller than that are searched many at a time.
+    """
+    found = [np.empty(0, np.int64) for _ in bases]
+    if not len(wanted.keys):
+        return found
+    most = max(_LOOKUP_ROWS, len(wanted.keys))
+    waiting: list[tuple[int, pa.ChunkedArray]] = []
+    rows = 0
+    for at, base in enumerate(bases):
+        with open_parquet(storage, base.path) as file:
+            footer = footer_of(file, base.path)
+            if check_key is not None and footer.min_key:
+                check_key(base, footer.min_key)
+            candidates = _candidates(wanted, footer, settings)
+            if not len(candidates):
+                continue
+            batches = batches_of(file, [RECORD_KEY], batch_rows=_LOOKUP_ROWS)
+            keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
+        if len(candidates) > len(keys):
+            waiting.append((at, keys))
+            rows += len(keys)
+            if rows >= most:
+                _search(waiting, wanted.keys, found)
+                waiting, rows = [], 0
+        else:
+            _search([(at, keys)], wanted.keys.take(pa.array(candidates)), found)
+            found[at] = candidates[found[at]]
+    _search(waiting, wanted.keys, found)
+    return found
+
+
+def _candidates(wanted: _Keys, footer: BaseFileFooter, settings: IndexSettings) -> Rows:
+    """Numbers of the distinct keys that a base file may hold, ascending."""
+    candidates = np.arange(len(wanted.keys), dtype=np.int64)
+    if settings.prune_by_ranges or settings.type == SIMPLE:
+        mask = wanted.in_range(footer)
+        if mask is not None:
+            candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+    if settings.type == BLOOM and len(candidates) and footer.bloom is not None:
+        candidates = candidates[footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))]
+    return candidates
+
+
+def _search(files: Sequence[tuple[int, pa.ChunkedArray]], keys: pa.StringArray, found: list[Rows]) -> None:
+    """Puts the numbers of `keys` that some files hold where `found` has those of each file."""
+    if not files:
+        return
+    chunks = [chunk for _, held in files for chunk in held.chunks]
+    places = pc.index_in(pa.chunked_array(chunks, keys.type), value_set=keys).fill_null(-1).to_numpy()
+    start = 0
+    for at, held in files:
+        some = np.unique(places[start : start + len(held)])
+        found[at] = some[some >= 0].astype(np.int64)
+        start += len(held)
