@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import delete_marks
@@ -24,6 +25,8 @@ from hudi_py.write.summary.keys import written_log_changes
 from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
 from hudi_py.write.summary.sidecar import Sidecar
 
+_COMPARED_WITH_NULL = (pa.int32(), pa.date32())
+"""Types of ordering columns in which Apache Hudi compares a null, which is its integer 0, with other values."""
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
 
@@ -48,6 +51,9 @@ def append_log(
         gone: keys (string) which no row has, and which are deleted in that way.
         merged: the slice as readers have it, where that is another one: with what a pending compaction compacts.
         next_version: table version 6: the first free version of a log of this slice.
+
+    Raises:
+        SchemaMismatchError: a row has no ordering value, and Apache Hudi could not read the table with it.
     """
     started = time.monotonic()
     transaction, merge = job.transaction, job.settings.merge
@@ -56,6 +62,7 @@ def append_log(
         deletes = np.ones(rows.num_rows, np.bool_)
     else:
         deletes = delete_marks(rows, merge)
+        _check_ordering(job, rows, deletes)
     if own_name:
         permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(job.task))
     else:
@@ -117,6 +124,22 @@ def append_log(
         log_files=(*earlier, name),
         upsert_time_ms=int((time.monotonic() - started) * 1000),
     )
+
+
+def _check_ordering(job: Job, rows: pa.Table, deletes: Mask) -> None:
+    """A null in a log is the integer 0 to Apache Hudi 1.2.0, whose queries fail where a Long, say, is compared with it.
+    Copy on write has no such harm: its own upserts fail there, and ours leave no trace of the null."""
+    merge = job.settings.merge
+    if not merge.by_event_time:
+        return
+    for name, values in zip(merge.ordering_fields, row_ordering(rows, merge), strict=True):
+        missing = int((values.is_null().to_numpy(zero_copy_only=False) & ~deletes).sum()) if values.null_count else 0
+        if missing and values.type not in _COMPARED_WITH_NULL:
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' is null in {missing} of {rows.num_rows} rows that update a merge-on-read "
+                f"file group: Apache Hudi cannot compare a null with values of type {values.type}, so that its queries "
+                "of the table would fail; fill the column or leave the rows out"
+            )
 
 
 def _token_of_its_own(job: Job) -> str:
