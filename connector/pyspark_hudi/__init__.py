@@ -95,8 +95,8 @@ def run_service(
     with_newer: bool = False,
 ) -> dict[str, Any]:
     """Run a table service, spread over Spark's tasks, and give its report: `compaction`, `log_compaction`, `clean`,
-    `archive`, `savepoint`, `delete_savepoint`, `rollback` or `restore`. For arguments, report and errors see
-    `pyspark_hudi.services.run_service`.
+    `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` or `unschedule`. For arguments, report and errors
+    see `pyspark_hudi.services.run_service`.
 
     Raises:
         ImportError: as `register`.

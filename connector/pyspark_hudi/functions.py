@@ -87,7 +87,7 @@ class QueryTimeline:
     def analyze(
         path: AnalyzeArgument, archived: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        _check_constants("hudi_query_timeline", path=path, archived=archived, options=options)
+        _check_table("hudi_query_timeline", path=path, archived=archived, options=options)
         return AnalyzeResult(spark_schema(TIMELINE_SCHEMA))
 
     def eval(self, path: str, archived: Any = None, options: Any = None) -> Iterator[Row]:
@@ -106,7 +106,7 @@ class FilesystemView:
     def analyze(
         path: AnalyzeArgument, partition: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        _check_constants("hudi_filesystem_view", path=path, partition=partition, options=options)
+        _check_table("hudi_filesystem_view", path=path, partition=partition, options=options)
         return AnalyzeResult(spark_schema(FILE_SLICE_SCHEMA))
 
     def eval(self, path: str, partition: str | None = None, options: Any = None) -> Iterator[Row]:
@@ -121,7 +121,7 @@ class Metadata:
 
     @staticmethod
     def analyze(path: AnalyzeArgument, options: AnalyzeArgument | None = None) -> AnalyzeResult:
-        _check_constants("hudi_metadata", path=path, options=options)
+        _check_table("hudi_metadata", path=path, options=options)
         return AnalyzeResult(spark_schema(METADATA_SCHEMA))
 
     def eval(self, path: str, options: Any = None) -> Iterator[Row]:
@@ -177,9 +177,10 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
     return argument.value
 
 
-def _check_constants(function: str, **arguments: AnalyzeArgument | None) -> None:
+def _check_table(function: str, **arguments: AnalyzeArgument | None) -> None:
+    """Arguments are constant, and name a table: of what fails as it runs Spark's first line does not tell."""
     values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
-    checked_path(values["path"], "read")
+    load_table_config(_open(values["path"], values["options"]))
 
 
 def _rows(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:

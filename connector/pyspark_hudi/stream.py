@@ -43,9 +43,13 @@ def stream_schema(path: str, options: Options, columns: Sequence[str] | None) ->
     """The columns of a streaming query that starts now; other than for a batch, no file is looked for.
 
     Raises:
+        ConfigError: options which a stream cannot follow, or a start that is no time. It is told at `load()`, as the
+            errors of a running query have their message below a traceback, whatever Spark's configuration.
         TableNotFoundError, UnsupportedTableError, SchemaMismatchError: as for any read.
     """
-    return TableStream(open_storage(path, options.storage or None), options).output_schema(columns)
+    stream = TableStream(open_storage(path, options.storage or None), options)
+    stream.initial_offset()
+    return stream.output_schema(columns)
 
 
 class StreamPartition(InputPartition):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
@@ -188,7 +188,6 @@ def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Pat
     ("options", "message"),
     [
         ({"hoodie.datasource.query.type": "read_optimized"}, "Cannot stream with .*read_optimized"),
-        ({START_OFFSET: "soon"}, "Cannot take 'soon' as the time of an instant"),
         ({"view": "files"}, "Cannot stream with the option view"),
         ({"columns": "idd"}, "no column 'idd'.*did you mean 'id'"),
     ],
@@ -196,6 +195,12 @@ def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Pat
 def test_refusals(spark: SparkSession, table: str, tmp_path: Path, options: dict[str, str], message: str) -> None:
     with pytest.raises(PySparkException, match=message):
         Query(spark, table, tmp_path, "id", **options).run()
+
+
+@pytest.mark.parametrize("more", [{}, {"hoodie.datasource.query.type": "incremental"}])
+def test_a_start_that_is_no_time_is_told_at_load(spark: SparkSession, table: str, more: dict[str, str]) -> None:
+    with pytest.raises(AnalysisException, match="Cannot take 'soon' as the time of an instant"):
+        spark.readStream.format(FORMAT).options(**{START_OFFSET: "soon", **more}).load(table).schema  # noqa: B018
 
 
 def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path: Path) -> None:

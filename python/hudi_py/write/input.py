@@ -18,6 +18,9 @@ import pyarrow as pa
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import META_FIELDS
 
+_SPARKS_OWN = ("variant", "geography", "geometry")
+"""Types which Spark hands on as structs of their bytes, with this name in the metadata of a member. As plain structs
+they would be other columns than those that were given."""
 BATCH_ROWS = 131_072
 """Largest number of rows of a batch which `Input.batches` yields."""
 
@@ -149,6 +152,13 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
     if types.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
     if types.is_struct(kind):
+        for member in kind:
+            for name in _SPARKS_OWN:
+                if (member.metadata or {}).get(name.encode()) == b"true":
+                    raise SchemaMismatchError(
+                        f"Column '{path}' has Spark's type {name}, which cannot be written yet; leave it out, or "
+                        "cast it to a text, to binary or to a struct"
+                    )
         return pa.struct(
             [pa.field(field.name, normalise_type(field.type, f"{path}.{field.name}"), field.nullable) for field in kind]
         )

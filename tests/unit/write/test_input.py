@@ -110,6 +110,13 @@ def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
         read_input(pa.table({"c": pa.array([], pa.struct([("x", kind)]))}))
 
 
+@pytest.mark.parametrize("name", ["variant", "geography", "geometry"])
+def test_types_that_spark_hands_on_as_structs_are_refused_by_name(name: str) -> None:
+    marked = pa.struct([("value", pa.binary()), pa.field("metadata", pa.binary(), metadata={name: "true"})])
+    with pytest.raises(SchemaMismatchError, match=rf"Column 'c\.x' has Spark's type {name}, which cannot"):
+        read_input(pa.table({"c": pa.array([], pa.struct([("x", marked)]))}))
+
+
 def test_values_are_cast_and_kept() -> None:
     table = pa.table(
         {
