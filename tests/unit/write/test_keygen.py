@@ -275,3 +275,12 @@ def test_printed_doubles_read_back(value: float) -> None:
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_printed_floats_read_back(value: float) -> None:
     assert np.float32(java_float(value)) == np.float32(value)
+
+
+def test_a_key_within_a_struct_is_told_from_a_missing_column() -> None:
+    batch = pa.RecordBatch.from_pylist([{"who": {"id": "a"}, "pt": "x"}])
+    config = TableConfig({"hoodie.table.recordkey.fields": "who.id", "hoodie.table.partition.fields": "pt"})
+    with pytest.raises(
+        UnsupportedTableError, match="'who.id' of the column 'who' cannot be a record key: supported are"
+    ):
+        key_generator(config).check(batch.schema)

@@ -95,6 +95,7 @@ class KeyGenerator:
         Raises:
             ConfigError: a key column has a type that cannot be a key.
             SchemaMismatchError: a key column is missing, or the key of a row is null or empty.
+            UnsupportedTableError: a key is a field of a struct.
         """
         texts = [self._text(batch, field, "a record key") for field in self.key_fields]
         if not self._names_fields:
@@ -131,7 +132,7 @@ class KeyGenerator:
         )
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises `ConfigError` or `SchemaMismatchError` where the columns of `schema` cannot make keys."""
+        """Raises an error of `record_keys` or `partition_paths` where the columns of `schema` cannot make keys."""
         self.record_keys(_empty(schema))
         self.partition_paths(_empty(schema))
 
@@ -160,6 +161,12 @@ class KeyGenerator:
     def _text(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.StringArray:
         index = batch.schema.get_field_index(field)
         if index < 0:
+            struct, dot, _ = field.partition(".")
+            if dot and struct in batch.schema.names:
+                raise UnsupportedTableError(
+                    f"Field '{field}' of the column '{struct}' cannot be {purpose}: supported are columns, not fields "
+                    "of structs; add a column with this value, or write the table with Apache Hudi"
+                )
             raise SchemaMismatchError(
                 f"Column '{field}', which is to be {purpose}, is not in the data; its columns are "
                 f"{', '.join(batch.schema.names)}"
