@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -442,7 +442,7 @@ class _Partition:
         job = self._job
         if job.transaction.config.is_mor and inserts is None and updates is not None:
             target = self._for_write[slice_.file_id]
-            rows = updates
+            rows, version = updates, self._next_log_version(target)
             self._workers.submit(
                 lambda: [
                     append_log(
@@ -452,7 +452,7 @@ class _Partition:
                         unconditional_delete=unconditional_delete,
                         gone=gone,
                         merged=slice_,
-                        next_version=self._next_log_version(target),
+                        next_version=version,
                     )
                 ]
             )
@@ -471,12 +471,18 @@ class _Partition:
         transaction = self._job.transaction
         if transaction.config.version >= 8:
             return 1
-        taken = [0]
-        for info in transaction.storage.list(self._partition):
-            name = parse_log_file_name(info.path.rpartition("/")[2])
-            if name and name.file_id == target.file_id and name.instant == target.base_instant:
-                taken.append(name.version)
-        return max(taken) + 1
+        return self._log_versions.get((target.file_id, target.base_instant), 0) + 1
+
+    @cached_property
+    def _log_versions(self) -> dict[tuple[FileId, str], int]:
+        """The greatest version of any log file by file group and base instant."""
+        greatest: dict[tuple[FileId, str], int] = {}
+        for info in self._job.transaction.storage.list(self._partition):
+            name = parse_log_file_name(info.name)
+            if name:
+                slice_ = (name.file_id, name.instant)
+                greatest[slice_] = max(name.version, greatest.get(slice_, 0))
+        return greatest
 
 
 def _window(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterator[pa.RecordBatch]:

@@ -66,3 +66,17 @@ def test_a_commit_lists_no_partition_that_it_does_not_touch(tmp_path: Path, kind
     upsert(tmp_path / "t", kind, DATA.slice(0, 1))
     listed = {path for name, path in calls if name == "list"}
     assert listed & {"", "a", "b"} == {"a"}
+
+
+def test_logs_of_version_6_do_not_list_their_partition_each(tmp_path: Path, calls: Calls) -> None:
+    options = {**OPTIONS, "hoodie.write.table.version": "6", "hoodie.parquet.small.file.limit": "0"}
+    listed = []
+    for groups in range(3):
+        row = pa.table({"id": [groups], "ts": [1]})
+        hudi_py.write(str(tmp_path / "t"), row, "upsert", options, record_key="id", ordering_by="ts", table_type="mor")
+        calls.clear()
+        data = pa.table({"id": range(groups + 1), "ts": [2] * (groups + 1)})
+        hudi_py.write(str(tmp_path / "t"), data, "upsert", options)
+        listed.append(calls["list", ""])
+    assert len(list(tmp_path.glob("t/*.parquet"))) == 3
+    assert len(set(listed)) == 1, listed

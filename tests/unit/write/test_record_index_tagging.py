@@ -200,6 +200,15 @@ def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     assert [numbers.tolist() for _, numbers in found.found] == [[0]]
     assert found.new.tolist() == [1]
 
+    both = [*slices["p0"], *slices["p1"]]
+    ids = [str(slice_.file_id) for slice_ in both]
+    mixed = tag_by_places(both, PartitionPath("p1"), pa.array([ids[1], None, ids[0], ids[1], None, ids[0]]))
+    assert {str(slice_.file_id): numbers.tolist() for slice_, numbers in mixed.found} == {
+        ids[1]: [0, 3],
+        ids[0]: [2, 5],
+    }
+    assert mixed.new.tolist() == [1, 4]
+
     class _Shrunk:
         def latest_slices(self, partition: str) -> list[Any]:
             return [] if partition == "p1" else slices[partition]

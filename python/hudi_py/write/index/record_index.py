@@ -118,9 +118,10 @@ def tag_by_places(slices: Sequence[FileSlice], partition: PartitionPath, file_id
     """Tagging of the rows of one partition by the file ids which were looked up for them."""
     by_id = {slice_.file_id: slice_ for slice_ in slices}
     encoded = file_ids.dictionary_encode()
+    ids = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    found = [
-        (by_id[FileId(file_id)], np.flatnonzero(codes == code))
-        for code, file_id in enumerate(encoded.dictionary.to_pylist())
-    ]
-    return Tagging(tuple(found), np.flatnonzero(codes < 0))
+    by_code = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes, np.arange(len(ids)), sorter=by_code)
+    new, *known = np.split(by_code, starts)
+    found = [(by_id[FileId(file_id)], rows) for file_id, rows in zip(ids, known, strict=True)]
+    return Tagging(tuple(found), new)
