@@ -35,8 +35,8 @@ known one, and an option that contradicts the table's own properties is refused 
 
 - Options below those of a call are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
-- `{STORAGE_PREFIX}<name>` gives the storage its option `<name>`, for example credentials of an object store. Such
-  values are never shown.
+- `{STORAGE_PREFIX}<name>` gives the storage its option `<name>`: for an object store those of the package obstore,
+  such as credentials, `region`, `endpoint`, `allow_http` and `timeout`. The values are never shown.
 - Keys that begin with `hoodie.py.`, and `columns` and `filter`, are hudi-py's own.
 """
 

@@ -5,9 +5,12 @@ Object stores have no rename and no folders: a file is complete or absent, and a
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import io
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,6 +22,31 @@ from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, mis
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
 _READ_AHEAD = 1 << 20
+_CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Options which obstore takes apart from those of a kind of store, and panics over among them."""
+_KIND = re.compile("^(aws|azure|google)_")
 
 
 class _Download(io.RawIOBase):
@@ -78,9 +106,9 @@ class _Upload(io.BytesIO):
 class ObjectStorage:
     """A prefix of a bucket or container.
 
-    `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`...); what is
-    missing comes from the environment. They are kept out of `uri`, messages and pickles: an unpickled storage has the
-    environment alone, so pass options again where they are needed.
+    `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`,
+    `allow_http`, `timeout`...); what is missing comes from the environment. They are kept out of `uri`, messages and
+    pickles: an unpickled storage has the environment alone, so pass options again where they are needed.
 
     Raises:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
@@ -109,9 +137,10 @@ class ObjectStorage:
             ) from None
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
+            config, client = _split(storage_options or {})
             url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
             try:
-                store = stores.from_url(url, config=dict(storage_options or {}))
+                store = stores.from_url(url, config=config, client_options=client or None)
             except (self._exceptions.BaseError, ValueError, TypeError):
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
@@ -148,19 +177,19 @@ class ObjectStorage:
         return False
 
     def read(self, path: str) -> bytes:
-        try:
-            return bytes(self._obstore.get(self._store, clean_path(path)).bytes())
-        except FileNotFoundError:
-            raise missing(self.uri, path) from None
+        path = clean_path(path)
+        with self._asked(path):
+            return bytes(self._obstore.get(self._store, path).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         path = clean_path(path)
         if length > 0:
             try:
-                return bytes(self._obstore.get_range(self._store, path, start=offset, length=length))
+                with self._asked(path):
+                    return bytes(self._obstore.get_range(self._store, path, start=offset, length=length))
             except FileNotFoundError:
-                raise missing(self.uri, path) from None
-            except self._exceptions.BaseError:
+                raise
+            except OSError:
                 info = self._head(path)
                 if info is not None and offset < info.size:
                     raise
@@ -179,23 +208,29 @@ class ObjectStorage:
         return _Upload(self, clean_path(path))
 
     def put(self, path: str, data: bytes) -> None:
-        self._obstore.put(self._store, clean_path(path), data)
+        path = clean_path(path)
+        with self._asked(path):
+            self._obstore.put(self._store, path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        try:
-            self._obstore.put(self._store, clean_path(path), data, mode="create")
-        except self._exceptions.AlreadyExistsError:
-            return False
+        path = clean_path(path)
+        with self._asked(path):
+            try:
+                self._obstore.put(self._store, path, data, mode="create")
+            except self._exceptions.AlreadyExistsError:
+                return False
         return True
 
     def list(self, path: str = "") -> list[FileInfo]:
-        found = self._obstore.list_with_delimiter(self._store, clean_path(path) or None)
+        path = clean_path(path)
+        with self._asked(path):
+            found = self._obstore.list_with_delimiter(self._store, path or None)
         result = [_info(entry) for entry in found["objects"]]
         result += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
         return sorted((info for info in result if not is_hidden_by_storage(info.name)), key=lambda info: info.path)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
-        for page in self._obstore.list(self._store, clean_path(path) or None):
+        for page in self._pages(clean_path(path)):
             for entry in page:
                 info = _info(entry)
                 if not is_hidden_by_storage(info.name):
@@ -213,14 +248,17 @@ class ObjectStorage:
         if self._head(path) is None:
             return False
         try:
-            self._obstore.delete(self._store, path)
+            with self._asked(path):
+                self._obstore.delete(self._store, path)
         except FileNotFoundError:
             return False
         return True
 
     def delete_tree(self, path: str) -> None:
-        for page in self._obstore.list(self._store, clean_path(path) or None):
-            self._obstore.delete(self._store, [entry["path"] for entry in page])
+        path = clean_path(path)
+        for page in self._pages(path):
+            with self._asked(path):
+                self._obstore.delete(self._store, [entry["path"] for entry in page])
         self.delete(path)
 
     def rename(self, src: str, dst: str) -> None:
@@ -236,9 +274,45 @@ class ObjectStorage:
 
     def _head(self, path: str) -> FileInfo | None:
         try:
-            return _info(self._obstore.head(self._store, path))
+            with self._asked(path):
+                return _info(self._obstore.head(self._store, path))
         except FileNotFoundError:
             return None
+
+    def _pages(self, path: str) -> Iterator[Sequence[Mapping[str, Any]]]:
+        """What is below a path, some at a time."""
+        with self._asked(path):
+            pages = iter(self._obstore.list(self._store, path or None))
+        while True:
+            with self._asked(path):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield page
+
+    @contextlib.contextmanager
+    def _asked(self, path: str) -> Iterator[None]:
+        """Raises what a request for the path fails with as OSError, as other storages do: obstore has errors of its
+        own, which end in pages of its state."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise missing(self.uri, path) from None
+        except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
+            denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
+            what = str(error).partition("\n")[0]
+            if what.endswith("builder error"):  # all that it says of it
+                what += " (an http:// endpoint needs the storage option allow_http=true)"
+            raise OSError(
+                errno.EACCES if isinstance(error, denied) else errno.EIO, what, f"{self.uri}/{path}"
+            ) from None
+
+
+def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of the kind of store, and those of the connections to it."""
+    bare = {key: _KIND.sub("", key) for key in options}
+    client = {bare[key]: value for key, value in options.items() if bare[key] in _CLIENT_OPTIONS}
+    return {key: value for key, value in options.items() if bare[key] not in _CLIENT_OPTIONS}, client
 
 
 def _info(entry: Mapping[str, Any]) -> FileInfo:

@@ -8,7 +8,7 @@ import itertools
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -347,6 +347,49 @@ class TestObjectStorage(StorageBehaviour):
             file.write(b"half")
             raise RuntimeError
         assert storage.stat("f") is None
+
+    @pytest.mark.parametrize("key", ["allow_http", "aws_allow_http"])
+    def test_options_of_connections(self, key: str) -> None:
+        """Nobody is there to answer: that is found out once the connection is tried."""
+        pytest.importorskip("obstore")
+        options = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region": "r", "endpoint": "http://[::1]:1"}
+        timeout = {"connect_timeout": "1ms", "timeout": "1ms"}
+        with pytest.raises(OSError, match="endpoint needs the storage option allow_http=true") as caught:
+            open_storage("s3://bucket/t", options).read("f")
+        assert "\n" not in str(caught.value)
+        opened = open_storage("s3://bucket/t", {**options, **timeout, key: "true"})
+        assert opened.uri == "s3://bucket/t"
+
+    @pytest.mark.parametrize(
+        ("answer", "kind"), [("PermissionDeniedError", PermissionError), ("GenericError", OSError)]
+    )
+    def test_what_the_store_answers_is_one_line_of_an_error_of_the_system(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch, answer: str, kind: type[OSError]
+    ) -> None:
+        import obstore
+        from obstore import exceptions
+
+        def refuse(*_: object, **__: object) -> object:
+            raise getattr(exceptions, answer)("it answers 403\n\nDebug source: ...")
+
+        for name in ("get", "get_range", "put", "head", "delete", "list", "list_with_delimiter"):
+            monkeypatch.setattr(obstore, name, refuse)
+        calls: list[Callable[[], object]] = [
+            lambda: storage.read("f"),
+            lambda: storage.read_range("f", 0, 1),
+            lambda: storage.open_input("f"),
+            lambda: storage.put("f", b""),
+            lambda: storage.put_if_absent("f", b""),
+            lambda: storage.list("f"),
+            lambda: list(storage.walk("f")),
+            lambda: storage.stat("f"),
+            lambda: storage.delete("f"),
+            lambda: storage.delete_tree("f"),
+        ]
+        for call in calls:
+            with pytest.raises(kind) as caught:
+                call()
+            assert str(caught.value).endswith("it answers 403: 's3://bucket/t/f'")
 
     def test_credentials_stay_out_of_sight(self) -> None:
         pytest.importorskip("obstore")
