@@ -117,7 +117,7 @@ class MetadataTableWriter:
         config, timeline = state.config, state.timeline
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
-            dropped = self._foreign(config)
+            dropped = self._foreign(config) if self.settings.drop_indexes else ()
             config = self._without_foreign(storage, config)
         if FILES not in config.metadata_partitions:
             return Recorded(dropped)

@@ -27,6 +27,8 @@ from hudi_py.write.summary.sidecar import SidecarSettings
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
 
+_WHOLE = "files"
+"""The partition that goes with the whole metadata table alone."""
 _PARTITIONS = "hoodie.table.metadata.partitions"
 _INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 _DEFINITIONS = "hoodie.table.index.defs.path"
@@ -100,14 +102,17 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
 
 
 def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
-    """Tells the user what `drop_metadata_table` dropped; to be called once that is of use, after the commit."""
-    if dropped:
-        warnings.warn(
-            f"Dropped the metadata table of {config.name!r} (partitions {', '.join(dropped)}): reads list the storage "
-            "instead, and the next write with hoodie.metadata.enable=true makes it anew",
-            UserWarning,
-            stacklevel=2,
-        )
+    """Tells the user what was dropped: the metadata table, or indexes of it; to be called after the commit."""
+    if not dropped:
+        return
+    names = ", ".join(dropped)
+    text = (
+        f"Dropped the metadata table of {config.name!r} (partitions {names}): reads list the storage instead, and the "
+        "next write with hoodie.metadata.enable=true makes it anew"
+        if _WHOLE in dropped
+        else f"Dropped the indexes {names} of {config.name!r}, which are not kept up to date here"
+    )
+    warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:

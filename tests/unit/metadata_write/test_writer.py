@@ -16,6 +16,7 @@ from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.services.clean import Cleaning
+from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run_all
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
@@ -250,6 +251,25 @@ def test_foreign_indexes_alone_are_dropped_where_that_is_allowed(storage):
     assert partitions(storage) == ("bloom_filters", "column_stats", "files", "partition_stats", "record_index")
     assert set(definitions(storage)) == {"column_stats", "record_index"}
     assert storage.stat(".hoodie/metadata/expr_index_day") is None
+    check_listing(storage)
+
+
+@pytest.mark.parametrize("dropping", [False, True])
+def test_a_compaction_says_that_foreign_indexes_are_dropped_only_where_they_are(storage, dropping):
+    """It changes neither keys nor values: secondary indexes stay true, and Apache Hudi 1.2.0 reads files of which an
+    expression index knows nothing."""
+    for ts in (1, 2):
+        write(storage, rows(range(6), ts), kind="mor")
+    foreign(storage)
+    options = {"hoodie.py.drop.indexes": str(dropping).lower()}
+    chosen = Options.resolve(options, defaults={})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run_all(Compaction(always=True), ServiceContext.of(storage, chosen, writer(options), clock=clock(storage)))
+    assert [str(each.message).partition(" of ")[0] for each in told] == (
+        ["Dropped the indexes secondary_index_name, expr_index_day"] if dropping else []
+    )
+    assert ("expr_index_day" in partitions(storage)) is not dropping
     check_listing(storage)
 
 
