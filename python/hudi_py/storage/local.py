@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import shutil
 import stat as status_bits
 import uuid
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -30,6 +31,17 @@ _NO_LINKS = frozenset(
 )
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class _Output(io.FileIO):
+    """A file that is named by what fails in writing it: the system names none when the disk is full."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.name
+            raise
 
 
 class LocalStorage:
@@ -94,7 +106,7 @@ class LocalStorage:
         full = self._full(path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         _drop_crc(full)
-        return open(full, "wb")
+        return io.BufferedWriter(_Output(full, "wb"))
 
     def put(self, path: str, data: bytes) -> None:
         full = self._full(path)
@@ -230,7 +242,7 @@ class LocalStorage:
             os.makedirs(folder, exist_ok=True)
             descriptor = os.open(temporary, _CREATE, 0o666)
         try:
-            _write_all(descriptor, data)
+            _write_all(descriptor, data, full)
         except BaseException:
             _unlink(temporary)
             raise
@@ -244,7 +256,7 @@ class LocalStorage:
         except FileExistsError:
             return False
         try:
-            _write_all(descriptor, data)
+            _write_all(descriptor, data, full)
         except BaseException:  # a part of it would count as the whole
             _unlink(full)
             raise
@@ -254,10 +266,14 @@ class LocalStorage:
         return True
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def _write_all(descriptor: int, data: bytes, full: str) -> None:
     view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError as error:
+        error.filename = full  # the system names none when the disk is full
+        raise
 
 
 def _unlink(full: str) -> None:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
@@ -249,9 +251,18 @@ class TestLocalStorage(StorageBehaviour):
                     patched.setattr(os, "link", refuse)
                     patched.setattr(storage.__class__, "_write_temporary", lambda *_: str(tmp_path / "none"))
                 patched.setattr(os, "write", half)
-                with pytest.raises(OSError, match="No space left"):
+                with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}/"):
                     storage.put_if_absent("a", b"content")
             assert os.listdir(tmp_path) == []
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+    def test_a_full_disk_names_the_file(self) -> None:
+        """`/dev/full` is one. Through Parquet, as data files are written."""
+        with (
+            pytest.raises(OSError, match=r"No space left on device: '/dev/full'"),
+            LocalStorage("/dev").open_output("full") as out,
+        ):
+            pq.write_table(pa.table({"a": range(100_000)}), out)
 
     def test_a_link_whose_answer_was_lost_is_made_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def link_twice(source: str, target: str) -> None:
