@@ -128,6 +128,17 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
             "supported is PARQUET"
         )
     partitions = spec.partition_fields or ()
+    typed = next((name for name in partitions if ":" in name), None)
+    if typed is not None:
+        raise UnsupportedTableError(
+            f"Cannot create a table with the partition field {typed} (hoodie.datasource.write.partitionpath.field): "
+            "types of fields belong to the CUSTOM key generator, which cannot be written; give the column's name alone"
+        )
+    if len({name.lower() for name in partitions}) < len(partitions):
+        raise ConfigError(
+            f"Cannot create a table with the partition fields {','.join(partitions)}: one of them occurs twice, and "
+            "queries of Apache Hudi would fail; name each once"
+        )
     keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
     if keygen is None:
         keygen = infer_keygen_type(spec.record_key_fields, partitions)

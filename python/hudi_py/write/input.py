@@ -9,13 +9,14 @@ otherwise.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.merge.settings import IS_DELETED
 from hudi_py.schema import META_FIELDS
 
 _SPARKS_OWN = ("variant", "geography", "geometry")
@@ -98,21 +99,31 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         SchemaMismatchError: a column occurs twice or has a type that no Hudi table has.
     """
-    seen: set[str] = set()
-    fields = []
-    for field in schema:
-        if field.name in META_FIELDS:
-            continue
-        # readers of Hudi compare names without regard to case
-        if field.name.lower() in seen:
-            raise SchemaMismatchError(
-                f"Column '{field.name}' occurs more than once in the data; give each its own name"
-            )
-        seen.add(field.name.lower())
-        fields.append(pa.field(field.name, normalise_type(field.type, field.name), field.nullable))
+    fields = [field for field in schema if field.name not in META_FIELDS]
     if not fields:
         raise SchemaMismatchError("The data has no columns; at least the record key's is needed")
-    return pa.schema(fields)
+    _check_names(fields)
+    result = pa.schema(
+        [pa.field(field.name, normalise_type(field.type, field.name), field.nullable) for field in fields]
+    )
+    for field in result:
+        if field.name == IS_DELETED and not (pa.types.is_boolean(field.type) or pa.types.is_null(field.type)):
+            raise SchemaMismatchError(
+                f"Column '{IS_DELETED}', which marks rows as deleted, has the type {field.type}, and must be boolean: "
+                "cast it, or give it another name"
+            )
+    return result
+
+
+def _check_names(fields: Iterable[pa.Field], path: str = "") -> None:
+    """Readers of Hudi compare the names of columns, and of a struct's fields, without regard to case."""
+    seen: set[str] = set()
+    for field in fields:
+        if field.name.lower() in seen:
+            raise SchemaMismatchError(
+                f"Column '{path}{field.name}' occurs more than once in the data; give each its own name"
+            )
+        seen.add(field.name.lower())
 
 
 def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
@@ -152,6 +163,11 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
     if types.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
     if types.is_struct(kind):
+        if not kind.num_fields:
+            raise SchemaMismatchError(
+                f"Column '{path}' is a struct without fields, which no Hudi table can hold; leave it out"
+            )
+        _check_names(kind, f"{path}.")
         for member in kind:
             for name in _SPARKS_OWN:
                 if (member.metadata or {}).get(name.encode()) == b"true":

@@ -107,7 +107,7 @@ def write_settings(
         if found is not None:
             keygen = key_generator(config, schema.avro, names_single_key=found)
     keygen.check(schema.arrow)
-    _check_ordering(merge, schema)
+    _check_ordering(merge, schema, is_mor=config.is_mor)
     if operation is not Operation.INSERT_OVERWRITE_TABLE:
         check_table_index(storage, timeline, view)
     return WriteSettings(
@@ -146,7 +146,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     base_file_codec(options)
     schema = write_schema(None, incoming, config.name)
     key_generator(config, schema.avro).check(schema.arrow)
-    _check_ordering(written_merge_settings(config, options.values), schema)
+    _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
     return schema
 
 
@@ -209,9 +209,16 @@ def _schema(
     )
 
 
-def _check_ordering(merge: MergeSettings, schema: WriteSchema) -> None:
+def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:
     for name in merge.ordering_fields:
-        if ordering_type(schema.arrow, name) is None:
+        kind = ordering_type(schema.arrow, name)
+        # Apache Hudi 1.2.0 writes logs of rows ordered by binary values, and cannot read them
+        if kind is not None and (pa.types.is_nested(kind) or (is_mor and pa.types.is_binary(kind))):
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' (hoodie.table.ordering.fields) has the type {kind}, whose values Apache "
+                "Hudi cannot compare; supported are numbers, string, boolean, date and timestamp: choose another column"
+            )
+        if kind is None:
             raise SchemaMismatchError(
                 f"Ordering column '{name}' (hoodie.table.ordering.fields) is neither in the data nor in the table; its "
                 f"columns are {', '.join(schema.arrow.names)}"

@@ -160,3 +160,25 @@ def test_large_batches_are_cut() -> None:
     source = read_input(pa.table({"k": pa.array(range(BATCH_ROWS + 5))}))
     assert [batch.num_rows for batch in source.batches()] == [BATCH_ROWS, 5]
     assert source.num_rows == BATCH_ROWS + 5
+
+
+def test_a_struct_without_fields_is_refused() -> None:
+    with pytest.raises(SchemaMismatchError, match=r"'s\.t' is a struct without fields"):
+        read_input(pa.table({"id": ["a"], "s": pa.array([{"t": {}}], pa.struct([("t", pa.struct([]))]))}))
+
+
+def test_names_within_a_struct_differ_by_more_than_case() -> None:
+    """Spark cannot read the table otherwise (COLUMN_ALREADY_EXISTS)."""
+    kind = pa.list_(pa.struct([("a", pa.int64()), ("A", pa.int64())]))
+    with pytest.raises(SchemaMismatchError, match=r"'s\.element\.A' occurs more than once"):
+        read_input(pa.table({"id": ["a"], "s": pa.array([[]], kind)}))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int32()])
+def test_a_delete_marker_is_boolean(kind: pa.DataType) -> None:
+    """Apache Hudi refuses others, and cannot read logs with them."""
+    with pytest.raises(SchemaMismatchError, match=f"'_hoodie_is_deleted', .* has the type {kind}, and must be boolean"):
+        read_input(pa.table({"id": ["a"], "_hoodie_is_deleted": pa.array([None], kind)}))
+    assert (
+        read_input(pa.table({"id": ["a"], "_hoodie_is_deleted": pa.nulls(1)})).schema.names[1] == "_hoodie_is_deleted"
+    )

@@ -284,3 +284,13 @@ def test_a_key_within_a_struct_is_told_from_a_missing_column() -> None:
         UnsupportedTableError, match="'who.id' of the column 'who' cannot be a record key: supported are"
     ):
         key_generator(config).check(batch.schema)
+
+
+@pytest.mark.parametrize(("value", "bytes_"), [("ü" * 126, 252 + 3), ("x" * 252, 255), ("x/" * 500 + "y", 1)])
+def test_partition_values_as_long_as_a_folder_may_be(value: str, bytes_: int) -> None:
+    keygen = KeyGenerator(KeyGeneratorType.SIMPLE, ("id",), ("pt",), hive_style=True)
+    batch = pa.RecordBatch.from_pylist([{"id": "a", "pt": value}])
+    assert keygen.partition_paths(batch).to_pylist() == [f"pt={value}"]
+    longer = pa.RecordBatch.from_pylist([{"id": "a", "pt": value + "x" * (256 - bytes_)}])
+    with pytest.raises(ConfigError, match="its name has 256 bytes, and file systems take 255"):
+        keygen.partition_paths(longer)

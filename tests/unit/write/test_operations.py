@@ -490,17 +490,21 @@ def test_the_first_write_refuses_before_it_makes_a_table(tmp_path: Path) -> None
         ({"record_key": "raw"}, "cannot be a record key"),
         ({"partition_by": "q"}, "'q', which is to be a partition value"),
         ({"ordering_by": "when"}, "Ordering column 'when'"),
+        ({"ordering_by": "ts,tags"}, "Ordering column 'tags' .* has the type list"),
+        ({"ordering_by": "raw", "table_type": "mor"}, "Ordering column 'raw' .* has the type binary"),
+        ({"partition_by": "p:simple"}, "the partition field p:simple"),
+        ({"partition_by": "p,p"}, "partition fields p,p: one of them occurs twice"),
         ({"options": {"hoodie.parquet.compression.codec": "brotli"}}, "'brotli' is not supported"),
     ],
 )
 def test_columns_that_do_not_fit_the_options_leave_no_table(tmp_path: Path, asked: dict[str, Any], told: str) -> None:
     """The next write, with the mistake mended, would contradict it."""
-    data = rows([1], [1]).append_column("raw", pa.array([b"x"]))
+    data = rows([1], [1]).append_column("raw", pa.array([b"x"])).append_column("tags", pa.array([["x"]]))
     wanted: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts"}
     path = str(tmp_path / "t")
-    with pytest.raises((SchemaMismatchError, ConfigError), match=told):
+    with pytest.raises((SchemaMismatchError, ConfigError, UnsupportedTableError), match=told):
         hudi_py.write(path, data, **{**wanted, **asked})
-    with pytest.raises((SchemaMismatchError, ConfigError), match=told):
+    with pytest.raises((SchemaMismatchError, ConfigError, UnsupportedTableError), match=told):
         hudi_py.create_table(path, data.schema, **{**wanted, **asked})
     assert not (tmp_path / "t" / ".hoodie").exists()
     assert hudi_py.write(path, data, options=QUICK, **wanted).num_inserted == 1

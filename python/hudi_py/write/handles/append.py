@@ -14,6 +14,7 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import delete_marks
+from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, combined, row_ordering
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice, LogFile
@@ -25,8 +26,6 @@ from hudi_py.write.summary.keys import written_log_changes
 from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
 from hudi_py.write.summary.sidecar import Sidecar
 
-_COMPARED_WITH_NULL = (pa.int32(), pa.date32())
-"""Types of ordering columns in which Apache Hudi compares a null, which is its integer 0, with other values."""
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
 
@@ -134,7 +133,7 @@ def _check_ordering(job: Job, rows: pa.Table, deletes: Mask) -> None:
         return
     for name, values in zip(merge.ordering_fields, row_ordering(rows, merge), strict=True):
         missing = int((values.is_null().to_numpy(zero_copy_only=False) & ~deletes).sum()) if values.null_count else 0
-        if missing and values.type not in _COMPARED_WITH_NULL:
+        if missing and not has_default_zero(values.type):
             raise SchemaMismatchError(
                 f"Ordering column '{name}' is null in {missing} of {rows.num_rows} rows that update a merge-on-read "
                 f"file group: Apache Hudi cannot compare a null with values of type {values.type}, so that its queries "

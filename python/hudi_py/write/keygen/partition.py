@@ -14,6 +14,9 @@ from hudi_py.errors import ConfigError
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty value (table versions 5 and later)."""
 
+LONGEST_PART = 255
+"""Bytes of a folder's name that file systems take (`NAME_MAX` of Linux)."""
+
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
@@ -34,7 +37,7 @@ def partition_segment(texts: pa.StringArray, field: str, *, hive_style: bool, ur
     encoded = texts.dictionary_encode()
     prefix = f"{field}=" if hive_style else ""
     # a Python loop over the distinct values, few against the rows
-    segments = [prefix + _segment(value, field, url_encoded) for value in encoded.dictionary.to_pylist()]
+    segments = [_segment(prefix, value, field, url_encoded) for value in encoded.dictionary.to_pylist()]
     missing = len(segments)
     dictionary = pa.array([*segments, prefix + DEFAULT_PARTITION], pa.string())
     return dictionary.take(encoded.indices.fill_null(missing))
@@ -45,9 +48,9 @@ def join_segments(segments: Sequence[pa.StringArray]) -> pa.StringArray:
     return segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
 
 
-def _segment(value: str, field: str, url_encoded: bool) -> str:
+def _segment(prefix: str, value: str, field: str, url_encoded: bool) -> str:
     if not value:
-        return DEFAULT_PARTITION
+        return prefix + DEFAULT_PARTITION
     text = escape(value) if url_encoded else value
     if "\x00" in text or any(not part or part.startswith(".") for part in text.split("/")):
         hint = "" if url_encoded else "; create the table with hoodie.datasource.write.partitionpath.urlencode=true, or"
@@ -55,4 +58,11 @@ def _segment(value: str, field: str, url_encoded: bool) -> str:
             f"Partition value {value!r} of column '{field}' cannot be a directory: path parts must not be empty and "
             f"must not begin with a dot{hint} change the value"
         )
-    return text
+    segment = prefix + text
+    longest = max(segment.split("/"), key=lambda part: len(part.encode()))
+    if len(longest.encode()) > LONGEST_PART:
+        raise ConfigError(
+            f"Partition value {value[:40]!r}... of column '{field}' cannot be a directory: its name has "
+            f"{len(longest.encode())} bytes, and file systems take {LONGEST_PART}; partition by a shorter value"
+        )
+    return segment
