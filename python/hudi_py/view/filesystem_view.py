@@ -217,12 +217,15 @@ class FileSystemView:
 
     def _assign_by_name(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:
         for log in logs:
-            piece = slices.get(log.name.instant)
-            if piece is None:
-                if not self._counts(log.name.instant):
+            instant = log.name.instant
+            if instant not in slices:
+                if not self._counts(instant):
                     continue
-                piece = slices[log.name.instant] = _Slice(log.name.instant)
-            piece.logs.append(log)
+                # A delta commit from before a downgrade from version 8 or 9, whose logs have its own instant in their
+                # names, or the first one of a group of logs alone. Times of completion are those of files here, which
+                # copying a table may change, so the instant itself decides
+                instant = max((each for each in slices if each < instant), default=instant)
+            slices.setdefault(instant, _Slice(instant)).logs.append(log)
 
     def _assign_by_completion(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:
         for log in logs:

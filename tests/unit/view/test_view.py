@@ -158,6 +158,16 @@ class TestVersion6:
         assert shown(view.latest_slices(P)) == [("a", "10", None, ["10.1"])]
         assert view.latest_base_slices(P) == []
 
+    def test_logs_from_before_a_downgrade(self) -> None:
+        """Versions 8 and 9 put the delta commit's own instant into their names; a downgrade compacts them."""
+        table = Table(6).instants("10.deltacommit", "20.deltacommit", "30.deltacommit", "40.commit", "50.deltacommit")
+        table.files("p/a_0-0-0_10.parquet", "p/.a_20.log.1_0-1-1", "p/.a_30.log.1_0-1-1")
+        table.files("p/a_0-0-9_40.parquet", "p/.a_40.log.1_0-1-1", "p/.b_20.log.1_0-1-1", "p/.b_30.log.1_0-1-1")
+        view = table.view()
+        logs = ("b", "20", None, ["20.1", "30.1"])
+        assert shown(view.latest_slices(P)) == [("a", "40", "40", ["40.1"]), logs]
+        assert shown(view.latest_slices(P, at("35"))) == [("a", "10", "10", ["20.1", "30.1"]), logs]
+
     def test_pending_compaction(self) -> None:
         table = (
             Table(6)
