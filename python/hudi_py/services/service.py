@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
+
+_log = logging.getLogger(__name__)
 
 Report = TypeVar("Report", bound=ServiceReport)
 Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
@@ -141,5 +144,8 @@ def carry_out(service: PlannedService[Report], context: ServiceContext, work: Wo
     try:
         return service.commit(context, work, service.execute(context, work, range(work.num_pieces)))
     except BaseException:  # whatever it is, the plan must not look as if somebody were at it
-        service.give_up(context, work)
+        try:
+            service.give_up(context, work)
+        except (HudiError, OSError) as failure:  # the error before it is the one to tell
+            _log.warning("the failed %s %s is undone by the next one: %s", service.name, work.instant, failure)
         raise

@@ -17,6 +17,7 @@ from hudi_py.config import Options
 from hudi_py.errors import (
     ConfigError,
     ConflictError,
+    CorruptFileError,
     HistoryCleanedError,
     LockError,
     RolledBackError,
@@ -221,6 +222,28 @@ def test_what_was_given_up_can_be_run_again(storage: MemoryStorage) -> None:
     assert run(ALWAYS, own).instant == instant
     ALWAYS.give_up(own, work)  # of another attempt, which has completed
     assert read(storage, "read_optimized").num_rows == 8
+
+
+def test_why_it_failed_is_told_though_it_cannot_be_undone_either(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(storage, 9)
+    own = context(storage)
+    instant = ALWAYS.schedule(own).instant
+
+    def fail(*_: object) -> None:
+        raise CorruptFileError("the log x is torn")
+
+    def refuse(*_: object) -> None:
+        raise LockError("the lock is held by another")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Compaction, "execute", fail)
+        patched.setattr("hudi_py.services.attempt.undo_attempt", refuse)
+        with pytest.raises(CorruptFileError, match="the log x is torn"):
+            run(ALWAYS, own)
+    assert f"compaction {instant} is undone by the next one: the lock is held by another" in caplog.text
+    assert run(ALWAYS, own).instant == instant
 
 
 def test_two_processes_are_not_at_one_plan(storage: MemoryStorage) -> None:
