@@ -49,7 +49,8 @@ def read_table(
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
         columns: columns to read, in the order of the result; None: all.
-        filter: a condition in the data source's subset of Spark SQL; rows for which it is true are returned.
+        filter: a condition in the data source's subset of Spark SQL; rows for which it is true are returned. Times
+            without a zone are in UTC, whatever the session's.
         options: options of `spark.read`, by the keys of Apache Hudi.
 
     Raises:

@@ -228,6 +228,7 @@ class Table:
         Args:
             columns: columns to read, in the order of the result; None: all.
             filter: condition in a subset of Spark SQL, or a pyarrow expression; rows for which it is true are returned.
+                Times without a zone are in UTC where a column with one is compared with them.
             as_of: time travel. A Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime; without a zone it is
                 in the table's time zone.
             query_type: `snapshot` (default); `read_optimized`: base files alone; `incremental`: rows which the commits
