@@ -42,6 +42,23 @@ def test_all_entries_come_back(hbase: bool, codec: int, block_bytes: int, levels
     assert pairs(file.scan()) == ENTRIES
 
 
+def test_a_block_is_searched_for_the_keys_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search makes a hash table of what is sought: all keys in each block would take keys times blocks."""
+    file = read_hfile(build_hfile(ENTRIES, block_bytes=300))
+    sought: list[int] = []
+    with_keys = Entries.with_keys
+
+    def noted(self: Entries, wanted: pa.Array) -> Entries:
+        sought.append(len(wanted))
+        return with_keys(self, wanted)
+
+    monkeypatch.setattr(Entries, "with_keys", noted)
+    wanted = [key + more for key, _ in ENTRIES[::3] for more in (b"", b"x")]
+    assert pairs(file.lookup(wanted)) == ENTRIES[::3]
+    assert len(sought) > 50
+    assert sum(sought) <= len(wanted)
+
+
 @pytest.mark.parametrize("levels", [1, 3])
 def test_look_ups_find_what_is_there(levels: int) -> None:
     file = read_hfile(build_hfile(ENTRIES, block_bytes=400, levels=levels))

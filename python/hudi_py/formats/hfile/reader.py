@@ -5,6 +5,7 @@ Written by HBase (Apache Hudi 0.x and 1.0) or by Apache Hudi itself (1.1 and lat
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -101,7 +102,13 @@ class HFile:
             return Entries.empty()
         value_set = pa.array(wanted, pa.binary())
         blocks = blocks_of_keys(self._data_blocks(), wanted)
-        return Entries.concat([entries.with_keys(value_set) for entries in self._read(blocks)])
+        found = []
+        for entries in self._read(blocks):
+            # a hash table of all keys for each block would take keys times blocks
+            low = bisect_left(wanted, entries.keys[0].as_py())
+            high = bisect_right(wanted, entries.keys[-1].as_py())
+            found.append(entries.with_keys(value_set.slice(low, high - low)))
+        return Entries.concat(found)
 
     def lookup_prefixes(self, prefixes: Iterable[bytes]) -> Entries:
         """The entries whose key begins with one of these. Only the blocks which can hold them are read, each once."""
