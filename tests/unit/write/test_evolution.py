@@ -175,3 +175,21 @@ def test_meta_columns_come_first_in_files() -> None:
         "_hoodie_file_name",
         "k",
     ]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"type": "int", "logicalType": "date"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2},
+    ],
+)
+def test_a_date_or_decimal_does_not_become_text(stored: dict[str, Any]) -> None:
+    """Apache Hudi parses such texts as dates or decimals, and its upserts fail where the column has become text."""
+    table = {**TABLE, "fields": TABLE["fields"][:1] + fields(c=stored)}
+    with pytest.raises(
+        SchemaMismatchError, match=r"Column 'c' is d.* in the table and string in the data.*cast the data"
+    ):
+        write_schema(table, pa.schema([("k", pa.int64()), ("c", pa.string())]), "t")
+    back = {**TABLE, "fields": TABLE["fields"][:1] + fields(c="string")}
+    assert not write_schema(back, pa.schema([("k", pa.int64()), ("c", pa.date32())]), "t").changed
