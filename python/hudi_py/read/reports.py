@@ -67,7 +67,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
             written[entry.time] = entry, decode_commit_metadata(entry.metadata or b"", context)
     for instant in timeline.write_completed:
         try:
-            written[instant.time] = instant, read_commit_metadata(storage, timeline.layout, instant)
+            written[instant.time] = instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except FileNotFoundError:  # archived since it was listed
             continue
     rows = [

@@ -56,17 +56,23 @@ __all__ = [
 UNKNOWN = "UNKNOWN"
 
 
-def read_commit_metadata(storage: Storage, layout: Layout, instant: Instant) -> CommitMetadata:
+def read_commit_metadata(
+    storage: Storage, layout: Layout, instant: Instant, *, may_be_empty: bool = False
+) -> CommitMetadata:
     """Metadata of a completed commit, deltacommit or replacecommit.
+
+    Args:
+        may_be_empty: whether an empty file, as a writer of Apache Hudi leaves it that dies between making and filling
+            it, is metadata without content, as it is to Apache Hudi (1.2.0); for who can do without.
 
     Raises:
         FileNotFoundError: the instant was archived or rolled back since it was listed.
-        CorruptFileError: the file is empty, or neither the JSON nor the Avro of a commit.
+        CorruptFileError: the file is empty and may not be, or is neither the JSON nor the Avro of a commit.
     """
     path = layout.path(instant.file_name)
     data = storage.read(path)
     context = f"the commit metadata {storage.uri}/{path}"
-    if not data:
+    if not data and not may_be_empty:
         raise CorruptFileError(f"Cannot read {context}: the file of a completed {instant.action.value} is empty")
     return decode_commit_metadata(data, context)
 

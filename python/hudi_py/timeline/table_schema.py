@@ -174,7 +174,7 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
 def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetadata]:
     for instant in reversed(timeline.write_completed):
         try:
-            yield read_commit_metadata(storage, timeline.layout, instant)
+            yield read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except FileNotFoundError:  # archived since it was listed
             continue
 

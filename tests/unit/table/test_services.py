@@ -18,6 +18,7 @@ from hudi_py.write import progress
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 BY_HAND = {**QUICK, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+READ_ALL = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
 
 
@@ -327,3 +328,24 @@ def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
 
 def test_schema_of_savepoints_without_any(path: str) -> None:
     assert hudi_py.open_table(path).savepoints().schema.field("created").type == pa.timestamp("ms", "UTC")
+
+
+@pytest.mark.parametrize("options", [{}, {"hoodie.metadata.enable": "false"}])
+def test_a_commit_whose_file_was_never_filled_holds_nothing_up(path: str, options: dict[str, str]) -> None:
+    """A writer of Apache Hudi 1.0.2 that is killed between making its completed file and filling it leaves this;
+    1.2.0 reads the rows of the commit and writes on. What it wrote only its file could tell."""
+    newest = hudi_py.open_table(path).timeline.last_completed
+    assert newest is not None
+    Path(path, ".hoodie", "timeline", newest.file_name).write_bytes(b"")
+    assert read(path, options=options) == {2}
+    assert hudi_py.open_table(path).history().to_pylist()[-1]["num_updates"] == 0
+    for ts in (3, 4):
+        write(path, ts, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
+        assert read(path, options=options) == {ts}
+    table = hudi_py.open_table(path, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
+    table.compact()
+    write(path, 5, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
+    assert table.clean().instant is not None or "clean" in actions(path)
+    assert read(path, options=options) == {5}
+    with pytest.raises(CorruptFileError, match="deltacommit is empty"):
+        read(path, query_type="incremental", begin="000", options=READ_ALL)

@@ -76,7 +76,7 @@ def changed_partitions(
     found = {partition.partition_path for partition in metadata.partitions if partition.failed}
 
     def touched(commit: Instant) -> set[str]:
-        content = read_commit_metadata(storage, timeline.layout, commit)
+        content = read_commit_metadata(storage, timeline.layout, commit, may_be_empty=True)
         return _superseding(content, commit.action, config)
 
     try:
