@@ -55,7 +55,8 @@ class MetadataTable:
         self._check_kept_up(timeline)
         self._view = load_view(self.storage, own, self.timeline) if own_view is None else own_view
         self._committed = valid_instants(self.timeline, timeline)
-        pending = {instant.time for instant in timeline.pending}
+        # a savepoint has the time of its commit, which is completed
+        pending = {instant.time for instant in timeline.pending if instant.action is not Action.SAVEPOINT}
         newest = timeline.instants[-1].time if timeline.instants else ""
         self.is_newest = not any(
             instant.time in pending or instant.time > newest

@@ -127,7 +127,9 @@ def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
 
 def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
     newest = max((instant.time for instant in timeline.completed), default="")
-    return newest, {i.time: i.action for i in timeline.pending if i.action is not Action.INDEXING}
+    # neither an indexing nor a savepoint writes files; a savepoint that broke off has the time of a completed commit
+    others = (Action.INDEXING, Action.SAVEPOINT)
+    return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
 
 
 def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:

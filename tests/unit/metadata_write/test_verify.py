@@ -28,8 +28,10 @@ from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.write.instants import inflight_path
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
+from tests.unit.metadata_write import upkeep
 
 EVERYTHING = {
     "hoodie.metadata.index.column.stats.enable": "true",
@@ -368,3 +370,23 @@ def test_days_and_decimals_as_old_releases_keep_them(ours: dict[str, object], th
     (kind,) = theirs
     other = {kind: {"value": 19725 if kind == "member1" else b"\x01"}}
     assert "expected the range" in _difference("column_stats", record(ours), record(other))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_savepoint_that_broke_off_hides_no_files_of_its_commit(version: int) -> None:
+    """It is pending, at the time of a completed commit, whose rows a listing made anew now would lose."""
+    storage = MemoryStorage(f"broken-savepoint-{version}")
+    for ts in (1, 2):
+        upkeep.write(
+            storage, upkeep.rows(range(4 * ts), ts), version=version, options={"hoodie.metadata.enable": "false"}
+        )
+    commit = upkeep.timeline(storage).write_completed[-1]
+    begun = inflight_path(upkeep.timeline(storage).layout, commit.time, Action.SAVEPOINT)
+    storage.put_if_absent(begun, b"")
+    upkeep.write(storage, upkeep.rows([100], 3), version=version)
+    assert hudi_py.open_table(storage.uri).metadata.verify().ok
+    upkeep.check_listing(storage)
+    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
+    storage.delete(begun)
+    upkeep.check_listing(storage)
+    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
