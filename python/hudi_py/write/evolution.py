@@ -98,7 +98,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
     table = arrow_schema(dict(table_avro))
-    merged = _merge_fields(list(table), list(incoming), "", fixed if set_null_for_missing else None)
+    merged = _merge_fields(list(table), list(incoming), "", _Lacking(tuple(fixed), set_null_for_missing))
     for old, new in zip(table, merged, strict=False):
         if new.type.equals(old.type):
             continue
@@ -127,21 +127,33 @@ def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
     return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)), changed=False)
 
 
-def _merge_fields(
-    table: list[pa.Field], incoming: list[pa.Field], path: str, needed: Sequence[str] | None
-) -> list[pa.Field]:
-    """`needed`: dotted names of the columns that the data may not lack; None: all of them."""
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """What becomes of columns that the data lacks."""
+
+    fixed: tuple[str, ...]
+    """Dotted names of record key and partition fields, which are always needed."""
+    set_null: bool
+    """Whether others become null; they are needed otherwise."""
+
+    def is_fixed(self, column: str) -> bool:
+        return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
+
+
+def _merge_fields(table: list[pa.Field], incoming: list[pa.Field], path: str, lacking: _Lacking) -> list[pa.Field]:
     by_name = {field.name: field for field in incoming}
     result = []
     for field in table:
         found = by_name.pop(field.name, None)
         where = f"{path}{field.name}"
         if found is None:
-            if needed is None or not field.nullable or any(f"{name}.".startswith(f"{where}.") for name in needed):
+            if not lacking.set_null or not field.nullable or lacking.is_fixed(where):
                 close = next((name for name in by_name if name.lower() == field.name.lower()), None)
                 advice = (
                     f"the data has '{path}{close}': rename it"
                     if close
+                    else "rows need it for their record key or partition: add it to the data"
+                    if lacking.is_fixed(where)
                     else "add it to the data, with nulls where there is no value; "
                     f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
                     if field.nullable
@@ -150,25 +162,25 @@ def _merge_fields(
                 raise SchemaMismatchError(f"Column '{where}' of the table is missing in the data; {advice}")
             result.append(field)
         else:
-            result.append(field.with_type(_merge_type(field.type, found.type, where, needed)))
+            result.append(field.with_type(_merge_type(field.type, found.type, where, lacking)))
     for field in by_name.values():
         _check_no_nulls([field], path)
         result.append(field.with_nullable(True))  # the rows already there have none
     return result
 
 
-def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, needed: Sequence[str] | None) -> pa.DataType:
+def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, lacking: _Lacking) -> pa.DataType:
     if incoming.equals(table) or pa.types.is_null(incoming):
         return table
     if pa.types.is_struct(table) and pa.types.is_struct(incoming):
-        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", needed))
+        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", lacking))
     if pa.types.is_list(table) and pa.types.is_list(incoming):
         item = table.value_field
-        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", needed)))
+        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", lacking)))
     if pa.types.is_map(table) and pa.types.is_map(incoming):
         item = table.item_field
         return pa.map_(
-            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", needed))
+            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", lacking))
         )
     if _takes(table, incoming):
         return table

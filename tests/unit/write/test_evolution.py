@@ -106,8 +106,9 @@ def test_a_missing_column_is_refused_unless_null_is_asked_for() -> None:
 @pytest.mark.parametrize("name", ["k", "p"])
 def test_key_and_partition_columns_are_never_left_out(name: str) -> None:
     without = INCOMING.remove(INCOMING.get_field_index(name))
-    with pytest.raises(SchemaMismatchError, match=f"Column '{name}' of the table is missing .* apart"):
-        evolve(without, set_null_for_missing=True)
+    for set_null in (False, True):
+        with pytest.raises(SchemaMismatchError, match=f"Column '{name}' of the table is missing .* need it for their"):
+            evolve(without, set_null_for_missing=set_null)
 
 
 def test_a_column_of_another_case_is_named() -> None:
