@@ -52,7 +52,7 @@ oracle-long: CHOSEN := long
 oracle-quick oracle-slow oracle-long:
 	@echo "== tests against Apache Hudi ($(CHOSEN))"
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
-	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(ORACLE) -m "$(CHOSEN)" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal --durations 15 $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
 check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and all tests
 
