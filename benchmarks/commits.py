@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -74,7 +75,7 @@ def count_files(path: str) -> tuple[int, int]:
 def run(path: str, kind: str, commits: int, metadata: bool = True) -> list[Point]:
     """The table after each commit."""
     options = {**OPTIONS, "hoodie.metadata.enable": str(metadata).lower()}
-    keyed = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+    keyed: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
     points = []
     for number in range(commits):
         data = rows(number)
@@ -127,9 +128,9 @@ def plot(series: dict[str, list[Point]]) -> str:
             )
             parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[kind]}" stroke-width="1.5"/>')
             if not place:
-                x = left + width - 190 + at * 100
+                start = left + width - 190 + at * 100
                 text = {"cow": "copy on write", "mor": "merge on read"}[kind]
-                parts.append(f'<text x="{x}" y="{top - 10}" fill="{COLOURS[kind]}">{text}</text>')
+                parts.append(f'<text x="{start}" y="{top - 10}" fill="{COLOURS[kind]}">{text}</text>')
     bottom = 34 + len(panels) * (height + gap) - gap + 18
     length = max(map(len, series.values()), default=0)
     for step in range(5):

@@ -192,16 +192,17 @@ def run(scale: float, runs: int, work: Path) -> Figures:
             )
             worker("all", work / f"warm-{id(worker)}")
         for kind, short in (("COPY_ON_WRITE", "cow"), ("MERGE_ON_READ", "mor")):
-            for engine, worker in [*workers.items(), ("hudi-py (core)", None)]:
-                path = work / f"{short}-{'core' if worker is None else worker.form}"
+            engines: list[tuple[str, SparkWorker | None]] = [*workers.items(), ("hudi-py (core)", None)]
+            for engine, at in engines:
+                path = work / f"{short}-{'core' if at is None else at.form}"
                 for row, data, operation in (
                     ("bulk insert", source, "bulk_insert"),
                     ("upsert of 5 %", update, "upsert"),
                 ):
-                    if worker is None:
+                    if at is None:
                         seconds: float | None = core_write(path, data, kind, operation)
                     else:
-                        seconds = worker("write", path, source=str(data), options=table_options(kind, operation))
+                        seconds = at("write", path, source=str(data), options=table_options(kind, operation))
                     note(f"{row}, {short}", engine, seconds)
         plain = work / "plain"
         spark = workers["hudi-py (Spark)"]
