@@ -47,9 +47,7 @@ def stream_schema(path: str, options: Options, columns: Sequence[str] | None) ->
             errors of a running query have their message below a traceback, whatever Spark's configuration.
         TableNotFoundError, UnsupportedTableError, SchemaMismatchError: as for any read.
     """
-    stream = TableStream(open_storage(path, options.storage or None), options)
-    stream.initial_offset()
-    return stream.output_schema(columns)
+    return TableStream(open_storage(path, options.storage or None), options).output_schema(columns)
 
 
 class StreamPartition(InputPartition):

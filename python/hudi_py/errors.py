@@ -68,3 +68,8 @@ class RolledBackError(HudiError):
 
 class HistoryCleanedError(HudiError):
     """A file version which the query needs was removed by the cleaner."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says in its first line, for a message of one's own; its class where it says nothing."""
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import CorruptFileError, HudiError
+from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.records import Versions
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
@@ -163,5 +163,5 @@ def metadata_lister(
 
 def doubt(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
     """Warns that a metadata table, or an index in it, is not used, and what is done `instead`."""
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = first_line(error)
     warnings.warn(f"The metadata table of {uri} is not used, {instead}: {reason}", stacklevel=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
 from hudi_py.read.coercion import cast, is_text, literal_type, parse_temporal
 from hudi_py.read.predicate import (
     Arithmetic,
@@ -67,7 +67,7 @@ def parse(text: str, schema: pa.Schema) -> Node:
     try:
         trees = sqlglot.parse(text, read="spark")
     except (SqlglotError, RecursionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise ConfigError(f"Filter {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
     if len(trees) != 1 or trees[0] is None:
         raise ConfigError(f"Filter {text!r} is not one condition; {SUPPORTED}")

@@ -77,9 +77,12 @@ class TableStream:
         """What a query that starts now has: the columns named, in their order; None: all.
 
         Raises:
+            ConfigError: the instant to begin at is not a time.
             SchemaMismatchError: there is no such column.
         """
-        schema = CHANGE_SCHEMA if self._changes else self._snapshot(self._load()).schema
+        seen = self._load()
+        self._beginning(seen)
+        schema = CHANGE_SCHEMA if self._changes else self._snapshot(seen).schema
         names = schema.names if columns is None else check_columns(columns, schema, self._storage.uri)
         return pa.schema([schema.field(name) for name in names])
 
@@ -96,7 +99,9 @@ class TableStream:
         Raises:
             ConfigError: the instant to begin at is not a time.
         """
-        seen = self._load()
+        return self._beginning(self._load())
+
+    def _beginning(self, seen: Seen) -> StreamOffset:
         axis = seen.axis
         start = self._start
         if start is Start.SNAPSHOT:

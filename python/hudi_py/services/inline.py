@@ -12,7 +12,7 @@ from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
-from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError, first_line
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean import Cleaning, CleanSettings
@@ -124,9 +124,8 @@ def _plans(service: PlannedService[ServiceReport]) -> Step:
 
 
 def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
-    what = (str(error) or type(error).__name__).splitlines()[0]
     return HudiError(
-        f"The write to {storage.uri} is committed, but the {name} after it failed: {what}; do "
+        f"The write to {storage.uri} is committed, but the {name} after it failed: {first_line(error)}; do "
         f"not repeat the write: repair the cause and run the {name} again, or set "
         f"{service_config.FAIL_ON_ERROR.key}=false to be warned only"
     )

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
@@ -300,7 +300,7 @@ class ObjectStorage:
             raise missing(self.uri, path) from None
         except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
             denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
-            what = str(error).partition("\n")[0]
+            what = first_line(error)
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
             raise OSError(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ from hudi_py.write.handles.base import BaseFileHandle, steps
 from hudi_py.write.job import Job
 from hudi_py.write.rows import split_by_partition
 
+T = TypeVar("T")
+
 CHUNK_BYTES = 48 * MEGABYTE
 """Rows handed to a file at a time, as bytes in memory; a partition with less has one file at work."""
 OPEN_FILES = 64
@@ -29,6 +32,17 @@ def live_rows(batch: pa.RecordBatch, job: Job) -> pa.RecordBatch:
     into base files."""
     deletes = delete_marks(batch, job.settings.merge)
     return batch.filter(pa.array(~deletes)) if deletes.any() else batch
+
+
+def unfinished(tasks: Iterable[Future[T]]) -> list[Future[T]]:
+    """Those of the tasks that are not done; raises what one that is done has raised."""
+    left = []
+    for task in tasks:
+        if task.done():
+            task.result()
+        else:
+            left.append(task)
+    return left
 
 
 def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
@@ -124,7 +138,7 @@ class _Spreader:
         with self._lock:
             lane.queued += 1
         self._futures.append(self._executor.submit(self._guarded(lambda: self._write(lane, batches))))
-        self._raise_failed()
+        self._futures = unfinished(self._futures)
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
@@ -181,15 +195,6 @@ class _Spreader:
             raise
         with self._lock:
             self._stats.append(stat)
-
-    def _raise_failed(self) -> None:
-        running = []
-        for future in self._futures:
-            if future.done():
-                future.result()
-            else:
-                running.append(future)
-        self._futures = running
 
     def _join(self) -> None:
         for future in self._futures:

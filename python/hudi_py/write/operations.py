@@ -35,7 +35,7 @@ from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
-from hudi_py.write.bulk import live_rows, write_new_file_groups
+from hudi_py.write.bulk import live_rows, unfinished, write_new_file_groups
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
 from hudi_py.write.index import (
     RECORD_INDEXES,
@@ -273,13 +273,7 @@ class _Workers:
 
         future = self.executor.submit(run)
         self._futures.append(future)
-        running = [future]
-        for earlier in self._running:
-            if earlier.done():
-                earlier.result()
-            else:
-                running.append(earlier)
-        self._running = running
+        self._running = [*unfinished(self._running), future]
 
     def results(self) -> list[WriteStat]:
         """Statistics of all files, once all are written."""

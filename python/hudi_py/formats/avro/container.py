@@ -11,7 +11,7 @@ import os
 from functools import lru_cache
 from typing import Any
 
-from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError, first_line
 from hudi_py.formats.varint import varint
 
 _MAGIC = b"Obj\x01"
@@ -39,7 +39,7 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
         records = list(reader)
         schema = reader.writer_schema
     except Exception as error:  # corrupt bytes end in whatever they meet first in fastavro
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        why = first_line(error)
         if "need to install" in why:
             raise UnsupportedTableError(f"cannot read the Avro file{where}: {why}") from error
         raise CorruptFileError(f"cannot read the Avro file{where}: {why}; the file is torn or corrupt") from error
@@ -137,7 +137,7 @@ class ContainerWriter:
             for record in records:
                 fastavro.schemaless_writer(block, self._schema, record)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            why = first_line(error)
             raise SchemaMismatchError(f"cannot write an Avro file of {self._name!r}: {why}") from error
         sync, data = os.urandom(_SYNC_BYTES), block.getvalue()
         if not records:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import CorruptFileError, first_line
 
 Cursors: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.uint8]
@@ -50,7 +50,7 @@ def reading(context: str, what: str) -> Iterator[None]:
         elif isinstance(error, RecursionError):
             why = "it nests without end"
         else:
-            why = str(error).splitlines()[0]
+            why = first_line(error)
         where = f" of {context}" if context else ""
         raise CorruptFileError(
             f"cannot decode {what}{where}: {why}; the bytes are corrupt or not of the given schema"

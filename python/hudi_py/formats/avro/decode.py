@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.errors import UnsupportedTableError
+from hudi_py.errors import UnsupportedTableError, first_line
 from hudi_py.formats.avro.cursor import ByteBlock, CorruptBytesError, Cursors, reading
 from hudi_py.formats.avro.decoders import RecordDecoder, compile_columns, widest_value
 from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
@@ -171,7 +171,7 @@ def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Curs
         try:
             column.validate(full=True)  # UTF-8 and decimal digits
         except pa.ArrowInvalid as error:
-            raise CorruptBytesError(f"field {name!r}: {str(error).splitlines()[0]}") from error
+            raise CorruptBytesError(f"field {name!r}: {first_line(error)}") from error
     return _batch(schema, columns, len(pos))
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, first_line
 from hudi_py.formats.avro import schema as avro
 from hudi_py.formats.avro.rows import Flags, Lengths, Rows, TooLargeError
 
@@ -299,7 +299,7 @@ def _cast(array: pa.Array, target: pa.DataType, allowed: bool, path: str) -> pa.
         return array.cast(target)
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
-            f"cannot write column {path!r} of type {array.type} as {target}: {str(error).splitlines()[0]}"
+            f"cannot write column {path!r} of type {array.type} as {target}: {first_line(error)}"
         ) from error
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from hudi_py.errors import first_line
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import REQUESTS, when_remote
@@ -87,4 +88,4 @@ def _delete(storage: Storage, file: File) -> str:
                 return ""
         except Exception:  # then it is not known to be gone
             pass
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
+        return first_line(error)
