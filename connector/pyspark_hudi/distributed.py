@@ -18,13 +18,13 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
+from hudi_py.transaction.protocols import AfterCommit
+from hudi_py.transaction.transaction import CommitResult, TransactionHandle, WriteTransaction
 from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
-from hudi_py.write.protocols import AfterCommit
 from hudi_py.write.rows import PartitionedRows, split_by_partition
-from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
 
 _MB = 1024 * 1024
 PIECE_BYTES = 32 * _MB

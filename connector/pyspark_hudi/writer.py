@@ -15,15 +15,15 @@ from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import open_storage
+from hudi_py.transaction.owner.identity import ProcessIdentity, process_identity
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.upkeep import after_commit, metadata_writer
 from hudi_py.write.api import open_or_create
-from hudi_py.write.identity import ProcessIdentity, process_identity
 from hudi_py.write.input import normalise_schema
 from hudi_py.write.job import TaskId
 from hudi_py.write.operations import Operation, action_of
 from hudi_py.write.plan import write_settings
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.transaction import WriteTransaction
 from pyspark_hudi.distributed import DistributedWrite, TaskResult, abort_write, commit_write, run_task
 from pyspark_hudi.types import arrow_schema
 

@@ -20,9 +20,9 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.settings import LockSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.support.hand_writes import IMPATIENT, SETTINGS, commit, first_write, new_table, write_base
 
@@ -135,8 +135,8 @@ def test_the_lock_excludes_processes(tmp_path):
 HOLDER = """
 import sys, time
 from hudi_py.storage import LocalStorage
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.settings import LockSettings
 with FileLock(LocalStorage(sys.argv[1]), LockSettings(), purpose="hold"):
     print("held", flush=True)
     sys.stdin.read()
@@ -147,7 +147,7 @@ import sys
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.support.hand_writes import write_base
 storage = LocalStorage(sys.argv[1])
 with WriteTransaction.begin(storage, load_table_config(storage), action=Action.COMMIT, operation="INSERT") as tx:

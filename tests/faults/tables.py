@@ -13,10 +13,10 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_rows
-from hudi_py.write.recovery import recover_failed_writes
 from hudi_py.write.result import WriteResult
-from hudi_py.write.settings import TransactionSettings
 from tests.support.kept_up import SCHEMA, options, rows
 
 __all__ = [

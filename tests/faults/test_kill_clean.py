@@ -14,8 +14,8 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.protocols import MetadataWriter
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import MetadataWriter
 from tests.faults.killing import Killed
 from tests.faults.test_kill_metadata import Files, KillingMemory, copy_of, files_of
 from tests.support.clean_tables import HandMadeTable, clean_options

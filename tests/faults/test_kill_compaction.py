@@ -21,9 +21,9 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.view import load_view
-from hudi_py.write.identity import end_work
-from hudi_py.write.protocols import MetadataWriter
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
 from tests.faults.test_kill_metadata import KillingMemory, copy_of, files_of

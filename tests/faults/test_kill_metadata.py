@@ -23,10 +23,10 @@ from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import load_state
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.recovery import recover_failed_writes
-from hudi_py.write.rollback import rollback_instant
-from hudi_py.write.settings import TransactionSettings
+from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.recovery.rollback import rollback_instant
+from hudi_py.transaction.settings import TransactionSettings
 from tests.faults.killing import Killed, KillingStorage
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 

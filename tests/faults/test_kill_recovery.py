@@ -18,7 +18,7 @@ from hudi_py.services.savepoint import create_savepoint, delete_savepoint, list_
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.write.metadata_drop import DropMetadata
+from hudi_py.transaction.metadata_drop import DropMetadata
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
 

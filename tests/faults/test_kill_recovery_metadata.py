@@ -21,8 +21,8 @@ from hudi_py.services.savepoint import create_savepoint
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.write.api import write_options, write_rows
-from hudi_py.write.recovery import recover_failed_writes
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, leftovers, read, rows
 

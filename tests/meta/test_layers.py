@@ -10,7 +10,7 @@ import hudi_py
 from tests.meta.sources import Import, Module, connector, core
 
 LAYERS: Final = (
-    ("errors", "config", "model"),
+    ("errors", "config", "model", "progress"),
     ("storage",),
     ("formats",),
     ("schema",),
@@ -19,6 +19,8 @@ LAYERS: Final = (
     ("merge",),
     ("metadata",),
     ("read",),
+    ("file_stats",),
+    ("transaction",),
     ("write",),
     ("services",),
     ("metadata_write",),
@@ -39,7 +41,7 @@ LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
 # systems are seen.
 FOR_CONNECTOR: Final = frozenset(
     {"errors", "config", "model", "storage", "schema", "timeline", "merge", "read", "write", "services", "upkeep"}
-    | {"table"}
+    | {"table", "transaction", "progress"}
 )
 
 

@@ -15,8 +15,8 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.settings import LockSettings
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, SCHEMA, check_recovered, data_files, make_table, read, rows, write
 from tests.golden.compare import assert_rows_equal

@@ -25,8 +25,8 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.recovery_records import decode_restore_plan
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.write.api import write_options, write_rows
-from hudi_py.write.recovery import recover_failed_writes
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
 from tests.oracle.client import Oracle

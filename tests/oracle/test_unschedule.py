@@ -11,8 +11,8 @@ import hudi_py
 from hudi_py.errors import ConflictError
 from hudi_py.services.compaction import Compaction
 from hudi_py.storage import LocalStorage
+from hudi_py.transaction.owner.identity import end_work
 from hudi_py.upkeep import serving
-from hudi_py.write.identity import end_work
 from tests.oracle.client import Oracle
 from tests.oracle.test_compaction import DUE, agree, make, newest_compaction, ours, rows, timeline
 from tests.oracle.test_interoperability import settings

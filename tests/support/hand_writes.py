@@ -14,10 +14,10 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.settings import LockSettings, TransactionSettings
+from hudi_py.transaction.transaction import CommitResult, TransactionHandle, WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, create_table
-from hudi_py.write.settings import LockSettings, TransactionSettings
-from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
 SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")

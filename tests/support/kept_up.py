@@ -21,9 +21,9 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import Recorded, TableChange
 from hudi_py.view import StorageLister
 from hudi_py.write.api import write_options, write_rows
-from hudi_py.write.protocols import Recorded, TableChange
 from hudi_py.write.result import WriteResult
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("p", pa.string())])

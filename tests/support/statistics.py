@@ -27,8 +27,8 @@ from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 
 BUILDERS: tuple[IndexBuilder, ...] = (ColumnStats(), PartitionStats(), BloomFilters())
 FIELDS = {

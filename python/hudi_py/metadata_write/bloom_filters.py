@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.bloom import SIMPLE
 from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata.keys import bloom_filter_key
@@ -28,8 +29,7 @@ from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.files import DataFile
+from hudi_py.transaction.protocols import TableChange
 
 _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
+from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
+from hudi_py.file_stats.files import DataFile
+from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
 from hudi_py.metadata_write.definitions import IndexDefinition, version_of
@@ -28,10 +31,7 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.meta import META_FIELDS, OPERATION
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
-from hudi_py.write.summary.files import DataFile
-from hudi_py.write.summary.ranges import ColumnRanges
+from hudi_py.transaction.protocols import TableChange
 
 T = TypeVar("T")
 

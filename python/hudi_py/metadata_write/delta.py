@@ -32,8 +32,8 @@ from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import begin, complete, request
 from hudi_py.view import FileSystemView
-from hudi_py.write.instants import begin, complete, request
 
 INITIAL_TOKEN: Final = "0-0-0"
 """Write token of log files that only open a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""

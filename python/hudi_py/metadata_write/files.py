@@ -30,8 +30,8 @@ from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_f
 from hudi_py.storage import FileInfo
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import StorageLister
-from hudi_py.write.protocols import TableChange
 
 _MAP: Final = ARROW_SCHEMA.field("filesystemMetadata").type
 _PARTITIONS_AT_ONCE: Final = 256

@@ -22,6 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.files import DataFile
+from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
@@ -32,9 +34,7 @@ from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_valu
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.files import DataFile
-from hudi_py.write.summary.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
+from hudi_py.transaction.protocols import TableChange
 
 _DELETE_PARTITION: Final = "DELETE_PARTITION"
 _PARTITIONS_AT_ONCE: Final = 64

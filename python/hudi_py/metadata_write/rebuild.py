@@ -20,8 +20,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.metadata_drop import DROPPABLE, drop_metadata_table
-from hudi_py.write.recovery import settled_timeline
+from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
+from hudi_py.transaction.recovery.failed_writes import settled_timeline
 
 _SECONDARY = "secondary_index_"
 

@@ -16,6 +16,14 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.keys import (
+    KeyChanges,
+    KeyReader,
+    base_file_changes,
+    committed_instants,
+    log_file_changes,
+)
+from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
@@ -35,15 +43,7 @@ from hudi_py.schema import with_meta
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.times import epoch_ms, table_zone
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.keys import (
-    KeyChanges,
-    KeyReader,
-    base_file_changes,
-    committed_instants,
-    log_file_changes,
-)
-from hudi_py.write.summary.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
+from hudi_py.transaction.protocols import TableChange
 
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations after which every row is in the file group where it was."""

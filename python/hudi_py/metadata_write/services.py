@@ -27,6 +27,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.progress import Progress
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.clean.policy import CleanSettings
@@ -43,10 +44,9 @@ from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
-from hudi_py.write.instants import requested_path
-from hudi_py.write.progress import Progress
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import sweep_vanished
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.gate import sweep_vanished
+from hudi_py.transaction.settings import TransactionSettings
 
 COMPACTION_SUFFIX: Final = "001"
 """Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""

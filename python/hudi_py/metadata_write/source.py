@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol, runtime_checkable
 
+from hudi_py.file_stats.columns import IndexedColumn
+from hudi_py.file_stats.files import DataFile, ranges_of_files
+from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.metadata_write.definitions import IndexDefinition, read_definitions
@@ -15,11 +18,8 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.columns import IndexedColumn
-from hudi_py.write.summary.files import DataFile, ranges_of_files
-from hudi_py.write.summary.ranges import ColumnRanges
 
 _FEW_FILES: Final = 1024
 """Files whose ranges are kept in memory."""

@@ -34,7 +34,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_plan,
 )
 from hudi_py.timeline.timeline import INITIAL, Timeline
-from hudi_py.write.instants import begin, complete, request, requested_path
+from hudi_py.transaction.instants import begin, complete, request, requested_path
 
 ROLLBACK_SUFFIX = "006"
 """Behind the time of a version 6 metadata table's rollback."""

@@ -16,6 +16,8 @@ from functools import partial
 from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
+from hudi_py.file_stats.columns import indexed_columns
+from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister, read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
@@ -42,11 +44,9 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
 from hudi_py.timeline.times import table_zone
+from hudi_py.transaction.metadata_drop import DropMetadata, drop_metadata_table
+from hudi_py.transaction.protocols import Recorded, TableChange
 from hudi_py.view import FileSystemView, load_view
-from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
-from hudi_py.write.protocols import Recorded, TableChange
-from hudi_py.write.summary.columns import indexed_columns
-from hudi_py.write.summary.sidecar import SidecarSettings
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,11 @@ from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.plans import decode_compaction_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.heartbeat import Heartbeat, now_ms
-from hudi_py.write.identity import (
+from hudi_py.transaction.instants import begin, inflight_path, requested_path, revert
+from hudi_py.transaction.markers import read_markers
+from hudi_py.transaction.owner.gate import close_gate, gate_keeper, open_gate
+from hudi_py.transaction.owner.heartbeat import Heartbeat, now_ms
+from hudi_py.transaction.owner.identity import (
     WriterIdentity,
     begin_work,
     end_work,
@@ -28,13 +31,10 @@ from hudi_py.write.identity import (
     parse_writer,
     process_identity,
 )
-from hudi_py.write.instants import begin, inflight_path, requested_path, revert
-from hudi_py.write.markers import read_markers
-from hudi_py.write.paths import temporary_folder, write_folder
-from hudi_py.write.publication import Publication
-from hudi_py.write.recovery import examine
-from hudi_py.write.rollback import forget_write
-from hudi_py.write.staging import close_gate, gate_keeper, open_gate
+from hudi_py.transaction.paths import temporary_folder, write_folder
+from hudi_py.transaction.publication import Publication
+from hudi_py.transaction.recovery.failed_writes import examine
+from hudi_py.transaction.recovery.rollback import forget_write
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,21 @@ from hudi_py.config import write as write_config
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.model.instant import Action, CompletionTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.progress import Progress
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable, load_table_config
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import complete
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.metadata_drop import warn_dropped
+from hudi_py.transaction.protocols import MetadataWriter, Recorded, TableChange
+from hudi_py.transaction.recovery.failed_writes import finish_recovery
+from hudi_py.transaction.recovery.restore import pending_restores
+from hudi_py.transaction.recovery.rollback import pending_rollbacks
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, load_view
-from hudi_py.write.instants import complete
-from hudi_py.write.locks import FileLock
-from hudi_py.write.metadata_drop import warn_dropped
-from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
-from hudi_py.write.recovery import finish_recovery
-from hudi_py.write.restore import pending_restores
-from hudi_py.write.rollback import pending_rollbacks
-from hudi_py.write.settings import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.instants import remove_pending
-from hudi_py.write.rollback import forget_write, rollback_instant
+from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.recovery.rollback import forget_write, rollback_instant
 
 
 def drop_plan(context: ServiceContext, instant: InstantTime, action: Action) -> InstantTime | None:

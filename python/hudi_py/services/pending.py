@@ -13,7 +13,7 @@ from hudi_py.services.compaction.plan import read_plan
 from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import decode_clean_plan
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.instants import requested_path
+from hudi_py.transaction.instants import requested_path
 
 PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]

@@ -17,8 +17,8 @@ from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.restore import finish_restore, plan_restore, request_restore
-from hudi_py.write.rollback_plan import check_logs
+from hudi_py.transaction.recovery.plan import check_logs
+from hudi_py.transaction.recovery.restore import finish_restore, plan_restore, request_restore
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -27,10 +27,10 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.recovery import settled_timeline
-from hudi_py.write.rollback import find_rollback, rollback_instant
-from hudi_py.write.rollback_plan import check_logs
+from hudi_py.transaction.conflicts import is_clustering
+from hudi_py.transaction.recovery.failed_writes import settled_timeline
+from hudi_py.transaction.recovery.plan import check_logs
+from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
 
 _COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _Sought = str | tuple[str, str]

@@ -20,8 +20,8 @@ from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clea
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import begin, complete, inflight_path
 from hudi_py.view import FileSystemView
-from hudi_py.write.instants import begin, complete, inflight_path
 
 Files = Mapping[str, tuple[str, ...]]
 """Partition path to names of base and log files."""

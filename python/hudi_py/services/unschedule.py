@@ -16,8 +16,8 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.services.rollback import settled
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.conflicts import is_clustering
 from hudi_py.view import StorageLister
-from hudi_py.write.conflicts import is_clustering
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,21 +17,21 @@ from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.properties import TableConfig
+from hudi_py.progress import Progress
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.result import WriteResult, result_of
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.transaction import WriteTransaction
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
+from hudi_py.file_stats.keys import KeyReader, committed_instants
+from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import MergeSettings
 from hudi_py.model.names import FileId, new_file_id
+from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY, with_meta
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.assign import MEGABYTE, Packing
 from hudi_py.write.evolution import WriteSchema
 from hudi_py.write.index import IndexSettings
 from hudi_py.write.keygen import KeyGenerator
-from hudi_py.write.progress import Progress
 from hudi_py.write.rows import DEFAULT_BUDGET
-from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
-from hudi_py.write.summary.keys import KeyReader, committed_instants
-from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings
-from hudi_py.write.transaction import WriteTransaction
 
 
 @dataclass(frozen=True, slots=True)

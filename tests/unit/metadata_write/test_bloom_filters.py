@@ -19,8 +19,8 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 from tests.support.kept_up import rows, write
 from tests.support.statistics import made
 

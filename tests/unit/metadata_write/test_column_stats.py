@@ -15,6 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hudi_py.file_stats.columns import ALWAYS, IndexedColumn, ValueType
+from hudi_py.file_stats.files import DataFile, ranges_of_file
+from hudi_py.file_stats.ranges import ColumnRanges, column_ranges, merge_rows
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import column_id, partition_id
@@ -37,11 +40,8 @@ from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView, load_view
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.columns import ALWAYS, IndexedColumn, ValueType
-from hudi_py.write.summary.files import DataFile, ranges_of_file
-from hudi_py.write.summary.ranges import ColumnRanges, column_ranges, merge_rows
 from tests.support import kept_up
 from tests.support.statistics import made, plain
 

@@ -19,8 +19,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.timeline import timeline_of
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 
 T = InstantTime("20260101000000000")
 CONFIG = TableConfig({"hoodie.table.name": "t", "hoodie.table.version": "9", "hoodie.table.partition.fields": "p"})

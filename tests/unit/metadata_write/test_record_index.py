@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
 from hudi_py.metadata_write import record_entries
@@ -28,10 +29,9 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.sidecar import SidecarSettings
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _GLOBAL = MetadataWriteSettings(global_record_index=True)

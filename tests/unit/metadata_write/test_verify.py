@@ -28,7 +28,7 @@ from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.instants import inflight_path
+from hudi_py.transaction.instants import inflight_path
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
 from tests.unit.metadata_write import upkeep

@@ -23,9 +23,9 @@ from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.state import load_state
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.rollback import rollback_instant
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.recovery.rollback import rollback_instant
 from tests.unit.metadata_write.upkeep import (
     QUICK,
     check_listing,

@@ -14,8 +14,8 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.protocols import TableChange
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import TableChange
 
 VERSIONS = (6, 8, 9)
 

@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import CleanSettings, earliest_to_retain
 from hudi_py.timeline.times import epoch_ms
-from hudi_py.write.instants import requested_path
+from hudi_py.transaction.instants import requested_path
 from tests.support.clean_tables import HandMadeTable, clean_options
 
 F1 = ("a", "f1")

@@ -19,9 +19,9 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import inflight_path, requested_path
+from hudi_py.transaction.protocols import Recorded, TableChange
 from hudi_py.view import StorageLister
-from hudi_py.write.instants import inflight_path, requested_path
-from hudi_py.write.protocols import Recorded, TableChange
 from tests.support.clean_tables import HandMadeTable
 
 F1 = ("a", "f1")

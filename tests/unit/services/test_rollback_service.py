@@ -19,8 +19,8 @@ from hudi_py.services.savepoint import create_savepoint
 from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
-from hudi_py.write.identity import end_work
-from hudi_py.write.staging import close_gate
+from hudi_py.transaction.owner.gate import close_gate
+from hudi_py.transaction.owner.identity import end_work
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
 

@@ -20,8 +20,8 @@ from hudi_py.services.service import run, run_all
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.records import encode_record
-from hudi_py.write.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
-from hudi_py.write.staging import open_gate
+from hudi_py.transaction.owner.gate import open_gate
+from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.unit.metadata_write import upkeep
 from tests.unit.services.recovering import context, of_action

@@ -13,6 +13,7 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
+from hudi_py.file_stats import keys
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
@@ -20,7 +21,6 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.index import record_index, tagging
 from hudi_py.write.index.record_index import open_tagger, tag_by_places
-from hudi_py.write.summary import keys
 from tests.support.record_index import indexed, stored
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.index.column.stats.enable": "false"}

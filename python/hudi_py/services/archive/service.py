@@ -33,8 +33,8 @@ from hudi_py.timeline.recovery_records import decode_restore_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.timeline.times import table_zone
-from hudi_py.write.markers import remove_markers
-from hudi_py.write.paths import MARKERS
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.paths import MARKERS
 
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500

@@ -30,9 +30,9 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction import instants
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import PARTITION_METAFILE, StorageLister
-from hudi_py.write import instants
-from hudi_py.write.protocols import TableChange
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -23,7 +23,7 @@ from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.write.publication import FilePermit, Publication
+from hudi_py.transaction.publication import FilePermit, Publication
 
 _STAGE = 1
 

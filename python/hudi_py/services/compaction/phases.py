@@ -31,9 +31,9 @@ from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
-from hudi_py.write.identity import end_work
-from hudi_py.write.instants import requested_path
-from hudi_py.write.protocols import TableChange
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.protocols import TableChange
 
 _log = logging.getLogger(__name__)
 

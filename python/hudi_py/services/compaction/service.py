@@ -38,8 +38,8 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
-from hudi_py.write.conflicts import pending_writes
-from hudi_py.write.instants import request
+from hudi_py.transaction.conflicts import pending_writes
+from hudi_py.transaction.instants import request
 
 _ACTION = Action.COMPACTION
 _OPERATION = "COMPACT"

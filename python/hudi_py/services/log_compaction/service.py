@@ -36,7 +36,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.state import TableState
-from hudi_py.write.instants import request
+from hudi_py.transaction.instants import request
 
 _ACTION = Action.LOG_COMPACTION
 _OPERATION = "LOG_COMPACT"

@@ -34,9 +34,9 @@ from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.write import recovery
-from hudi_py.write.heartbeat import now_ms
-from hudi_py.write.identity import end_work
+from hudi_py.transaction.owner.heartbeat import now_ms
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.recovery import failed_writes as recovery
 from tests.faults.tables import rows, write
 from tests.golden import tables
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from hudi_py.write import progress as progress_module
-from hudi_py.write.progress import Progress
+from hudi_py import progress as progress_module
+from hudi_py.progress import Progress
 
 
 @pytest.fixture

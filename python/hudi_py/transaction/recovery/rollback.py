@@ -33,17 +33,17 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.conflicts import is_clustering
+from hudi_py.transaction.instants import begin, complete, inflight_path, remove_pending, requested_path, revert
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.metadata_drop import warn_dropped
+from hudi_py.transaction.owner.gate import close_gate, gate_keeper, open_gate, remove_write_folder
+from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
+from hudi_py.transaction.paths import temporary_folder
+from hudi_py.transaction.protocols import MetadataWriter, Recorded, TableChange
+from hudi_py.transaction.recovery.plan import group_logs, plan_rollback
 from hudi_py.view.lister import Lister
-from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.heartbeat import remove_heartbeat
-from hudi_py.write.identity import WriterIdentity, new_writer_id, process_identity
-from hudi_py.write.instants import begin, complete, inflight_path, remove_pending, requested_path, revert
-from hudi_py.write.markers import remove_markers
-from hudi_py.write.metadata_drop import warn_dropped
-from hudi_py.write.paths import temporary_folder
-from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
-from hudi_py.write.rollback_plan import group_logs, plan_rollback
-from hudi_py.write.staging import close_gate, gate_keeper, open_gate, remove_write_folder
 
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""

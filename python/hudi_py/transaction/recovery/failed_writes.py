@@ -17,24 +17,30 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.conflicts import pending_writes
-from hudi_py.write.heartbeat import last_beat_ms, now_ms
-from hudi_py.write.identity import WRITER_KEY, WriterIdentity, parse_writer
-from hudi_py.write.instants import inflight_path, remove_pending, requested_path
-from hudi_py.write.locks import FileLock
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.paths import marker_folder
-from hudi_py.write.protocols import MetadataWriter
-from hudi_py.write.restore import (
+from hudi_py.transaction.conflicts import pending_writes
+from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.owner.gate import gate_keeper, remove_write_folder, sweep_vanished
+from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
+from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
+from hudi_py.transaction.paths import marker_folder
+from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,
     pending_restores,
     read_restore_plan,
     sweep_rollbacks,
 )
-from hudi_py.write.rollback import PLANNED, finish_rollback, pending_rollbacks, read_plan, rollback_instant
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import gate_keeper, remove_write_folder, sweep_vanished
+from hudi_py.transaction.recovery.rollback import (
+    PLANNED,
+    finish_rollback,
+    pending_rollbacks,
+    read_plan,
+    rollback_instant,
+)
+from hudi_py.transaction.settings import TransactionSettings
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.write.summary.columns import IndexedColumn, ValueType
+from hudi_py.file_stats.columns import IndexedColumn, ValueType
 
 Bound = bool | int | float | str | bytes | None
 """Unscaled numbers of decimals, days of dates, numbers of the type's unit for times and timestamps."""

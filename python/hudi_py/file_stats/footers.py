@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from hudi_py.file_stats.columns import IndexedColumn, ValueType
+from hudi_py.file_stats.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.formats.parquet_writer import NAN_COLUMNS
 from hudi_py.storage import Storage
-from hudi_py.write.summary.columns import IndexedColumn, ValueType
-from hudi_py.write.summary.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
 
 _PHYSICAL: Final = {
     "BOOLEAN": ValueType.BOOLEAN,

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.file_stats.columns import IndexedColumn, ValueType, indexed_columns
+from hudi_py.file_stats.footers import footer_ranges, written_ranges
+from hudi_py.file_stats.ranges import ColumnRanges, column_ranges, promoted, widest
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage.memory import MemoryStorage
-from hudi_py.write.summary.columns import IndexedColumn, ValueType, indexed_columns
-from hudi_py.write.summary.footers import footer_ranges, written_ranges
-from hudi_py.write.summary.ranges import ColumnRanges, column_ranges, promoted, widest
 
 D = decimal.Decimal
 NAN = float("nan")

@@ -29,13 +29,15 @@ from hudi_py.timeline.recovery_records import (
 )
 from hudi_py.timeline.state import load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.identity import WriterIdentity, new_writer_id, process_identity
-from hudi_py.write.instants import begin, complete, remove_pending, request, requested_path
-from hudi_py.write.markers import remove_markers
-from hudi_py.write.metadata_drop import warn_dropped
-from hudi_py.write.protocols import MetadataWriter, Recorded, TableChange
-from hudi_py.write.rollback import (
+from hudi_py.transaction.conflicts import is_clustering
+from hudi_py.transaction.instants import begin, complete, remove_pending, request, requested_path
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.metadata_drop import warn_dropped
+from hudi_py.transaction.owner.gate import open_gate, remove_write_folder
+from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
+from hudi_py.transaction.protocols import MetadataWriter, Recorded, TableChange
+from hudi_py.transaction.recovery.plan import RememberingLister
+from hudi_py.transaction.recovery.rollback import (
     appended_files,
     find_rollback,
     forget_write,
@@ -45,8 +47,6 @@ from hudi_py.write.rollback import (
     request_rollback,
     undo_files,
 )
-from hudi_py.write.rollback_plan import RememberingLister
-from hudi_py.write.staging import open_gate, remove_write_folder
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.COMMIT})
 

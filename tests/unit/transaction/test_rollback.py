@@ -21,10 +21,10 @@ from hudi_py.timeline.metadata import (
 )
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.conflicts import pending_writes
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.recovery import recover_failed_writes
-from hudi_py.write.rollback import is_rolled_back, rollback_instant
+from hudi_py.transaction.conflicts import pending_writes
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from tests.support.hand_writes import (
     SETTINGS,
     begin,

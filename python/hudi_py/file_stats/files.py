@@ -14,6 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.file_stats.columns import IndexedColumn, named_columns
+from hudi_py.file_stats.footers import footer_ranges
+from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
+from hudi_py.file_stats.sidecar import read_sidecar
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
@@ -23,10 +27,6 @@ from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, 
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads, when_remote
 from hudi_py.view.bootstrap import METADATA_INSTANT
-from hudi_py.write.summary.columns import IndexedColumn, named_columns
-from hudi_py.write.summary.footers import footer_ranges
-from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
-from hudi_py.write.summary.sidecar import read_sidecar
 
 
 @dataclass(frozen=True, slots=True)

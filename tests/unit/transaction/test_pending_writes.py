@@ -13,9 +13,9 @@ import pytest
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write import recovery
-from hudi_py.write.heartbeat import now_ms
-from hudi_py.write.identity import end_work
+from hudi_py.transaction.owner.heartbeat import now_ms
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.recovery import failed_writes as recovery
 from tests.support.hand_writes import (
     SETTINGS,
     attach,

@@ -12,6 +12,9 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import CorruptFileError
+from hudi_py.file_stats.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
+from hudi_py.file_stats.ranges import ColumnRanges
+from hudi_py.file_stats.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
 from hudi_py.merge import merge_settings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.files import LogFile
@@ -23,9 +26,6 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
-from hudi_py.write.summary.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
-from hudi_py.write.summary.ranges import ColumnRanges
-from hudi_py.write.summary.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _FOLDER = "s"

@@ -9,7 +9,7 @@ import pytest
 from hudi_py.errors import RolledBackError
 from hudi_py.model.instant import InstantTime
 from hudi_py.storage import MemoryStorage
-from hudi_py.write.heartbeat import Heartbeat, last_beat_ms, now_ms, remove_heartbeat
+from hudi_py.transaction.owner.heartbeat import Heartbeat, last_beat_ms, now_ms, remove_heartbeat
 
 T = InstantTime("20260101000000000")
 PATH = f".hoodie/.heartbeat/{T}"

@@ -13,7 +13,7 @@ from enum import Enum
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
 from hudi_py.storage import Storage
-from hudi_py.write.paths import marker_folder
+from hudi_py.transaction.paths import marker_folder
 
 _MARKER = re.compile(r"^(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)$")
 _SERVER_TYPE = "MARKERS.type"

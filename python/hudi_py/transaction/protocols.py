@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -14,7 +15,6 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.summary.sidecar import SidecarSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ import pytest
 
 from hudi_py.errors import LockError
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
-from hudi_py.write import identity as identities
-from hudi_py.write import locks
-from hudi_py.write.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
+from hudi_py.transaction import locks
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.owner import identity as identities
+from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
+from hudi_py.transaction.settings import LockSettings
 
 LOCK = ".hoodie/lock"
 IMPATIENT = LockSettings(wait_ms=30, retries=0, retry_wait_ms=10)

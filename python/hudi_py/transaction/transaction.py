@@ -34,10 +34,14 @@ from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_req
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
-from hudi_py.view import FileSystemView, load_view
-from hudi_py.write.conflicts import check_conflicts, pending_writes
-from hudi_py.write.heartbeat import Heartbeat
-from hudi_py.write.identity import (
+from hudi_py.transaction.conflicts import check_conflicts, pending_writes
+from hudi_py.transaction.instants import complete, inflight_path, requested_path
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.markers import read_markers
+from hudi_py.transaction.metadata_drop import DropMetadata, warn_dropped
+from hudi_py.transaction.owner.gate import bar_gate, close_gate, gate_keeper, is_barred, open_gate
+from hudi_py.transaction.owner.heartbeat import Heartbeat
+from hudi_py.transaction.owner.identity import (
     WRITER_KEY,
     ProcessIdentity,
     WriterIdentity,
@@ -46,17 +50,13 @@ from hudi_py.write.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.write.instants import complete, inflight_path, requested_path
-from hudi_py.write.locks import FileLock
-from hudi_py.write.markers import read_markers
-from hudi_py.write.metadata_drop import DropMetadata, warn_dropped
-from hudi_py.write.paths import gate_path, stage_folder
-from hudi_py.write.protocols import MetadataWriter, TableChange
-from hudi_py.write.publication import Publication
-from hudi_py.write.recovery import settled_timeline
-from hudi_py.write.rollback import forget_write, is_rolled_back, rollback_instant
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import bar_gate, close_gate, gate_keeper, is_barred, open_gate
+from hudi_py.transaction.paths import gate_path, stage_folder
+from hudi_py.transaction.protocols import MetadataWriter, TableChange
+from hudi_py.transaction.publication import Publication
+from hudi_py.transaction.recovery.failed_writes import settled_timeline
+from hudi_py.transaction.recovery.rollback import forget_write, is_rolled_back, rollback_instant
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view import FileSystemView, load_view
 
 _log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import RollbackPlan, RollbackRequest, read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.markers import Marker, MarkerType, read_markers
 from hudi_py.view import StorageLister
 from hudi_py.view.lister import Lister
-from hudi_py.write.instants import requested_path
-from hudi_py.write.markers import Marker, MarkerType, read_markers
 
 LogGroup = tuple[str, str, str]
 """Partition path, file id and base instant of the slice whose logs an instant of table version 6 has appended to."""

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import Storage
@@ -20,9 +21,8 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.paths import METADATA_TABLE
-from hudi_py.write.protocols import Recorded, TableChange
-from hudi_py.write.summary.sidecar import SidecarSettings
+from hudi_py.transaction.paths import METADATA_TABLE
+from hudi_py.transaction.protocols import Recorded, TableChange
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""

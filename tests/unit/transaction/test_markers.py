@@ -6,7 +6,7 @@ import pytest
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
-from hudi_py.write.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
+from hudi_py.transaction.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
 
 T = InstantTime("20260101000000000")
 

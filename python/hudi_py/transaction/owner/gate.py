@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from hudi_py.model.instant import InstantTime
 from hudi_py.storage import Storage
-from hudi_py.write.heartbeat import remove_heartbeat
-from hudi_py.write.identity import WriterIdentity, parse_writer
-from hudi_py.write.markers import remove_markers
-from hudi_py.write.paths import REPORTS, STAGING, bar_path, gate_path, write_folder
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.identity import WriterIdentity, parse_writer
+from hudi_py.transaction.paths import REPORTS, STAGING, bar_path, gate_path, write_folder
 
 
 def open_gate(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> bool:

@@ -17,7 +17,7 @@ from types import TracebackType
 from hudi_py.errors import LockError
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
-from hudi_py.write.identity import (
+from hudi_py.transaction.owner.identity import (
     WriterIdentity,
     begin_work,
     end_work,
@@ -25,8 +25,8 @@ from hudi_py.write.identity import (
     parse_writer,
     process_identity,
 )
-from hudi_py.write.paths import LOCK_FILE, META_FOLDER
-from hudi_py.write.settings import LockSettings
+from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER
+from hudi_py.transaction.settings import LockSettings
 
 _log = logging.getLogger(__name__)
 

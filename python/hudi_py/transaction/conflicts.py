@@ -13,7 +13,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import decode_clustering_groups, decode_compaction_plan, read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
-from hudi_py.write.instants import requested_path
+from hudi_py.transaction.instants import requested_path
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""

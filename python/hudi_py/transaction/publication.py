@@ -17,8 +17,8 @@ from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.write.markers import MarkerType, marker_path, read_markers
-from hudi_py.write.paths import PARTITION_METAFILE, temporary_folder
+from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
+from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
 
 
 @dataclass(frozen=True, slots=True)

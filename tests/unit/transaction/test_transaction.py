@@ -12,9 +12,9 @@ from hudi_py.model.instant import Action
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.transaction.owner.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.support.hand_writes import (
     IMPATIENT,
     SCHEMA,
