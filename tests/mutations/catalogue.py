@@ -1,7 +1,7 @@
 """Faults put into the product one at a time; each must make a test of CI fail.
 
-A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are the
-tests that are to notice, as arguments of pytest. All of them belong to `make test`, unless `suite` names another part of CI.
+A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
+the tests that are to notice, as arguments of pytest; they belong to `make test` unless `suite` names another part of CI.
 """
 
 from __future__ import annotations
@@ -332,7 +332,8 @@ MUTATIONS: Final = (
     Mutation(
         "archive: savepointed commits are archived",
         CORE + "services/archive/select.py",
-        "        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:\n            break\n",
+        "        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:\n"
+        "            break\n",
         "",
         "tests/unit/services",
     ),
