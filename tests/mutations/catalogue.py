@@ -1,7 +1,7 @@
 """Faults put into the product one at a time; each must make a test of CI fail.
 
 A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
-the tests that are to notice, as arguments of pytest; they belong to `make test` unless `suite` names another part of CI.
+the tests that are to notice, as arguments of pytest: of `make test` unless `suite` names another part of CI.
 """
 
 from __future__ import annotations
