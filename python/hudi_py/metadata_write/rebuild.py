@@ -150,10 +150,10 @@ def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
             why = "it is not kept up here; those that are: " + ", ".join(BY_NAME)
         elif FILES not in later:
             why = "the table has no metadata table; name 'files', too"
-        elif partition.unsupported_by(config):
-            why = f"it needs {partition.unsupported_by(config)}"
-        elif partition.needs and partition.needs not in later:
-            why = f"it needs {partition.needs!r}, which the table has not; name it, too"
+        else:
+            needs = [partition.needs] if partition.needs and partition.needs not in later else []
+            needs += [partition.unsupported_by(config)] if partition.unsupported_by(config) else []
+            why = f"it needs {' and '.join(needs)}" if needs else ""
         if why:
             raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {uri}: {why}")
     return set(names)
