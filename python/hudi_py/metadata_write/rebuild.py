@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from hudi_py.errors import ConfigError
@@ -19,9 +19,9 @@ from hudi_py.metadata_write.writer import BUILDERS, MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
-from hudi_py.transaction.recovery.failed_writes import settled_timeline
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
 
 _SECONDARY = "secondary_index_"
 
@@ -54,8 +54,8 @@ def rebuild(
     storage = context.storage
     known = [builder.partition for builder in BUILDERS]
     _to_rebuild(context.config(), names, known, storage.uri)  # refused before anything is rolled back
-    with _settled(context, settings, "rebuild the metadata table") as timeline:
-        config = context.config()
+    with _recovered(context, settings, "rebuild the metadata table") as table:
+        session, config = table.session, table.config
         chosen = _to_rebuild(config, names, known, storage.uri)
         settings = _as_defined(settings, context.storage, config)
         if RECORD_INDEX in chosen:
@@ -63,15 +63,16 @@ def rebuild(
         if FILES in chosen:
             drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
-            own = create_own(storage, config)
+            own = create_own(session.at(config))
         else:
             config = drop_partitions(storage, config, sorted(chosen), to_make=True)
-            own = open_own(storage)
+            own = open_own(session)
         made: list[str] = []
         for builder in BUILDERS:
             if builder.partition in chosen:
                 context.progress.phase(f"building {builder.partition}")
-                config = initialise(own, source_of(context, config, timeline, settings), builder, context.clock)
+                source = source_of(session.at(config), table.timeline, settings)
+                config = initialise(own, source, builder)
                 made.append(builder.partition)
         return tuple(made)
 
@@ -94,8 +95,8 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_drop(context.config(), names, storage.uri)  # refused before anything is rolled back
-    with _settled(context, settings, "drop partitions of the metadata table"):
-        config = context.config()
+    with _recovered(context, settings, "drop partitions of the metadata table") as table:
+        config = table.config
         gone = _to_drop(config, names, storage.uri)
         if FILES in gone:
             return drop_metadata_table(storage, drop_indexes=True)
@@ -177,18 +178,11 @@ def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, 
     return tuple(sorted(gone))
 
 
-@contextmanager
-def _settled(context: ServiceContext, settings: MetadataWriteSettings, purpose: str) -> Iterator[Timeline]:
-    """The timeline under the table lock with no write pending: what failed is rolled back first."""
-    storage: Storage = context.storage
-    config: TableConfig = context.config()
-    with settled_timeline(
-        storage,
-        config,
-        settings=context.settings,
-        clock=context.clock,
-        metadata=context.metadata if context.metadata is not None else MetadataTableWriter(settings),
-        purpose=purpose,
-        storage_options=context.storage_options,
-    ) as timeline:
-        yield timeline
+def _recovered(
+    context: ServiceContext, settings: MetadataWriteSettings, purpose: str
+) -> AbstractContextManager[LockedTable]:
+    """The table under its lock with no write pending: what failed is rolled back first."""
+    session = context.session
+    if session.metadata is None:
+        session = replace(session, metadata=MetadataTableWriter(settings))
+    return recovered(session, purpose)

@@ -13,7 +13,6 @@ from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.plans import decode_compaction_plan
@@ -33,8 +32,9 @@ from hudi_py.transaction.owner.identity import (
 )
 from hudi_py.transaction.paths import temporary_folder, write_folder
 from hudi_py.transaction.publication import Publication
-from hudi_py.transaction.recovery.failed_writes import examine
+from hudi_py.transaction.recovery.failed_writes import consistent, examine
 from hudi_py.transaction.recovery.rollback import forget_write
+from hudi_py.transaction.session import LockedTable, TableSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,12 @@ def owner_path(instant: InstantTime) -> str:
     return f"{write_folder(instant)}/owner"
 
 
-def begin_attempt(
-    context: ServiceContext, state: TableState, instant: InstantTime, action: Action, *, local: bool
-) -> Attempt:
-    """Takes a plan to inflight for a new attempt; the table lock must be held.
+def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, local: bool) -> Attempt:
+    """Takes a plan to inflight for a new attempt.
 
     What an attempt that died left behind is removed first.
 
     Args:
-        state: what `locked` gave.
         local: whether this process lives until the attempt is over, so that its death ends it. Otherwise the heartbeat
             alone tells.
 
@@ -69,7 +66,8 @@ def begin_attempt(
         ConfigError: there is no such pending plan.
         ConflictError: another attempt is under way.
     """
-    storage, config, timeline = context.storage, state.config, state.timeline
+    session, timeline = table.session, table.timeline
+    storage = session.storage
     found = next((i for i in timeline.pending if i.time == instant and i.action is action), None)
     if found is None:
         raise ConfigError(
@@ -77,9 +75,10 @@ def begin_attempt(
             + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
         )
     if found.state is State.INFLIGHT or _owner(storage, instant) is not None:
-        check_dead(context, timeline, found, "run")
+        check_dead(session, timeline, found, "run")
         undo_attempt(storage, timeline.layout, instant, action)
-    attempt = Attempt(instant, action, config, WriterIdentity(new_writer_id(), process_identity() if local else None))
+    owner = WriterIdentity(new_writer_id(), process_identity() if local else None)
+    attempt = Attempt(instant, action, table.config, owner)
     begin_work(attempt.owner.id)
     try:
         storage.put_if_absent(owner_path(instant), attempt.owner.to_json().encode())
@@ -88,7 +87,7 @@ def begin_attempt(
                 f"Cannot run the {action.value} {instant} of {storage.uri}: another process has begun it just now; "
                 "wait until it is done"
             )
-        _heartbeat(context, attempt).first_beat()
+        _heartbeat(session, attempt).first_beat()
         begin(storage, timeline.layout, instant, action)
     except BaseException:  # whatever it is, this process is not at work any more
         end_work(attempt.owner.id)
@@ -96,9 +95,9 @@ def begin_attempt(
     return attempt
 
 
-def check_dead(context: ServiceContext, timeline: Timeline, service: Instant, purpose: str) -> None:
+def check_dead(session: TableSession, timeline: Timeline, service: Instant, purpose: str) -> None:
     """Raises ConflictError, which begins with "Cannot <purpose>", where somebody is at a pending table service."""
-    storage, expiry_ms = context.storage, context.settings.heartbeat_expiry_ms
+    storage, expiry_ms = session.storage, session.settings.heartbeat_expiry_ms
     owner, found = _owner(storage, service.time), examine(storage, timeline, service)
     if found.dead(expiry_ms) or (owner is not None and owner.provably_dead):
         return
@@ -110,17 +109,17 @@ def check_dead(context: ServiceContext, timeline: Timeline, service: Instant, pu
     )
 
 
-def join_attempt(context: ServiceContext, state: TableState, instant: InstantTime, action: Action) -> Attempt:
+def join_attempt(session: TableSession, state: TableState, instant: InstantTime, action: Action) -> Attempt:
     """The attempt at a plan that is under way, for another process to take part in.
 
     Raises:
         ConfigError: none is under way.
     """
-    owner = _owner(context.storage, instant)
+    owner = _owner(session.storage, instant)
     found = state.timeline.find(instant, action)
     if owner is None or found is None or found.state is not State.INFLIGHT:
         raise ConfigError(
-            f"Cannot take part in the {action.value} {instant} of {context.storage.uri}: it is not under way; begin it"
+            f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; begin it"
         )
     return Attempt(instant, action, state.config, owner)
 
@@ -128,13 +127,13 @@ def join_attempt(context: ServiceContext, state: TableState, instant: InstantTim
 class Attendance:
     """One process's part in an attempt: as a context manager it keeps the heartbeat going."""
 
-    def __init__(self, context: ServiceContext, attempt: Attempt) -> None:
-        self._context = context
+    def __init__(self, session: TableSession, attempt: Attempt) -> None:
+        self._session = session
         self._attempt = attempt
         self._inflight = inflight_path(layout_for(attempt.config), attempt.instant, attempt.action)
-        self._heartbeat = _heartbeat(context, attempt)
+        self._heartbeat = _heartbeat(session, attempt)
         self.publication = Publication(
-            context.storage, attempt.config, attempt.instant, check_open=lambda: check_open(context.storage, attempt)
+            session.storage, attempt.config, attempt.instant, check_open=lambda: check_open(session.storage, attempt)
         )
 
     def __enter__(self) -> Attendance:
@@ -142,13 +141,13 @@ class Attendance:
 
         That there was no heartbeat for too long, as nobody was there to take part, does no harm by itself.
         """
-        check_open(self._context.storage, self._attempt)
+        check_open(self._session.storage, self._attempt)
         try:
             self._heartbeat.start()
         except RolledBackError:
             # whoever takes an attempt for dead undoes it under the table lock: nobody has, and nobody is about to
-            with self._context.locked(f"go on with the {self._attempt.action.value} {self._attempt.instant}"):
-                check_open(self._context.storage, self._attempt)
+            with consistent(self._session, f"continue the {self._attempt.action.value} {self._attempt.instant}"):
+                check_open(self._session.storage, self._attempt)
                 self._heartbeat.first_beat()
             self._heartbeat.start()
         return self
@@ -196,15 +195,15 @@ def end_attempt(storage: Storage, attempt: Attempt) -> None:
     end_work(attempt.owner.id)
 
 
-def give_up_attempt(context: ServiceContext, attempt: Attempt, purpose: str) -> None:
+def give_up_attempt(session: TableSession, attempt: Attempt, purpose: str) -> None:
     """Undoes an attempt that failed; one that was completed, and one of another process, stays."""
     try:
-        with context.locked(purpose) as state:
-            timeline = state.timeline
-            owner = _owner(context.storage, attempt.instant)
+        with consistent(session, purpose) as table:
+            timeline = table.timeline
+            owner = _owner(session.storage, attempt.instant)
             pending = any(i.time == attempt.instant and i.action is attempt.action for i in timeline.pending)
             if pending and owner is not None and owner.id == attempt.owner.id:
-                undo_attempt(context.storage, timeline.layout, attempt.instant, attempt.action)
+                undo_attempt(session.storage, timeline.layout, attempt.instant, attempt.action)
     finally:
         end_work(attempt.owner.id)
 
@@ -250,10 +249,10 @@ def _owner(storage: Storage, instant: InstantTime) -> WriterIdentity | None:
         return None
 
 
-def _heartbeat(context: ServiceContext, attempt: Attempt) -> Heartbeat:
-    settings = context.settings
+def _heartbeat(session: TableSession, attempt: Attempt) -> Heartbeat:
+    settings = session.settings
     return Heartbeat(
-        context.storage,
+        session.storage,
         attempt.instant,
         interval_ms=settings.heartbeat_interval_ms,
         expiry_ms=settings.heartbeat_expiry_ms,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
@@ -25,12 +24,12 @@ from hudi_py.timeline.metadata import (
     read_commit_metadata,
 )
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.conflicts import is_clustering
-from hudi_py.transaction.recovery.failed_writes import settled_timeline
+from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.plan import check_logs
 from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
+from hudi_py.transaction.session import LockedTable
 
 _COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _Sought = str | tuple[str, str]
@@ -88,13 +87,13 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
-    with settled(context, f"roll back {instant}") as state:
-        timeline = state.timeline
+    with recovered(context.session, f"roll back {instant}") as table:
+        timeline = table.timeline
         found = _find(context, timeline, instant)
         if found is None:
             return _earlier(context, timeline, instant)
         if not found.completed:
-            return _pending(context, timeline, found)
+            return _pending(context, table, found)
         newer = _newer(timeline, found)
         if newer and not with_newer:
             raise ConflictError(
@@ -108,31 +107,11 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         for each in undone:
             gone.add(each.time)
             _check(context, timeline, each, gone)
-        if context.metadata is not None:
-            context.metadata.check(context.storage, state.config, tuple(each.time for each in undone))
-        done = [_roll_back(context, each) for each in undone]
+        if context.session.metadata is not None:
+            context.session.metadata.check(table.session, tuple(each.time for each in undone))
+        done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
     return _report(context, timeline, done)
-
-
-@contextmanager
-def settled(context: ServiceContext, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, with failed writes rolled back.
-
-    Raises:
-        ConflictError: a write is under way.
-        LockError: the lock was not had in time.
-    """
-    with settled_timeline(
-        context.storage,
-        context.config(),
-        settings=context.settings,
-        clock=context.clock,
-        metadata=context.metadata,
-        purpose=purpose,
-        storage_options=context.storage_options,
-    ) as timeline:
-        yield TableState(context.config(), timeline)
 
 
 def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
@@ -165,8 +144,8 @@ def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> Rollb
     return _report(context, timeline, [decode_rollback_metadata(content)])
 
 
-def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> RollbackReport:
-    """Rolls a pending table service back; settling has left no pending writes."""
+def _pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
+    """Rolls a pending table service back; recovery has left no pending writes."""
     if found.state is State.REQUESTED:
         return RollbackReport(
             "rollback",
@@ -174,25 +153,14 @@ def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> Rol
             reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo, and its plan stays",
             plan_kept=True,
         )
-    check_dead(context, timeline, found, "roll back")
-    done = _roll_back(context, found)
+    check_dead(context.session, table.timeline, found, "roll back")
+    done = _roll_back(context, table, found)
     return _report(context, context.timeline(), [done], plan_kept=True)
 
 
-def _roll_back(context: ServiceContext, instant: Instant) -> RollbackMetadata:
-    storage, config = context.storage, context.config()
+def _roll_back(context: ServiceContext, table: LockedTable, instant: Instant) -> RollbackMetadata:
     context.progress.phase(f"undoing the {instant.action.value} {instant.time}")
-    time = rollback_instant(
-        storage,
-        config,
-        instant,
-        clock=context.clock,
-        metadata=context.metadata,
-        by_markers=context.settings.rollback_by_markers,
-    )
-    timeline = load_timeline(storage, config)
-    (completed,) = [each for each in timeline.completed if each.time == time and each.action is Action.ROLLBACK]
-    return decode_rollback_metadata(storage.read(timeline.layout.path(completed.file_name)))
+    return rollback_instant(table, instant)
 
 
 def _report(

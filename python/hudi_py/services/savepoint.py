@@ -20,7 +20,8 @@ from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clea
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.instants import begin, complete, inflight_path
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, inflight_path
 from hudi_py.view import FileSystemView
 
 Files = Mapping[str, tuple[str, ...]]
@@ -106,8 +107,8 @@ def create_savepoint(
                 f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
                 "out where there is nothing to say"
             )
-    with context.locked("make a savepoint") as state:
-        timeline = state.timeline
+    with context.locked("make a savepoint") as table:
+        timeline = table.timeline
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         context.progress.phase("listing files")
@@ -115,18 +116,16 @@ def create_savepoint(
             reason = f"the commit {commit.time} has a savepoint already"
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
-        view = context.view(state)
+        view = context.view(table)
         files = _files(context, view, commit.time)
         _check_not_cleaned(context, timeline, view, commit, files)
         metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
         begin(context.storage, timeline.layout, commit.time, Action.SAVEPOINT)
-        completion = context.clock.next_completion(timeline, commit.time)
-        content = encode_savepoint(metadata)
-        complete(context.storage, timeline.layout, commit.time, Action.SAVEPOINT, completion, content)
+        done = complete_action(table, commit.time, Action.SAVEPOINT, encode_savepoint(metadata), None)
     return SavepointReport(
         "savepoint",
         commit.time,
-        completion if timeline.layout.version >= 2 else None,
+        done.completion_time,
         savepoint=commit.time,
         num_partitions=len(files),
         num_files=sum(map(len, files.values())),

@@ -13,10 +13,10 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.drop import drop_plan
 from hudi_py.services.pending import SERVICES
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import settled
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.conflicts import is_clustering
+from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.view import StorageLister
 
 
@@ -58,8 +58,8 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8
     # in version 6 a write that is under way may be about to write to logs which the plan names
-    with settled(context, purpose) if by_name else context.locked(purpose) as state:
-        timeline = state.timeline
+    with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
+        timeline = table.timeline
         context.progress.phase(f"dropping the plan {instant}")
         found, service = _find(context, timeline, instant)
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
@@ -68,10 +68,10 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
                 "cannot be undone; run it to its end"
             )
         if found.state is State.INFLIGHT:
-            check_dead(context, timeline, found, "unschedule")
+            check_dead(context.session, timeline, found, "unschedule")
         if by_name and found.action is Action.COMPACTION:
             _check_logs(context, found)
-        rollback = drop_plan(context, found.time, found.action)
+        rollback = drop_plan(table, found.time, found.action)
     return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
 
 

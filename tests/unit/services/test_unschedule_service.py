@@ -57,7 +57,7 @@ def test_the_plan_of_a_clustering_is_in_the_way_until_it_is_dropped(tmp_path, ve
     make_table(tmp_path, version, kind)
     before, files = read(tmp_path), data_files(tmp_path)
     own = context(tmp_path, options=IMPATIENT)
-    planned = own.clock.next_instant(own.timeline())
+    planned = own.session.clock.next_instant(own.timeline())
     layout = own.timeline().layout
     file_id = next(
         name.rpartition("/")[2].partition("_")[0] for name in files if name.endswith(".parquet") and name[:2] == "a/"
@@ -118,7 +118,7 @@ def test_in_version_6_a_write_under_way_refuses_it(tmp_path):
     make_table(tmp_path, 6, "mor")
     own = context(tmp_path)
     planned = ALWAYS.schedule(own).instant
-    writing = own.clock.next_instant(own.timeline())
+    writing = own.session.clock.next_instant(own.timeline())
     writer = WriterIdentity(new_writer_id(), process_identity())
     begin_work(writer.id)
     open_gate(own.storage, writing, writer)

@@ -22,9 +22,8 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.conflicts import pending_writes
-from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
-from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
+from hudi_py.transaction.recovery.rollback import is_rolled_back
+from tests.support import sessions
 from tests.support.hand_writes import (
     SETTINGS,
     begin,
@@ -38,10 +37,11 @@ from tests.support.hand_writes import (
     write_base,
     write_update,
 )
+from tests.support.sessions import roll_back, session_of
 
 
 def recover(storage, config):
-    return recover_failed_writes(storage, config, settings=SETTINGS, clock=fast_clock(config))
+    return sessions.recover(storage, settings=SETTINGS, clock=fast_clock(config))
 
 
 def rollbacks(storage, config):
@@ -289,11 +289,11 @@ def test_a_rollback_is_the_same_when_it_is_repeated(storage):
     (failed,) = pending_writes(storage, load_timeline(storage, config))
     names = [f".hoodie/{tx.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
     contents = {name: storage.read(name) for name in names}
-    rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata())
+    roll_back(session_of(storage, clock=fast_clock(config)), failed)
     files = data_files(storage)
     (done,) = rollbacks(storage, config)
     storage.delete(f".hoodie/{done.time}.rollback")  # killed before it completed
     for name, content in contents.items():
         storage.put(name, content)
-    assert rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata()) == done.time
+    assert roll_back(session_of(storage, clock=fast_clock(config)), failed) == done.time
     assert data_files(storage) == files

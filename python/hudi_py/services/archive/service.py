@@ -185,7 +185,7 @@ class _Archiver:
                 self._states,
                 new,
                 batch_size=self._settings.batch_size,
-                zone=table_zone(self._config, self._context.clock.zone),
+                zone=table_zone(self._config, self._context.session.zone),
                 threads=threads,
             )
             names, size = (file.name,), file.size

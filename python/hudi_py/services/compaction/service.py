@@ -85,9 +85,9 @@ class Compaction:
 
     def _schedule(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Scheduled:
         config, timeline, options, storage = state.config, state.timeline, context.options, context.storage
-        now = instant or InstantTime(format_instant(wall_clock_ms(), context.clock.zone))
+        now = instant or InstantTime(format_instant(wall_clock_ms(), context.session.zone))
         if not self.always:
-            reason = why_not_due(Trigger.of(options), timeline, now, context.clock.zone)
+            reason = why_not_due(Trigger.of(options), timeline, now, context.session.zone)
             if reason:
                 return Scheduled(None, reason)
         if config.version < 8:
@@ -101,8 +101,9 @@ class Compaction:
                 )
         view = context.view(state)
         # on demand everything is looked at: what a strategy by partition passed over is not known as left out
-        incremental = options.get(compaction_config.INCREMENTAL) and context.metadata is not None and not self.always
-        chosen = instant if instant is not None else context.clock.next_instant(timeline)
+        looks_up = context.session.metadata is not None and not self.always
+        incremental = options.get(compaction_config.INCREMENTAL) and looks_up
+        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         plan = plan_compaction(
             view,
             partitions_to_look_at(storage, timeline, view, chosen) if incremental else list(view.partitions()),
@@ -110,7 +111,7 @@ class Compaction:
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=False),
             max_file_size=options.get(write_config.MAX_FILE_SIZE),
-            today=datetime.now(context.clock.zone).date(),
+            today=datetime.now(context.session.zone).date(),
             tells_missing=options.get(compaction_config.INCREMENTAL),
         )
         if not plan.operations:
@@ -172,4 +173,4 @@ class Compaction:
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)
-        give_up_attempt(context, work.attempt, f"give the compaction {work.instant} up")
+        give_up_attempt(context.session, work.attempt, f"give the compaction {work.instant} up")

@@ -96,7 +96,7 @@ class LogCompaction:
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(state)
-        chosen = instant if instant is not None else context.clock.next_instant(timeline)
+        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         operations = operations_of(
             view,
             list(view.partitions()),
@@ -163,7 +163,7 @@ class LogCompaction:
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)
-        give_up_attempt(context, work.attempt, f"give the log compaction {work.instant} up")
+        give_up_attempt(context.session, work.attempt, f"give the log compaction {work.instant} up")
 
 
 def _settings(context: ServiceContext, instant: InstantTime, state: TableState) -> RewriteSettings:
