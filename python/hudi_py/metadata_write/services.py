@@ -44,7 +44,7 @@ from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.owner.gate import sweep_vanished
+from hudi_py.transaction.owner.claim import sweep_vanished
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 

@@ -27,10 +27,10 @@ from hudi_py.timeline.metadata import (
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
-    decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.transaction.instants import begin, complete, request, requested_path
 from hudi_py.transaction.session import TableSession
@@ -100,14 +100,14 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
     """
     under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
     changed = False
-    for rollback in timeline.pending:
-        if rollback.action is Action.ROLLBACK:
-            content = own.storage.read(requested_path(own.layout, rollback.time, Action.ROLLBACK))
-            if content:
-                _carry_out(own, rollback.time, decode_rollback_plan(content))
-            else:
-                own.storage.delete(own.layout.path(own.layout.requested_name(rollback.time, Action.ROLLBACK)))
-            changed = True
+    plans = PendingPlans(own.storage, timeline)
+    for rollback in plans.of(Action.ROLLBACK):
+        plan = plans.rollback(rollback)
+        if plan is not None:
+            _carry_out(own, rollback.time, plan)
+        else:
+            own.storage.delete(requested_path(own.layout, rollback.time, Action.ROLLBACK))
+        changed = True
     if changed:
         timeline = own.timeline()
     for write in reversed(timeline.pending):

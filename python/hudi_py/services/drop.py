@@ -8,7 +8,8 @@ from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import remove_pending
-from hudi_py.transaction.recovery.rollback import forget_write, rollback_instant
+from hudi_py.transaction.owner.claim import forget_write
+from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import LockedTable
 
 

@@ -10,28 +10,24 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
-from hudi_py.services.attempt import check_dead
-from hudi_py.services.compaction.plan import read_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport, listed
 from hudi_py.services.savepoint import savepoints_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import (
-    FileGroup,
     RollbackMetadata,
-    decode_clustering_groups,
     decode_rollback_metadata,
     read_commit_metadata,
 )
+from hudi_py.timeline.pending_plans import COMPACTIONS, compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts import is_clustering
+from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.plan import check_logs
 from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
 from hudi_py.transaction.session import LockedTable
 
-_COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _Sought = str | tuple[str, str]
 """A file's name; or a file id, and the instant of a base file, or empty for any file."""
 _LAST_BOOTSTRAP = "00000000000002"
@@ -106,7 +102,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         gone: set[str] = set()
         for each in undone:
             gone.add(each.time)
-            _check(context, timeline, each, gone)
+            _check(context, table, each, gone)
         if context.session.metadata is not None:
             context.session.metadata.check(table.session, tuple(each.time for each in undone))
         done = [_roll_back(context, table, each) for each in undone]
@@ -184,11 +180,12 @@ def _newer(timeline: Timeline, instant: Instant) -> list[Instant]:
     return [each for each in timeline.write_completed if each.time > instant.time]
 
 
-def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: Collection[str]) -> None:
+def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: Collection[str]) -> None:
     """Refuses what would take away files that a savepoint or a plan counts on, or rows that nothing is left of.
 
     `gone`: what will have been undone by then, the instant itself included.
     """
+    timeline = table.timeline
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
@@ -200,7 +197,7 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: 
     for service in timeline.pending:
         if service.time < instant.time:
             continue
-        planned = touched & _planned(context, timeline, service)
+        planned = touched & table.plans.file_groups(service)
         if planned:
             partition, file_id = min(planned)
             raise ConflictError(
@@ -211,22 +208,10 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: 
     _check_replaced(context, timeline, instant, metadata, gone)
 
 
-def _planned(context: ServiceContext, timeline: Timeline, service: Instant) -> frozenset[FileGroup]:
-    """File groups that a pending table service is to rewrite."""
-    if service.action in _COMPACTIONS:
-        operations = _operations(context, timeline, service.time, service.action)
-        return frozenset((each.partition_path, each.file_id) for each in operations)
-    if is_clustering(context.storage, timeline, service):
-        (path,) = timeline.layout.plan_paths(service.time, service.action)
-        groups = decode_clustering_groups(context.storage.read(path), f"the plan {context.storage.uri}/{path}")
-        return frozenset(groups or ())
-    return frozenset()
-
-
 def _operations(
     context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action
 ) -> tuple[CompactionOperation, ...]:
-    plan = read_plan(context.storage, timeline, instant, action)
+    plan = compaction_plan(context.storage, timeline.layout, instant, action)
     return plan.operations if plan is not None else ()
 
 
@@ -256,7 +241,7 @@ def _replaced(
 
     A clean deletes slices as a whole, so one file tells.
     """
-    operations = [each for action in _COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
+    operations = [each for action in COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
     for each in operations:
         yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
     compacted = {(each.partition_path, each.file_id) for each in operations}

@@ -16,8 +16,9 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
-from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
+from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import complete_action
@@ -207,16 +208,14 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
 
 def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
     """Result of a completed clean, plan of a pending one; None where it has none, or was archived since."""
-    layout = timeline.layout
-    path = layout.path(clean.file_name if clean.completed else layout.requested_name(clean.time, Action.CLEAN))
+    if not clean.completed:
+        return PendingPlans(context.storage, timeline).clean(clean)
+    path = timeline.layout.path(clean.file_name)
     try:
         content = context.storage.read(path)
     except FileNotFoundError:
         return None
-    if not content:
-        return None
-    what = f"the clean {context.storage.uri}/{path}"
-    return decode_clean_metadata(content, what) if clean.completed else decode_clean_plan(content, what)
+    return decode_clean_metadata(content, f"the clean {context.storage.uri}/{path}") if content else None
 
 
 def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:

@@ -13,6 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -113,12 +114,15 @@ class LockedTable(TableState):
     session: TableSession
     """With the properties read under the lock."""
     lock: TableLock
+    plans: PendingPlans
+    """Of the timeline's pending instants."""
 
     @classmethod
     def read(cls, session: TableSession, lock: TableLock) -> LockedTable:
         """The properties and the timeline as they are now."""
         current = session.reread()
-        return cls(current.config, current.timeline(), current, lock)
+        timeline = current.timeline()
+        return cls(current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
 
     def reread(self) -> LockedTable:
         """The table once this process has changed it under the same lock."""

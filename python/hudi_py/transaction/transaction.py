@@ -32,13 +32,14 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
-from hudi_py.transaction.conflicts import check_conflicts, pending_writes
-from hudi_py.transaction.instants import inflight_path, requested_path
+from hudi_py.transaction.attempt import close_attempt, heartbeat_of
+from hudi_py.transaction.conflicts import check_conflicts
+from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
-from hudi_py.transaction.owner.gate import bar_gate, close_gate, gate_keeper, is_barred, open_gate
-from hudi_py.transaction.owner.heartbeat import Heartbeat
+from hudi_py.transaction.owner.claim import Attempt, check_open, claim, forbid, forget_write, gone, holder, is_forbidden
 from hudi_py.transaction.owner.identity import (
     WRITER_KEY,
     ProcessIdentity,
@@ -48,11 +49,11 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.transaction.paths import gate_path, stage_folder
+from hudi_py.transaction.paths import stage_folder
 from hudi_py.transaction.protocols import MetadataWriter, TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.failed_writes import recovered
-from hudi_py.transaction.recovery.rollback import forget_write, is_rolled_back, rollback_instant
+from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView
@@ -96,14 +97,9 @@ class WriteTransaction:
         self.storage = session.storage
         self._owns = owns
         self._layout: Layout = session.layout
-        self._inflight = inflight_path(self._layout, handle.instant, handle.action)
-        self._heartbeat = Heartbeat(
-            session.storage,
-            handle.instant,
-            interval_ms=handle.settings.heartbeat_interval_ms,
-            expiry_ms=handle.settings.heartbeat_expiry_ms,
-        )
-        self.publication = Publication(session.storage, handle.config, handle.instant, check_open=self._check_open)
+        self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
+        self._heartbeat = heartbeat_of(session, handle.instant)
+        self.publication = Publication(session.storage, self._attempt)
         """Where data files of the write get their permits and are published."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
@@ -235,7 +231,7 @@ class WriteTransaction:
                 with self.session.locked("begin a write") as table:
                     if not self._is_ours():
                         self._make_pending(table.timeline)
-            self._check_open()
+            check_open(self.storage, self._attempt)
             begin_work(self.handle.writer.id)
             self._heartbeat.start()
 
@@ -331,52 +327,43 @@ class WriteTransaction:
             self._heartbeat.stop()
             with self.session.locked(f"roll the write {self.instant} back") as table:
                 timeline = table.timeline
-                keeper = gate_keeper(self.storage, self.instant)
-                holder = self._holds(keeper)
+                found = holder(self.storage, self._layout, self.instant, self.handle.action)
+                ours = found is not None and found.id == self.handle.writer.id
                 pending = _find(timeline.pending, self.instant, self.handle.action)
-                if holder and pending is not None:
+                if ours and pending is not None:
                     rollback_instant(table, pending)
-                elif holder:
+                elif ours:
                     forget_write(self.storage, self.instant)
-                elif keeper is None and _find(timeline.instants, self.instant, self.handle.action) is None:
+                elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
                     # Nothing began it yet, and an attempt of a task that is still on its way must not either
-                    bar_gate(self.storage, self.instant)
+                    forbid(self.storage, self.instant)
             self._finish()
 
     # -- how ------------------------------------------------------------------------------------------------------
 
-    def _holds(self, keeper: WriterIdentity | None) -> bool:
-        """Whether the instant, in whatever state, is this writer's by its gate or by its inflight file."""
-        if keeper is not None:
-            return keeper.id == self.handle.writer.id
-        try:
-            return self._is_ours()
-        except ConflictError:
-            return False
-
     def _is_ours(self) -> bool:
         """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
         try:
-            content = self.storage.read(self._inflight)
+            content = self.storage.read(self._attempt.inflight)
         except FileNotFoundError:
             return False
         if self.handle.writer.id.encode() in content:
             return True
         raise ConflictError(
             f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
-            f"({self._inflight}); write again"
+            f"({self._attempt.inflight}); write again"
         )
 
     def _make_pending(self, timeline: Timeline) -> None:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
         handle = self.handle
         if _find(timeline.completed, handle.instant, handle.action) is not None:
-            raise self.publication.gone("it is completed, and not by an inflight file of this writer")
+            raise self._gone("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
-            raise self.publication.gone("a rollback names it")
+            raise self._gone("a rollback names it")
         if read_markers(self.storage, handle.instant):
-            raise self.publication.gone("its inflight file has vanished")
-        for instant in pending_writes(self.storage, timeline):
+            raise self._gone("its inflight file has vanished")
+        for instant in PendingPlans(self.storage, timeline).writes:
             if instant.time != handle.instant:
                 raise ConflictError(
                     f"Cannot begin the write {handle.instant} of {self.storage.uri}: since it was planned the "
@@ -385,17 +372,10 @@ class WriteTransaction:
                 )
         check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
         if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
-            raise self.publication.gone(
-                "the timeline begins after it"
-            )  # what was before is archived, and counts as committed
-        if is_barred(self.storage, handle.instant):
-            raise self.publication.gone("it was aborted before it began")
-        # The gate comes first, so that every trace of the instant can be laid to its writer
-        if not open_gate(self.storage, handle.instant, handle.writer):
-            raise ConflictError(
-                f"Cannot write to {self.storage.uri} under the instant {handle.instant}: another writer has taken it "
-                f"({gate_path(handle.instant)}); write again"
-            )
+            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+        if is_forbidden(self.storage, handle.instant):
+            raise self._gone("it was aborted before it began")
+        claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -405,15 +385,12 @@ class WriteTransaction:
             action=handle.action,
             completed=False,
         )
-        self.storage.put_if_absent(self._inflight, content)
+        self.storage.put_if_absent(self._attempt.inflight, content)
         if not self._is_ours():
-            raise self.publication.gone("its inflight file has vanished")
+            raise self._gone("its inflight file has vanished")
 
-    def _check_open(self) -> None:
-        if self.storage.stat(gate_path(self.instant)) is None:
-            raise self.publication.gone("it takes no more files")
-        if self.storage.stat(self._inflight) is None:
-            raise self.publication.gone("its inflight file has vanished")
+    def _gone(self, what: str) -> RolledBackError:
+        return gone(self.storage, self._attempt, what)
 
     def _published(self, timeline: Timeline) -> CommitResult | None:
         completed = _find(timeline.completed, self.instant, self.handle.action)
@@ -425,18 +402,16 @@ class WriteTransaction:
         """Everything between lock and unlock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
-            raise self.publication.gone("its inflight file has vanished")
+            raise self._gone("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
-            raise self.publication.gone("a rollback names it")
+            raise self._gone("a rollback names it")
         self._heartbeat.beat()
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
         # by the properties as they are now: another engine may have made or dropped indexes since the write began
         handle.metadata.check(table.session)
-        close_gate(self.storage, self.instant)
-        self.publication.remove_unreported({stat.path for stat in metadata.stats})
-        self.publication.check_files(metadata.stats)
+        close_attempt(table, self._attempt, metadata.stats)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
         return complete_action(table, self.instant, handle.action, content, change)

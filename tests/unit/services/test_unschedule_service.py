@@ -20,7 +20,7 @@ from hudi_py.services.service import run, run_all
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.records import encode_record
-from hudi_py.transaction.owner.gate import open_gate
+from hudi_py.transaction.owner.claim import claim_proof
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.unit.metadata_write import upkeep
@@ -121,7 +121,7 @@ def test_in_version_6_a_write_under_way_refuses_it(tmp_path):
     writing = own.session.clock.next_instant(own.timeline())
     writer = WriterIdentity(new_writer_id(), process_identity())
     begin_work(writer.id)
-    open_gate(own.storage, writing, writer)
+    claim_proof(own.storage, writing, writer)
     own.storage.put(f".hoodie/.heartbeat/{writing}", b"")
     own.storage.put(f".hoodie/{writing}.deltacommit.requested", b"")
     own.storage.put(f".hoodie/{writing}.deltacommit.inflight", b"")

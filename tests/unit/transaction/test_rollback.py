@@ -19,9 +19,9 @@ from hudi_py.timeline.metadata import (
     encode_commit_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.conflicts import pending_writes
 from hudi_py.transaction.recovery.rollback import is_rolled_back
 from tests.support import sessions
 from tests.support.hand_writes import (
@@ -59,13 +59,13 @@ def test_apache_hudis_failed_delta_commit_without_markers(golden_copy, name):
     storage = LocalStorage(str(golden_copy(name)))
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    (failed,) = pending_writes(storage, timeline)
+    (failed,) = PendingPlans(storage, timeline).writes
     before = data_files(storage)
     written = {path for path in before if failed.time in path}
     assert written
     with pytest.warns(UserWarning, match="metadata table") if config.metadata_partitions else nullcontext():
         after = recover(storage, config)
-    assert pending_writes(storage, after) == []
+    assert PendingPlans(storage, after).writes == []
     assert is_rolled_back(storage, after, failed.time)
     added = data_files(storage) - before
     assert before - data_files(storage) == written
@@ -286,7 +286,7 @@ def test_a_rollback_is_the_same_when_it_is_repeated(storage):
     first_write(storage, config)
     tx = begin(storage, config)
     write_update(tx)
-    (failed,) = pending_writes(storage, load_timeline(storage, config))
+    (failed,) = PendingPlans(storage, load_timeline(storage, config)).writes
     names = [f".hoodie/{tx.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
     contents = {name: storage.read(name) for name in names}
     roll_back(session_of(storage, clock=fast_clock(config)), failed)

@@ -28,6 +28,7 @@ from hudi_py.timeline.clean_records import (
 )
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.pending_plans import read_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction import instants
@@ -126,8 +127,8 @@ class Cleaning:
             found = _clean(context, timeline, instant)
             if found.completed:
                 return CleanWork(instant, timeline.layout, 0, started_ms)
-            content = _plan_bytes(context, timeline.layout, instant)
-            plan = _decoded(context, instant, content)
+            content, source = read_plan(storage, timeline.layout, instant, Action.CLEAN)
+            plan = decode_clean_plan(content, source) if content else None
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
@@ -241,21 +242,10 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
     )
 
 
-def _plan_bytes(context: ServiceContext, layout: Layout, time_: InstantTime) -> bytes:
-    """Content of the requested file; empty where it is missing."""
-    try:
-        return context.storage.read(instants.requested_path(layout, time_, Action.CLEAN))
-    except FileNotFoundError:
-        return b""
-
-
-def _decoded(context: ServiceContext, time_: InstantTime, content: bytes) -> CleanPlan | None:
-    return decode_clean_plan(content, f"the plan of the clean {time_} of {context.storage.uri}") if content else None
-
-
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
     """The plan of a pending clean; None where its file is empty or missing."""
-    return _decoded(context, time_, _plan_bytes(context, layout, time_))
+    data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
+    return decode_clean_plan(data, source) if data else None
 
 
 def _spared(

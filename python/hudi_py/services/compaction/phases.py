@@ -9,30 +9,28 @@ from dataclasses import dataclass, replace
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.services.attempt import (
-    Attempt,
-    Attendance,
-    begin_attempt,
-    check_open,
-    close_attempt,
-    end_attempt,
-    gone,
-    join_attempt,
-    undo_attempt,
-)
 from hudi_py.services.compaction.plan import existing_plan, not_overtaken
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.drop import drop_plan
 from hudi_py.services.service import Dropped
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.attempt import (
+    Participation,
+    begin_attempt,
+    close_attempt,
+    end_attempt,
+    join_attempt,
+    undo_attempt,
+)
 from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.claim import Attempt, check_open, gone
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import TableChange
 
@@ -40,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 Prepare = Callable[[TableState], RewriteSettings | None]
 """How slices are rewritten; refuses tables that would lose something."""
-OnePiece = Callable[[Attendance, CompactionOperation, int], WriteStat]
+OnePiece = Callable[[Participation, CompactionOperation, int], WriteStat]
 """Carries one operation out; the number is that of the piece."""
 
 
@@ -134,10 +132,10 @@ def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence
     check_open(context.storage, work.attempt)
     plan = existing_plan(context.storage, context.timeline(), work.instant, work.attempt.action)
     context.progress.phase("compacting", len(pieces))
-    with Attendance(context.session, work.attempt) as attendance:
+    with Participation(context.session, work.attempt) as participation:
 
         def outcome(piece: int) -> Outcome:
-            return Outcome(piece, one(attendance, plan.operations[piece], piece))
+            return Outcome(piece, one(participation, plan.operations[piece], piece))
 
         return in_threads(outcome, pieces, context.threads)
 
@@ -182,18 +180,9 @@ def commit_plan(
         metadata = CommitMetadata(
             operation=operation, stats=tuple(stats[piece] for piece in sorted(stats)), extra=extra, compacted=True
         )
-        close_attempt(storage, attempt, {stat.path for stat in metadata.stats})
-        _check_files(context, attempt, metadata)
+        close_attempt(table, attempt, metadata.stats)
         content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
         change = TableChange(work.instant, action.comparable, commit=metadata)
         completed = complete_action(table, work.instant, action, content, change)
     end_attempt(storage, attempt)
     return CompactionReport.of(service, work.instant, completed.completion_time, metadata)
-
-
-def _check_files(context: ServiceContext, attempt: Attempt, metadata: CommitMetadata) -> None:
-    infos = when_remote(context.storage, context.storage.stat, [stat.path for stat in metadata.stats])
-    for stat, info in zip(metadata.stats, infos, strict=True):
-        if info is None or info.size != stat.file_size:
-            found = "is gone" if info is None else f"has {info.size} bytes instead of {stat.file_size}"
-            raise gone(context.storage, attempt, f"its data file {stat.path} {found}")

@@ -10,29 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConflictError
-from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.storage import Storage
-from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts import pending_writes
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
-from hudi_py.transaction.owner.gate import gate_keeper, remove_write_folder, sweep_vanished
+from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
-from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
+from hudi_py.transaction.owner.identity import WriterIdentity
 from hudi_py.transaction.paths import marker_folder
 from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,
-    pending_restores,
-    read_restore_plan,
     sweep_rollbacks,
 )
 from hudi_py.transaction.recovery.rollback import (
-    PLANNED,
     finish_rollback,
-    pending_rollbacks,
-    read_plan,
     rollback_instant,
 )
 from hudi_py.transaction.session import LockedTable, TableSession
@@ -61,7 +54,7 @@ class PendingWrite:
 
 def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
     """Who is writing a pending instant, and when he last gave a sign of life."""
-    writer = gate_keeper(storage, instant.time) or _inflight_writer(storage, timeline, instant)
+    writer = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
     # ours beat before their inflight file exists, so one without a beat is over
     if beat is None and writer is None:
@@ -112,7 +105,7 @@ def recovered(
             living = _living_restores(table)
             if not living:
                 table = _finish_recovery(table)
-                writes = [examine(session.storage, table.timeline, each) for each in _pending_writes(table)]
+                writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
                 living = [write for write in writes if not write.dead(expiry_ms)]
             if not living:
                 for write in reversed(writes):  # newest first, as Java insists
@@ -140,8 +133,7 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
         LockError: the lock could not be acquired in time.
     """
     with session.locked(purpose) as table:
-        broken_off = pending_restores(table.timeline) or pending_rollbacks(table.timeline)
-        if broken_off and session.metadata is not None:
+        if table.plans.of(Action.RESTORE, Action.ROLLBACK) and session.metadata is not None:
             for living in _living_restores(table):
                 raise ConflictError(
                     f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
@@ -152,17 +144,13 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
         yield table
 
 
-def _pending_writes(table: LockedTable) -> list[Instant]:
-    return pending_writes(table.session.storage, table.timeline)
-
-
 def _finish_recovery(table: LockedTable) -> LockedTable:
     """The table once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
     session, storage = table.session, table.session.storage
     changed = False
-    for restore in pending_restores(table.timeline):
+    for restore in table.plans.of(Action.RESTORE):
         changed = True
-        restore_plan = read_restore_plan(storage, table.timeline, restore)
+        restore_plan = table.plans.restore(restore)
         if restore_plan is None:
             # its writer died before there was a plan, so nothing was done by it
             remove_pending(storage, session.layout, restore.time, Action.RESTORE)
@@ -184,13 +172,13 @@ def _finish_recovery(table: LockedTable) -> LockedTable:
 
 def _living_restores(table: LockedTable) -> list[PendingWrite]:
     """Restores that another engine may be at. Ours hold the table lock, so they are over when we have it."""
-    storage, restores = table.session.storage, pending_restores(table.timeline)
-    if not restores or all(gate_keeper(storage, restore.time) is not None for restore in restores):
+    storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
+    if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
     found: list[PendingWrite] = []
-    rollbacks = [_changed_ms(table, rollback) for rollback in pending_rollbacks(table.timeline)]
+    rollbacks = [_changed_ms(table, rollback) for rollback in table.plans.of(Action.ROLLBACK)]
     for restore in restores:
-        if gate_keeper(storage, restore.time) is None:
+        if claimant(storage, restore.time) is None:
             newest = max([_changed_ms(table, restore), *rollbacks])
             found.append(PendingWrite(restore, None, newest))
     return [restore for restore in found if not restore.dead(table.session.settings.heartbeat_expiry_ms)]
@@ -199,10 +187,10 @@ def _living_restores(table: LockedTable) -> list[PendingWrite]:
 def _finish_rollbacks(table: LockedTable) -> bool:
     """Finishes or gives up killed rollbacks. True when there were any."""
     storage, timeline = table.session.storage, table.timeline
-    writes = {instant.time for instant in _pending_writes(table)}
+    writes = {instant.time for instant in table.plans.writes}
     changed = False
-    for rollback in pending_rollbacks(timeline):
-        plan = read_plan(storage, timeline, rollback)
+    for rollback in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(rollback)
         if plan is None:
             # its writer died before there was a plan, so nothing was done by it
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
@@ -231,7 +219,7 @@ def _finish_rollbacks(table: LockedTable) -> bool:
 
 def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
     """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
-    return gate_keeper(table.session.storage, instant.time) is not None or _is_old(table, instant)
+    return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
 def _is_old(table: LockedTable, instant: Instant) -> bool:
@@ -243,19 +231,6 @@ def _changed_ms(table: LockedTable, instant: Instant) -> int:
     storage, timeline = table.session.storage, table.timeline
     infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
     return max((info.modified_ms for info in infos if info is not None), default=0)
-
-
-def _inflight_writer(storage: Storage, timeline: Timeline, instant: Instant) -> WriterIdentity | None:
-    if instant.state is not State.INFLIGHT:
-        return None
-    try:
-        content = storage.read(inflight_path(timeline.layout, instant.time, instant.action))
-    except FileNotFoundError:
-        return None
-    if not content:
-        return None
-    text = decode_commit_metadata(content).extra.get(WRITER_KEY)
-    return parse_writer(text) if text else None
 
 
 def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str, int | None], expiry_ms: int) -> None:

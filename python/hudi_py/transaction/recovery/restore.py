@@ -14,29 +14,26 @@ from collections.abc import Callable, Sequence
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.recovery_records import (
     InstantInfo,
     RestoreMetadata,
     RestorePlan,
     decode_restore_metadata,
-    decode_restore_plan,
     encode_restore_metadata,
     encode_restore_plan,
 )
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import complete_action
-from hudi_py.transaction.conflicts import is_clustering
-from hudi_py.transaction.instants import begin, remove_pending, request, requested_path
+from hudi_py.transaction.instants import begin, remove_pending, request
 from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.owner.gate import open_gate, remove_write_folder
+from hudi_py.transaction.owner.claim import claim_proof, forget_write, remove_write_folder
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.recovery.plan import RememberingLister
 from hudi_py.transaction.recovery.rollback import (
     appended_files,
     find_rollback,
-    forget_write,
-    read_plan,
     remove_instant,
     removed_files,
     request_rollback,
@@ -58,11 +55,8 @@ def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) 
     MERGE_ON_READ table only where it was requested after it, since log files are ordered by that
     (`RestoreInstantComparatorFactory`). Layout 1 keeps no completion times, so requested times stand in for them.
     """
-    clusterings = [
-        instant
-        for instant in timeline.pending
-        if instant.time > savepoint.time and is_clustering(session.storage, timeline, instant)
-    ]
+    pending_clusterings = PendingPlans(session.storage, timeline).clusterings
+    clusterings = [instant for instant in pending_clusterings if instant.time > savepoint.time]
     kept = _completed_at(timeline, savepoint) or ""
     others: list[Instant] = []
     for instant in timeline.instants:
@@ -87,28 +81,9 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
     session = table.session
     restore = session.clock.next_instant(table.timeline)
     # first, so that whoever finds the restore knows that its writer held the table lock
-    open_gate(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
+    claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
     request(session.storage, session.layout, restore, Action.RESTORE, encode_restore_plan(plan))
     return restore
-
-
-def pending_restores(timeline: Timeline) -> list[Instant]:
-    """Restores that were begun and not completed, oldest first."""
-    return [instant for instant in timeline.pending if instant.action is Action.RESTORE]
-
-
-def read_restore_plan(storage: Storage, timeline: Timeline, restore: Instant) -> RestorePlan | None:
-    """The plan of a pending restore; None when its writer died before it was there.
-
-    Raises:
-        CorruptFileError: the plan cannot be read.
-    """
-    path = requested_path(timeline.layout, restore.time, Action.RESTORE)
-    try:
-        content = storage.read(path)
-    except FileNotFoundError:
-        return None
-    return decode_restore_plan(content, f"the restore plan {storage.uri}/{path}") if content else None
 
 
 def finish_restore(
@@ -171,6 +146,7 @@ def sweep_rollbacks(
 
     Their pending rollbacks go, and with `savepoint` all completed ones after it, as with Apache Hudi.
     """
+    plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK:
             continue
@@ -179,7 +155,7 @@ def sweep_rollbacks(
                 continue
             storage.delete(timeline.layout.path(rollback.file_name))
         else:
-            plan = read_plan(storage, timeline, rollback)
+            plan = plans.rollback(rollback)
             if plan is None or plan.instant not in undone:
                 continue
         remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
@@ -220,7 +196,7 @@ def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | Non
             return None
         if earlier.completed:
             return decode_rollback_metadata(storage.read(timeline.layout.path(earlier.file_name)))
-        earlier_plan = read_plan(storage, timeline, earlier)
+        earlier_plan = table.plans.rollback(earlier)
         assert earlier_plan is not None  # it names the instant
         rollback, plan = earlier.time, earlier_plan
     done = undo_files(session, rollback, plan)

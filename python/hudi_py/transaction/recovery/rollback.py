@@ -23,17 +23,22 @@ from hudi_py.timeline.metadata import (
     RollbackPlan,
     RollbackRequest,
     decode_rollback_metadata,
-    decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import complete_action
-from hudi_py.transaction.conflicts import is_clustering
 from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
 from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.owner.gate import close_gate, gate_keeper, open_gate, remove_write_folder
-from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.claim import (
+    PLANNED,
+    claim_proof,
+    claimant,
+    forget_write,
+    remove_write_folder,
+    revoke_claim,
+)
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.transaction.paths import temporary_folder
 from hudi_py.transaction.protocols import TableChange
@@ -44,8 +49,6 @@ from hudi_py.view.lister import Lister
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
-PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-"""Pending actions which keep their plan when they are rolled back."""
 _FEW = 32
 """Fewer requests than this are not worth threads."""
 
@@ -70,7 +73,7 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
     session = table.session
     if session.metadata is not None:
         session.metadata.check(session, (instant.time,))
-    close_gate(session.storage, instant.time)
+    revoke_claim(session.storage, instant.time)
     rollback, plan = request_rollback(table, instant)
     return finish_rollback(table, rollback, plan)
 
@@ -80,22 +83,17 @@ def request_rollback(
 ) -> tuple[InstantTime, RollbackPlan]:
     """The pending rollback of an instant, a new one where there is none. Arguments as for `plan_rollback`."""
     session, timeline = table.session, table.timeline
-    for pending in pending_rollbacks(timeline):
-        plan = read_plan(session.storage, timeline, pending)
+    for pending in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(pending)
         if plan is not None and plan.instant == instant.time:
             return pending.time, plan
     plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
     rollback = session.clock.next_instant(timeline)
     if not restoring and (instant.completed or instant.action in PLANNED):
         # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
-        open_gate(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
+        claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
     return rollback, plan
-
-
-def pending_rollbacks(timeline: Timeline) -> list[Instant]:
-    """Rollbacks that were begun and not completed, oldest first."""
-    return [instant for instant in timeline.pending if instant.action is Action.ROLLBACK]
 
 
 def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
@@ -105,6 +103,7 @@ def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -
 
 def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) -> Instant | None:
     """The rollback, completed or not, that names the instant."""
+    plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK or rollback.time < instant:
             continue
@@ -116,23 +115,10 @@ def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) ->
             if decode_rollback_metadata(content).instant == instant:
                 return rollback
         else:
-            plan = read_plan(storage, timeline, rollback)
+            plan = plans.rollback(rollback)
             if plan is not None and plan.instant == instant:
                 return rollback
     return None
-
-
-def read_plan(storage: Storage, timeline: Timeline, rollback: Instant) -> RollbackPlan | None:
-    """The plan of a pending rollback; None when its writer died before it was there.
-
-    Raises:
-        CorruptFileError: the plan cannot be read.
-    """
-    try:
-        content = storage.read(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
-    except FileNotFoundError:
-        return None
-    return decode_rollback_plan(content) if content else None
 
 
 def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
@@ -142,7 +128,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
     storage = session.storage
     if session.metadata is not None:
         session.metadata.check(session, (failed,))
-    kept = _keeps_plan(storage, table.timeline, rollback, failed, Action(plan.action))
+    kept = _keeps_plan(table, rollback, failed, Action(plan.action))
     done = undo_files(session, rollback, plan)
 
     def take_off() -> None:
@@ -171,7 +157,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     begin(storage, session.layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
-    close_gate(storage, failed)
+    revoke_claim(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
         _unpublish(session, failed, action)
@@ -199,14 +185,6 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
         remove_pending(session.storage, timeline.layout, instant, name)
 
 
-def forget_write(storage: Storage, instant: InstantTime) -> None:
-    """Removes what a write keeps besides timeline and data. The write folder goes last: the next write sweeps the rest
-    by it after a crash."""
-    remove_heartbeat(storage, instant)
-    remove_markers(storage, instant)
-    remove_write_folder(storage, instant)
-
-
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
     """Partition path to names of files that rollbacks have deleted."""
     found: dict[str, dict[str, None]] = {}
@@ -230,23 +208,18 @@ def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str,
     return found
 
 
-def _keeps_plan(
-    storage: Storage, timeline: Timeline, rollback: InstantTime, instant: InstantTime, action: Action
-) -> Action | None:
+def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
     """The action under which the instant's plan stays; None where nothing of it stays.
 
     Rollback plans name a completed compaction `commit`, a pending one `compaction`; a completed clustering
     `replacecommit`, a pending one `clustering`, but `replacecommit` on layout 1. There it was completed when the
-    rollback was planned if that has a gate (`request_rollback`); what a killed attempt left looks pending.
+    rollback was planned if that has a claim (`request_rollback`); what a killed attempt left looks pending.
     """
     if action in PLANNED:
         return action
-    if timeline.layout.version >= 2 or gate_keeper(storage, rollback) is not None:
+    if table.session.layout.version >= 2 or claimant(table.session.storage, rollback) is not None:
         return None
-    pending = next((i for i in timeline.pending if _is(i, instant, action)), None)
-    if action is Action.REPLACE_COMMIT and pending is not None and is_clustering(storage, timeline, pending):
-        return pending.action
-    return None
+    return next((each.action for each in table.plans.clusterings if _is(each, instant, action)), None)
 
 
 def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> None:

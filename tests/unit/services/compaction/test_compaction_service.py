@@ -240,7 +240,7 @@ def test_why_it_failed_is_told_though_it_cannot_be_undone_either(
 
     with monkeypatch.context() as patched:
         patched.setattr(Compaction, "execute", fail)
-        patched.setattr("hudi_py.services.attempt.undo_attempt", refuse)
+        patched.setattr("hudi_py.transaction.attempt.undo_attempt", refuse)
         with pytest.raises(CorruptFileError, match="the log x is torn"):
             run(ALWAYS, own)
     assert f"compaction {instant} is undone by the next one: the lock is held by another" in caplog.text
