@@ -29,7 +29,10 @@ def session_of(
     clock: InstantClock | None = None,
 ) -> TableSession:
     """A session; without `metadata` its actions drop the metadata table."""
-    return TableSession.open(storage, metadata or DropMetadata(), config=config, settings=settings, clock=clock)
+    chosen = settings or TransactionSettings()
+    return TableSession.open(
+        storage, metadata or DropMetadata(chosen.drop_indexes), config=config, settings=chosen, clock=clock
+    )
 
 
 @contextmanager

@@ -179,7 +179,7 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
     work = ALWAYS.begin(own, planned)
     outcomes = ALWAYS.execute(own, work, range(work.num_pieces))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hudi_py.services.context.complete", _fails)
+        patch.setattr("hudi_py.transaction.action.complete", _fails)
         with pytest.raises(OSError, match="full"):
             ALWAYS.commit(own, work, outcomes)
     ALWAYS.give_up(own, work)
