@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timezone
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
+from tests.support.sessions import session_of
 
 BUILDERS: tuple[MetadataPartition, ...] = (ColumnStats(), PartitionStats(), BloomFilters())
 FIELDS = {
@@ -104,8 +104,8 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     schema = change.commit.extra.get("schema", "") if change.commit is not None else ""
     if not schema:
         schema = newest_schema(storage, timeline)
-    own = open_own(storage)
-    files = own.timeline(timezone.utc).files
+    own = open_own(session_of(storage))
+    files = own.timeline().files
     earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
     view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])
     source = TableSource(storage, config, timeline, view, schema, settings)

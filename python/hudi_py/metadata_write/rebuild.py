@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from hudi_py.errors import ConfigError
@@ -20,9 +20,9 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
-from hudi_py.transaction.recovery.failed_writes import settled_timeline
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
 
 
 def rebuild(
@@ -52,8 +52,8 @@ def rebuild(
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_rebuild(context.config(), names, storage.uri)  # refused before anything is rolled back
-    with _settled(context, settings, "rebuild the metadata table") as timeline:
-        config = context.config()
+    with _recovered(context, settings, "rebuild the metadata table") as table:
+        session, config = table.session, table.config
         chosen = _to_rebuild(config, names, storage.uri)
         settings = _as_defined(settings, context.storage, config)
         if RECORD_INDEX in chosen:
@@ -61,15 +61,16 @@ def rebuild(
         if FILES in chosen:
             drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
-            own = create_own(storage, config)
+            own = create_own(session.at(config))
         else:
             config = drop_partitions(storage, config, sorted(chosen), to_make=True)
-            own = open_own(storage)
+            own = open_own(session)
         made: list[str] = []
         for partition in PARTITIONS:
             if partition.name in chosen:
                 context.progress.phase(f"building {partition.name}")
-                config = initialise(own, source_of(context, config, timeline, settings), partition, context.clock)
+                source = source_of(session.at(config), table.timeline, settings)
+                config = initialise(own, source, partition)
                 made.append(partition.name)
         return tuple(made)
 
@@ -92,8 +93,8 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_drop(context.config(), names, storage.uri)  # refused before anything is rolled back
-    with _settled(context, settings, "drop partitions of the metadata table"):
-        config = context.config()
+    with _recovered(context, settings, "drop partitions of the metadata table") as table:
+        config = table.config
         gone = _to_drop(config, names, storage.uri)
         if FILES in gone:
             return drop_metadata_table(storage, drop_indexes=True)
@@ -166,18 +167,11 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
     return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
 
 
-@contextmanager
-def _settled(context: ServiceContext, settings: MetadataWriteSettings, purpose: str) -> Iterator[Timeline]:
-    """The timeline under the table lock with no write pending: what failed is rolled back first."""
-    storage: Storage = context.storage
-    config: TableConfig = context.config()
-    with settled_timeline(
-        storage,
-        config,
-        settings=context.settings,
-        clock=context.clock,
-        metadata=context.metadata if context.metadata is not None else MetadataTableWriter(settings),
-        purpose=purpose,
-        storage_options=context.storage_options,
-    ) as timeline:
-        yield timeline
+def _recovered(
+    context: ServiceContext, settings: MetadataWriteSettings, purpose: str
+) -> AbstractContextManager[LockedTable]:
+    """The table under its lock with no write pending: what failed is rolled back first."""
+    session = context.session
+    if session.metadata is None:
+        session = replace(session, metadata=MetadataTableWriter(settings))
+    return recovered(session, purpose)

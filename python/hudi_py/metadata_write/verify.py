@@ -30,13 +30,12 @@ from hudi_py.metadata_write.records import no_keys, no_values
 from hudi_py.metadata_write.registry import BY_NAME
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import shown
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.view import load_view
+from hudi_py.transaction.session import TableSession
 
 _EXAMPLES: Final = 10
 
@@ -126,13 +125,13 @@ def verify(
         LockError: the table lock was not had in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
-    with context.locked("verify the metadata table") as state:
-        config, timeline = state.config, state.timeline
+    with context.locked("verify the metadata table") as table:
+        config, timeline = table.config, table.timeline
         metadata = open_metadata(context.storage, config, timeline)
         chosen = check_names(names, config.metadata_partitions, BY_NAME, "verify", context.storage.uri)
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table")
-        source = source_of(context, config, timeline, settings)
+        source = source_of(table.session, timeline, settings)
         checks = []
         for name in (name for name in BY_NAME if name in chosen):
             context.progress.phase(f"verifying {name}")
@@ -141,14 +140,11 @@ def verify(
         return VerifyReport(tuple(checks), others)
 
 
-def source_of(
-    context: ServiceContext, config: TableConfig, timeline: Timeline, settings: MetadataWriteSettings
-) -> TableSource:
+def source_of(session: TableSession, timeline: Timeline, settings: MetadataWriteSettings) -> TableSource:
     """The table as its files are, whatever its metadata table says."""
-    schema = resolve_table_schema(context.storage, config, timeline)
+    schema = resolve_table_schema(session.storage, session.config, timeline)
     text = json.dumps(schema.avro) if schema is not None else ""
-    view = load_view(context.storage, config, timeline)
-    return TableSource(context.storage, config, timeline, view, text, settings)
+    return TableSource(session.storage, session.config, timeline, session.view(timeline), text, settings)
 
 
 def check_names(

@@ -188,9 +188,9 @@ def test_a_file_that_is_not_as_reported_is_not_published(storage):
 
 def test_a_lock_taken_away_while_the_commit_is_prepared_publishes_nothing(storage):
     class Slow(DropMetadata):
-        def record(self, storage, *arguments):
-            recorded = super().record(storage, *arguments)
-            storage.put(".hoodie/lock", b"of another writer, who took ours for expired")
+        def record(self, session, *arguments):
+            recorded = super().record(session, *arguments)
+            session.storage.put(".hoodie/lock", b"of another writer, who took ours for expired")
             return recorded
 
     config = new_table(storage, 9)

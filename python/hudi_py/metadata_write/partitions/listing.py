@@ -14,7 +14,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FileInfo
 from hudi_py.storage.threads import in_threads
-from hudi_py.timeline.clean_records import decode_clean_plan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import StorageLister
 
@@ -45,14 +45,11 @@ class Listing:
         Raises:
             CorruptFileError: its plan cannot be read.
         """
-        storage, timeline = self._source.storage, self._source.timeline
+        plans = PendingPlans(self._source.storage, self._source.timeline)
         names: set[str] = set()
-        for clean in timeline.pending:
-            if clean.action is Action.CLEAN:
-                (path,) = timeline.layout.plan_paths(clean.time, clean.action)
-                content = storage.read(path)
-                files = decode_clean_plan(content, f"the plan {storage.uri}/{path}").files if content else {}
-                names.update(each.rpartition("/")[2] for paths in files.values() for each in paths)
+        for plan in map(plans.clean, plans.of(Action.CLEAN)):
+            for paths in plan.files.values() if plan is not None else ():
+                names.update(each.rpartition("/")[2] for each in paths)
         return frozenset(names)
 
     def is_left(self, name: str) -> bool:

@@ -23,13 +23,12 @@ from hudi_py.file_stats.keys import (
     KeyChanges,
     KeyReader,
     base_file_changes,
-    committed_instants,
     log_file_changes,
 )
 from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.parquet import open_parquet
-from hudi_py.merge import merge_settings
+from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
@@ -260,7 +259,7 @@ def _key_reader(source: TableSource, change: TableChange | None = None) -> KeyRe
         schema, history = stored.arrow, stored.history
     else:
         schema, history = with_meta(arrow_schema(json.loads(own or "{}"))), None
-    committed = committed_instants(config, timeline, None if change is None else change.instant)
+    committed = CommittedInstants.of(config, timeline, None if change is None else change.instant)
     return KeyReader(source.storage, schema, merge_settings(config), committed, history)
 
 
