@@ -69,7 +69,7 @@ class MetadataTableWriter:
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """See `MetadataWriter.prepare`."""
-        storage, config = session.storage, load_table_config(session.storage)
+        storage, config = session.storage, session.config
         if self._drops:
             drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
             return load_table_config(storage)
