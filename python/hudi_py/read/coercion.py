@@ -1,8 +1,8 @@
 """Spark's types in a filter: literals, casts of constants, and the type in which operands are compared.
 
 As Spark 4 has them in ANSI mode, its default (`AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `Cast`). A cast that
-Spark would end in an error is refused. So is a cast whose outcome depends on the values of a column: text in a column is
-only compared with text.
+fails in Spark is refused, and so is one that fails for some values of a column: text in a column is only compared with
+text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _SPECIAL_TEXT = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
 _TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
-_DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?", re.DOTALL)
 _TIMESTAMP_TEXT = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
 _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 _FURTHEST_ZONE = datetime.timedelta(hours=18)
@@ -77,7 +77,9 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.float64()
     whole, scale = 0, 0
     for kind in (left, right):
-        precision, fraction = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (_DIGITS[kind.bit_width], 0)
+        precision, fraction = (
+            (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (_DIGITS[kind.bit_width], 0)
+        )
         whole, scale = max(whole, precision - fraction), max(scale, fraction)
     # Spark gives up digits of what is longer
     return pa.decimal128(whole + scale, scale) if whole + scale <= _MAX_PRECISION else None
@@ -179,7 +181,7 @@ def _read(given: str, target: pa.DataType) -> object:
     if pa.types.is_decimal(target) and _DECIMAL_TEXT.fullmatch(text):
         return _scaled(decimal.Decimal(text), target)
     if pa.types.is_date(target) and _DATE_TEXT.fullmatch(text):
-        return datetime.date.fromisoformat(text)
+        return datetime.date.fromisoformat(text[:10])
     if pa.types.is_timestamp(target) and _TIMESTAMP_TEXT.fullmatch(text):
         return _read_timestamp(text, with_zone=bool(target.tz))
     raise ValueError("not such a value")

@@ -115,7 +115,9 @@ class _Binder:
             return Not(self.condition(plain, depth + 1))
         if name == "Paren":
             return self.bind(tree.this, depth + 1)
-        if name in _PREDICATES - {"Not"} and any(type(part).__name__ in _PREDICATES for part in tree.iter_expressions()):
+        if name in _PREDICATES - {"Not"} and any(
+            type(part).__name__ in _PREDICATES for part in tree.iter_expressions()
+        ):
             # sqlglot and Spark differ in what belongs together
             raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
         if name in ("And", "Or"):
@@ -164,6 +166,10 @@ class _Binder:
             kind = self.common([_with_decimal(left, right), _with_decimal(right, left)], [left, right])
         if pa.types.is_null(kind):
             return Literal(True if operator == "<=>" else None, pa.bool_())
+        if operator in ("<", "<=", ">", ">=") and (_is_beyond(left, right) or _is_beyond(right, left)):
+            raise self.refuse(
+                f"a constant beyond BIGINT, which Spark takes for greater or less than NULL too ({operator})"
+            )
         return Comparison(operator, self.fold(left, kind), self.fold(right, kind), kind)
 
     def common(self, kinds: list[pa.DataType], operands: list[Node]) -> pa.DataType:
@@ -174,9 +180,9 @@ class _Binder:
             if found is None:
                 raise self.refuse(f"a comparison of {result} with {kind}")
             result = found
-        if not is_text(result) and not pa.types.is_binary(result):
-            if any(is_text(kind_of(node)) and not isinstance(node, Literal) for node in operands):
-                raise self.refuse(f"a comparison of text in a column with {result}; quote the constant to compare texts")
+        texts = [node for node in operands if is_text(kind_of(node)) and not isinstance(node, Literal)]
+        if texts and not is_text(result) and not pa.types.is_binary(result):
+            raise self.refuse(f"a comparison of text in a column with {result}; quote the constant to compare texts")
         return result
 
     def fold(self, node: Node, kind: pa.DataType) -> Node:
@@ -325,8 +331,16 @@ def _decimal_of(target: Any) -> pa.DataType | None:
         return None
 
 
+def _is_beyond(node: Node, other: Node) -> bool:
+    """Whether a whole number is compared with a decimal constant that no BIGINT reaches."""
+    if not isinstance(other, Literal) or not isinstance(other.value, decimal.Decimal):
+        return False
+    return pa.types.is_integer(kind_of(node)) and not -(2**63) <= other.value < 2**63
+
+
 def _with_decimal(node: Node, other: Node) -> pa.DataType:
     """The type of an operand; of a whole number compared with a decimal that of its digits."""
-    if isinstance(node, Literal) and pa.types.is_integer(node.kind) and pa.types.is_decimal(kind_of(other)):
-        return decimal_type(decimal.Decimal(str(node.value)))
+    value = node.value if isinstance(node, Literal) and pa.types.is_integer(node.kind) else None
+    if isinstance(value, int) and pa.types.is_decimal(kind_of(other)):
+        return decimal_type(decimal.Decimal(value))
     return kind_of(node)
