@@ -160,6 +160,8 @@ def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
         return True
     if pa.types.is_float32(column) and pa.types.is_float64(compared):
         return True
+    if pa.types.is_timestamp(column) and pa.types.is_timestamp(compared):
+        return True
     exact = pa.types.is_integer(compared) or pa.types.is_decimal(compared)
     return bool((pa.types.is_integer(column) or pa.types.is_decimal(column)) and exact)
 
