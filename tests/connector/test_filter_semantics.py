@@ -12,10 +12,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.read import Filter, parse_filter
+from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
 from tests.connector.conftest import CONNECT
+from tests.connector.tables import read
 
 pytestmark = [
     pytest.mark.spark,
@@ -151,11 +154,14 @@ def differences(spark: SparkSession, texts: Sequence[str]) -> tuple[list[str], i
     found = _compared(frame, compared)
     # as `read_table` has Spark evaluate it, which must not depend on the session
     native = [(said, text, own) for text, parsed, own in answered if (said := spark_condition(parsed)) is not None]
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
         found += _compared(frame, native)
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.session.timeZone", before)
     return found, len(answered)
 
 
@@ -175,6 +181,27 @@ def test_filters_answer_as_spark_does(spark: SparkSession) -> None:
     found, answered = differences(spark, texts)
     assert not found, "\n".join(found[:60])
     assert answered > len(texts) // 3
+
+
+def test_reads_of_a_table_answer_as_where_does(spark: SparkSession, path: str) -> None:
+    rows = ROWS.select(["i", "l", "f", "d", "n", "t", "c"]).append_column("id", pa.array(range(len(ROWS))))
+    for at in range(0, len(rows), 4):
+        hudi_py.write(path, rows.slice(at, 4), "bulk_insert", record_key="id")
+    frame = spark.createDataFrame(rows)
+    for text in (
+        "f = 0.1F",
+        "f IN (0.1F, 1)",
+        "NOT f BETWEEN 0.1F AND 1 OR i = 5",
+        "n = CAST(1.5 AS DECIMAL)",
+        "l = 5e0",
+    ):
+        expected = sorted(row.id for row in frame.where(text).select("id").collect())
+        assert expected
+        loaded = read(spark, path, columns="id", filter=text)
+        assert sorted(row.id for row in loaded.collect()) == expected, text
+        assert sorted(row.id for row in read_table(spark, path, columns=["id"], filter=text).collect()) == expected, (
+            text
+        )
 
 
 @pytest.mark.slow

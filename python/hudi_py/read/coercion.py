@@ -128,7 +128,7 @@ def convert(value: object, target: pa.DataType) -> object:
 
 def _fits(value: int, kind: pa.DataType) -> bool:
     limit = 2 ** (kind.bit_width - 1)
-    return -limit <= value < limit
+    return bool(-limit <= value < limit)
 
 
 def _rounded(value: float | decimal.Decimal, target: pa.DataType) -> float:
