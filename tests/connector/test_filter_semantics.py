@@ -17,6 +17,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.read import Filter, parse_filter
 from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
+from pyspark_hudi.types import spark_schema
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 
@@ -148,7 +149,7 @@ def judged(frame: DataFrame, texts: Sequence[str]) -> list[list[bool | None] | s
 
 def differences(spark: SparkSession, texts: Sequence[str]) -> tuple[list[str], int]:
     """What differs from Spark, and how many conditions were answered."""
-    frame = spark.createDataFrame(ROWS)
+    frame = spark.createDataFrame(ROWS, spark_schema(ROWS.schema))
     answered = [(text, *answer) for text in texts if (answer := ours(text)) is not None]
     compared = [(text, text, own) for text, _, own in answered]
     found = _compared(frame, compared)

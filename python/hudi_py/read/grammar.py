@@ -28,7 +28,7 @@ from hudi_py.read.predicate import (
 SUPPORTED = (
     "supported are comparisons (=, ==, <>, !=, <, <=, >, >=, <=>), AND, OR, NOT, IN (constants), BETWEEN, "
     "IS [NOT] NULL, IS [NOT] TRUE/FALSE, LIKE, ILIKE, +, -, * of numbers, columns and struct members (a.b), and "
-    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...'"
+    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant"
 )
 
 _OPERATORS = {
@@ -164,8 +164,9 @@ class _Binder:
         """A comparison in `kind`; None: in the common type of both."""
         if kind is None:
             kind = self.common([_with_decimal(left, right), _with_decimal(right, left)], [left, right])
-        if pa.types.is_null(kind):
-            return Literal(True if operator == "<=>" else None, pa.bool_())
+        if any(pa.types.is_null(kind_of(node)) for node in (left, right)):
+            present = right if pa.types.is_null(kind_of(left)) else left
+            return IsNull(present) if operator == "<=>" else Literal(None, pa.bool_())
         if operator in ("<", "<=", ">", ">=") and (_is_beyond(left, right) or _is_beyond(right, left)):
             raise self.refuse(
                 f"a constant beyond BIGINT, which Spark takes for greater or less than NULL too ({operator})"
@@ -207,6 +208,8 @@ class _Binder:
         if len(constants) < len(items) or isinstance(operand, Literal):
             return Logical("OR", tuple(self.compare("=", operand, item, kind) for item in items))
         values = tuple(item.value for item in constants if item.value is not None)
+        if not values:
+            return Literal(None, pa.bool_())
         return Membership(operand, values, kind, len(values) < len(constants))
 
     def is_(self, tree: Any, depth: int) -> Node:
