@@ -158,7 +158,9 @@ class Like(Node):
         values, pattern = self.operand.evaluate(batch), self.pattern
         if self.ignore_case:
             values, pattern = _lower(values), pattern.lower()
-        return pc.match_substring_regex(values, _regex(pattern))
+        if "\\" in pattern:  # Arrow's own LIKE, which is faster, reads some escapes wrongly
+            return pc.match_substring_regex(values, _regex(pattern))
+        return pc.match_like(values, pattern)
 
 
 @dataclass(frozen=True, slots=True)
