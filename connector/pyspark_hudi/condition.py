@@ -75,7 +75,7 @@ def _operand(node: Node, kind: pa.DataType) -> str:
     if not isinstance(node, Column):
         return _condition(node) if pa.types.is_boolean(kind_of(node)) and pa.types.is_boolean(kind) else _fail()
     name = _name(node)
-    if node.kind.equals(kind):
+    if node.kind.equals(kind) or _is_same_but_for_unit(node.kind, kind):
         _spark_type(kind)
         return name
     if kind in _WIDER.get(node.kind, ()) or _is_wider_decimal(node.kind, kind):
@@ -85,6 +85,12 @@ def _operand(node: Node, kind: pa.DataType) -> str:
 
 def _name(column: Column) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in column.path)
+
+
+def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Whether both are instants, or both are times of no zone: Spark has microseconds alone."""
+    both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(target)
+    return bool(both and (kind.tz is None) == (target.tz is None))
 
 
 def _is_wider_decimal(kind: pa.DataType, target: pa.DataType) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.read import Scan, parse_filter
+from hudi_py.read import Scan, all_of, parse_filter
 from hudi_py.read.plan import Plan
 from hudi_py.read.scan import make_scan
 from hudi_py.read.split import ReadSpec
@@ -94,7 +94,7 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
     conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]
     spec = replace(
         plan.spec,
-        filter=parse_filter(" AND ".join(f"({text})" for text in conditions if text), plan.spec.table_schema),
+        filter=parse_filter(all_of(conditions), plan.spec.table_schema),
         keys=None if keys is None else frozenset(keys),
     )
     splits: tuple[Any, ...] = tuple(with_spec(split, spec) for split in pin.choose(plan.splits, storage.uri))

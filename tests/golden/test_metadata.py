@@ -128,6 +128,8 @@ def predicates(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     for value in [*values[:2], *values[len(values) // 2 :][:2], *values[-2:]]:
         for operator in ("=", "<", "<=", ">", ">=", "!=", "<=>"):
             yield f"{quoted} {operator} {literal(value)}"
+            if pa.types.is_float32(kind):
+                yield f"{quoted} {operator} CAST('{value}' AS FLOAT)"
     if len(values) > 2:
         some = ", ".join(literal(value) for value in values[1:3])
         yield f"{quoted} IN ({some})"
