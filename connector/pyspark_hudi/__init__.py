@@ -7,8 +7,9 @@ df.write.format("hudi-py").options(**hudi_options).mode("append").save("/data/tr
 ```
 
 Spark finds `DefaultSource` by itself where this package is installed in the Python environment that PYSPARK_PYTHON
-names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first; that also makes
-the table functions known to Spark SQL, as `register_sql(spark)` does.
+names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first. That also checks
+the environment, makes the table functions known to Spark SQL as `register_sql(spark)` does, and lets the calling thread
+write.
 """
 
 from __future__ import annotations
@@ -32,15 +33,17 @@ else:
     __all__ += ["DefaultSource"]
 
 
-def register(spark: SparkSession) -> None:
-    """Make the format `hudi-py`, where Spark did not find it by itself, and the table functions known to a session.
+def register(spark: SparkSession, name: str = "hudi-py") -> None:
+    """Make the format `hudi-py`, if need be under a second name, and the table functions known to a session: see
+    `pyspark_hudi.session.register`.
 
     Raises:
-        ImportError: this Python environment lacks what the data source needs; the cause tells what.
+        ImportError: this Python environment, or that of Spark's workers, lacks what the data source needs.
     """
     _check()
-    spark.dataSource.register(DefaultSource)
-    register_sql(spark)
+    from pyspark_hudi import session
+
+    session.register(spark, name)
 
 
 def register_sql(

@@ -15,10 +15,11 @@ def checked_path(path: object, purpose: str) -> str:
     """
     text = str(path).strip() if path is not None else ""
     if not text:
-        how = "load(path)" if purpose == "read" else "save(path)"
+        how, statement = ("load(path)", "FROM t") if purpose == "read" else ("save(path)", "INSERT INTO t")
         raise ConfigError(
-            f"Cannot {purpose} a Hudi table without its path: give {how}, or in SQL the table WITH (path = '...'), "
-            "since Spark does not hand a catalog table's location on"
+            f"Cannot {purpose} a Hudi table without its path: give {how}. Spark does not pass a catalog table's "
+            f"location to Python data sources, so in SQL write {statement} WITH (path = '...'), or use "
+            "pyspark_hudi.register_sql(spark, name, path)"
         )
     if not urlsplit(text).scheme and not text.startswith("/"):
         raise ConfigError(

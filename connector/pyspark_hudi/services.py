@@ -11,6 +11,7 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.services.calls import PLAIN, check_call
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class _Call:
 
     def make(self, phase: str, instant: str | None, pieces: int = 0) -> dict[str, Any]:
         """One write, and its report."""
+        activate(self._spark)
         token = uuid.uuid4().hex
         tasks = min(max(pieces, 1), _MOST_TASKS)
         rows = self._spark.range(0, pieces, 1, tasks).withColumnRenamed("id", "piece")

@@ -21,7 +21,8 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.config.read import column_names
-from hudi_py.errors import ConfigError, HistoryCleanedError, TableNotFoundError
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
+from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
@@ -77,7 +78,7 @@ class DefaultSource(DataSource):
             return ViewReader(packed(self._report(options)) if view is None else view, schema)
         if pinned is None:  # the schema was given by `.schema(...)`, or is a catalog table's
             self._check_columns(options, schema)
-            pinned = self._pin(options, schema.names)
+            pinned = self._pin_given(options, schema)
         # Spark hands this very instance on to each task, which needs one split and not all
         self._pinned = None
         return HudiReader(pinned, options, schema)
@@ -117,6 +118,15 @@ class DefaultSource(DataSource):
                 f"{error}; a path with wildcards is not expanded: give the base path of one table"
             ) from error
 
+    def _pin_given(self, options: Options, schema: StructType) -> Pinned:
+        try:
+            return self._pin(options, schema.names)
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"{error}. The columns are those of .schema(...), or of Spark's catalog, which alone ALTER TABLE "
+                "changes: leave the schema out, or register the table anew"
+            ) from error
+
     def _check_columns(self, options: Options, schema: StructType) -> None:
         """The option `columns` and the schema name the same columns."""
         names = column_names(options.get(read_config.COLUMNS))
@@ -127,6 +137,8 @@ class DefaultSource(DataSource):
             )
 
     def _report(self, options: Options) -> pa.Table:
+        if options.get(spark_config.VIEW) == "environment":
+            return environment_report()
         return read_view(self._path("read"), options)
 
     def _options(self, purpose: str) -> Options:
@@ -141,4 +153,8 @@ class DefaultSource(DataSource):
 
 
 def _texts(options: Any) -> dict[str, str]:
-    return {str(key): value for key, value in options.items()}
+    given = {str(key): value for key, value in options.items()}
+    if "provider" not in given:
+        return given
+    # CREATE TABLE adds properties of the catalog, and each option a second time
+    return {key: value for key, value in given.items() if key != "external" and not key.startswith("option.")}
