@@ -15,13 +15,13 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
+from pyspark_hudi.environment import missing
 from pyspark_hudi.source import DefaultSource
 from pyspark_hudi.sql import register_sql
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _ERROR = re.compile(r"\w*Error: .+")
 
@@ -46,7 +46,7 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
         spark.addArtifacts(archive, pyfile=True)
     spark.dataSource.register(DefaultSource)
     try:
-        found = _environment(spark, FORMAT).collect()
+        found = spark.read.format(FORMAT).option(spark_config.VIEW.key, "environment").load().collect()
     except PySparkException as error:
         reason = (_ERROR.findall(str(error)) or str(error).splitlines())[-1]
         raise ImportError(
@@ -72,24 +72,13 @@ def activate(spark: SparkSession) -> None:
 def _register_as(spark: SparkSession, name: str) -> None:
     # pickled by value, as no module has it
     source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
-    spark.dataSource.register(source)
     try:
-        columns = _environment(spark, name).columns
+        spark.dataSource.register(source)
     except PySparkException as error:
-        raise _taken(name) from error
-    if columns != ENVIRONMENT_SCHEMA.names:
-        raise _taken(name)
-
-
-def _taken(name: str) -> ConfigError:
-    return ConfigError(
-        f"Cannot register the format as {name!r}: Spark finds another data source of this name; choose another name, "
-        "or take the other one's JAR off the class path"
-    )
-
-
-def _environment(spark: SparkSession, name: str) -> DataFrame:
-    return spark.read.format(name).option(spark_config.VIEW.key, "environment").load()
+        raise ConfigError(
+            f"Cannot register the format as {name!r}: Spark finds another data source of this name; choose another "
+            "name, or take the other one's JAR off the class path"
+        ) from error
 
 
 @functools.cache

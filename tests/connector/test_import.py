@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pyspark_hudi.environment import REQUIRED, environment_report, missing
+from tests.meta.sources import ROOT, connector, core
 
 HEAVY = ("pandas", "fastavro", "sqlglot", "duckdb", "polars", "pyiceberg", "obstore", "grpc", "py4j.java_gateway")
 
 
-def run(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def run(program: str, path: str | None = None) -> str:
+    environment = None if path is None else {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -38,3 +48,37 @@ except ImportError as error:
     print(error)
 """
     assert "cannot be used in this environment" in run(program)
+
+
+def test_a_wheel_is_shipped_as_what_workers_import_from(tmp_path: Path) -> None:
+    wheel = tmp_path / "hudi_py-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for module in [*core(), *connector()]:
+            archive.write(module.path, Path(*module.path.relative_to(ROOT).parts[1:]))
+        for file in (ROOT / "python").rglob("*.avsc"):
+            archive.write(file, file.relative_to(ROOT / "python"))
+    program = """
+import pyspark_hudi.session, zipfile
+archive = pyspark_hudi.session._shipped_wheel()
+print(archive, archive and zipfile.ZipFile(archive).testzip())
+"""
+    shipped, damaged = run(program, str(wheel)).split()
+    assert shipped.endswith("/hudi_py-1-py3-none-any.zip") and damaged == "None"
+    assert not Path(shipped).exists()
+    assert run(program, f"{ROOT}/python:{ROOT}/connector").split() == ["None", "None"]
+
+
+def test_libraries_that_are_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fastavro
+
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    monkeypatch.setattr(fastavro, "__version__", "1.9.3")
+    lacking = missing(environment_report().to_pylist())
+    assert [text.split()[0] for text in lacking] == ["fastavro", "sqlglot"]
+    assert "1.9.5 or later (found: 1.9.3)" in lacking[0]
+    assert "ModuleNotFoundError" in lacking[1]
+
+
+def test_the_libraries_looked_for_are_the_dependencies() -> None:
+    declared = (ROOT / "pyproject.toml").read_text("utf-8").split("\ndependencies = [")[1].split("\n]")[0]
+    assert dict(re.findall(r'"(\w+)>=([\d.]+),', declared)) == REQUIRED
