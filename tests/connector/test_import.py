@@ -63,7 +63,8 @@ archive = pyspark_hudi.session._shipped_wheel()
 print(archive, archive and zipfile.ZipFile(archive).testzip())
 """
     shipped, damaged = run(program, str(wheel)).split()
-    assert shipped.endswith("/hudi_py-1-py3-none-any.zip") and damaged == "None"
+    assert shipped.endswith("/hudi_py-1-py3-none-any.zip")
+    assert damaged == "None"
     assert not Path(shipped).exists()
     assert run(program, f"{ROOT}/python:{ROOT}/connector").split() == ["None", "None"]
 
