@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["read_table", "register", "register_sql", "run_service"]
 
 _failure: Exception | None = None
-# Spark imports every package whose name begins with `pyspark_` when it looks for data sources, and finds none at all
-# when one of them fails, whatever the error: an environment with an older Spark, or none, must not be broken by this.
+# Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
+# source at all, so this one must not fail, not even with an older Spark or none.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:  # whatever it is, Spark must find the other data sources
+except Exception as error:
     _failure = error
 else:
     __all__ += ["DefaultSource"]
@@ -74,7 +74,7 @@ def read_table(
     filter: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of a table by the fastest way: see `pyspark_hudi.table.read_table`.
+    """Read a table in the fastest way: see `pyspark_hudi.table.read_table`.
 
     Raises:
         ImportError: as `register`.
@@ -97,7 +97,7 @@ def run_service(
     comment: str = "",
     with_newer: bool = False,
 ) -> dict[str, Any]:
-    """Run a table service, spread over Spark's tasks, and give its report: `compaction`, `log_compaction`, `clean`,
+    """Run a table service on Spark's tasks and return its report: `compaction`, `log_compaction`, `clean`,
     `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` or `unschedule`. For arguments, report and errors
     see `pyspark_hudi.services.run_service`.
 

@@ -1,4 +1,4 @@
-"""Paths of tables as they come through Spark."""
+"""Checks the table path that Spark passes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hudi_py.errors import ConfigError
 
 
 def checked_path(path: object, purpose: str) -> str:
-    """A table's path which means the same in every process.
+    """A table's path, the same in every process.
 
     Raises:
-        ConfigError: it is missing or relative.
+        ConfigError: the path is missing or relative.
     """
     text = str(path).strip() if path is not None else ""
     if not text:

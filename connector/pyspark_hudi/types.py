@@ -1,4 +1,4 @@
-"""Between the Arrow types of a table and those that Spark expects, exactly."""
+"""Converts between the Arrow types of a table and exactly those that Spark expects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
 def to_target(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly the target's columns, by name: their order, types and nullability.
 
-    Spark before 4.3 binds columns by position and believes what it gets, so every batch goes through here.
+    Spark before 4.3 binds columns by position without checking, so every batch goes through here.
 
     Raises:
         SchemaMismatchError: a column's type does not widen to the target's.
