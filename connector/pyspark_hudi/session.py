@@ -45,6 +45,8 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
     if archive is not None:
         spark.addArtifacts(archive, pyfile=True)
     spark.dataSource.register(DefaultSource)
+    if name.lower() != FORMAT:
+        _register_as(spark, name)
     try:
         found = spark.read.format(FORMAT).option(spark_config.VIEW.key, "environment").load().collect()
     except PySparkException as error:
@@ -59,8 +61,6 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
             f"Spark's Python, {found[0]['location']}, cannot run hudi-py: it needs {', '.join(lacking)}; install them "
             "on the driver and on every worker"
         )
-    if name.lower() != FORMAT:
-        _register_as(spark, name)
     register_sql(spark)
 
 

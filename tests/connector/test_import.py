@@ -8,9 +8,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
 
+from pyspark_hudi import register
 from pyspark_hudi.environment import REQUIRED, environment_report, missing
 from tests.meta.sources import ROOT, connector, core
 
@@ -78,6 +82,30 @@ def test_libraries_that_are_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) 
     assert [text.split()[0] for text in lacking] == ["fastavro", "sqlglot"]
     assert "1.9.5 or later (found: 1.9.3)" in lacking[0]
     assert "ModuleNotFoundError" in lacking[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "failure", "message"),
+    [
+        (
+            [],
+            "[PYTHON_DATA_SOURCE_ERROR] Failed:\nModuleNotFoundError: No module named 'pyspark_hudi'\n at x",
+            "Spark's Python cannot load hudi-py: ModuleNotFoundError: No module named 'pyspark_hudi'; install",
+        ),
+        (
+            [("python", "3.10", "3.12.1", "/bin/python"), ("fastavro", "1.9.5", None, "ModuleNotFoundError: fastavro")],
+            None,
+            "Spark's Python, /bin/python, cannot run hudi-py: it needs fastavro 1.9.5 or later",
+        ),
+    ],
+)
+def test_register_says_what_is_missing(rows: list[tuple[str, ...]], failure: str | None, message: str) -> None:
+    spark = MagicMock()
+    collect = spark.read.format.return_value.option.return_value.load.return_value.collect
+    collect.side_effect = None if failure is None else PySparkException(failure)
+    collect.return_value = [Row(library=a, required=b, found=c, location=d) for a, b, c, d in rows]
+    with pytest.raises(ImportError, match=re.escape(message)):
+        register(spark)
 
 
 def test_the_libraries_looked_for_are_the_dependencies() -> None:

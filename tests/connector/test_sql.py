@@ -125,8 +125,6 @@ def test_a_table_with_its_path(spark: SparkSession, table: str, catalog_table: s
     assert spark.sql(f"SELECT count(*) FROM {catalog_table} WITH (path = '{table}')").first() == (4,)
     filtered = f"SELECT id FROM {catalog_table} WITH (path = '{table}', filter = 'v > 20')"
     assert rows(spark.sql(filtered)) == [(3,), (4,)]
-    with pytest.raises(PySparkException, match="WITH \\(path"):
-        spark.sql(f"SELECT * FROM {catalog_table}").collect()
 
 
 def test_a_persistent_view_sees_new_commits(spark: SparkSession, table: str, catalog_table: str) -> None:
