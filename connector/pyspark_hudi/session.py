@@ -15,13 +15,13 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from pyspark_hudi.environment import missing
+from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
 from pyspark_hudi.source import DefaultSource
 from pyspark_hudi.sql import register_sql
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ERROR = re.compile(r"\w*Error: .+")
 
@@ -44,11 +44,11 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
     archive = _shipped_wheel()
     if archive is not None:
         spark.addArtifacts(archive, pyfile=True)
-    spark.dataSource.register(DefaultSource)
+    _register(spark, DefaultSource)
     if name.lower() != FORMAT:
         _register_as(spark, name)
     try:
-        found = spark.read.format(FORMAT).option(spark_config.VIEW.key, "environment").load().collect()
+        found = _environment(spark, FORMAT).collect()
     except PySparkException as error:
         reason = (_ERROR.findall(str(error)) or str(error).splitlines())[-1]
         raise ImportError(
@@ -69,16 +69,37 @@ def activate(spark: SparkSession) -> None:
     spark.createDataFrame([], StructType())  # the only public call of PySpark that does it
 
 
-def _register_as(spark: SparkSession, name: str) -> None:
-    # pickled by value, as no module has it
-    source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
+def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
+    """Whether Spark took the source. Some releases refuse names that exist already, even for the same source."""
     try:
         spark.dataSource.register(source)
     except PySparkException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        return False
+    return True
+
+
+def _register_as(spark: SparkSession, name: str) -> None:
+    # pickled by value, as no module has it
+    source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
+    if not _register(spark, source) and not _is_ours(spark, name):
         raise ConfigError(
             f"Cannot register the format as {name!r}: Spark finds another data source of this name; choose another "
             "name, or take the other one's JAR off the class path"
-        ) from error
+        )
+
+
+def _is_ours(spark: SparkSession, name: str) -> bool:
+    try:
+        columns: list[str] = _environment(spark, name).columns
+    except PySparkException:
+        return False
+    return columns == ENVIRONMENT_SCHEMA.names
+
+
+def _environment(spark: SparkSession, name: str) -> DataFrame:
+    return spark.read.format(name).option(spark_config.VIEW.key, "environment").load()
 
 
 @functools.cache
