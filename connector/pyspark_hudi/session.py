@@ -95,7 +95,7 @@ def _is_ours(spark: SparkSession, name: str) -> bool:
         columns: list[str] = _environment(spark, name).columns
     except PySparkException:
         return False
-    return columns == ENVIRONMENT_SCHEMA.names
+    return columns == list(ENVIRONMENT_SCHEMA.names)
 
 
 def _environment(spark: SparkSession, name: str) -> DataFrame:
