@@ -42,6 +42,7 @@ CHOSEN = (
     "not test_savepoint_restore",
     "not test_pending_plans_first",
     "not test_a_clean_that_lost",
+    "not test_the_libraries_of",
     # Of the streams, what runs in the server: planning, tasks, restart, handling of batches
     "not test_stream or test_a_snapshot_then or test_limits_and or test_into_a",
 )
