@@ -80,7 +80,23 @@ def start_spark(scratch):
         builder = builder.config(*pair.split("=", 1))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(os.environ.get("HUDI_ORACLE_LOG", "ERROR"))
+    shrink_buffers(spark._jvm.org.apache.hudi.common.config)
     return spark
+
+
+def shrink_buffers(config):
+    """Log files are read through buffers of 64 kB instead of 16 MB.
+
+    To clear those of 16 MB, one for each file of each query, costs half of a query of a small table. Readers of the
+    metadata table take the size from no option, but from the default.
+    """
+    for option in (
+        config.HoodieMemoryConfig.MAX_DFS_STREAM_BUFFER_SIZE,
+        config.HoodieMetadataConfig.MAX_READER_BUFFER_SIZE_PROP,
+    ):
+        field = option.getClass().getDeclaredField("defaultValue")
+        field.setAccessible(True)
+        field.set(option, 1 << 16)
 
 
 def table_properties(path):
