@@ -26,6 +26,7 @@ from hudi_py.timeline.state import load_state
 from hudi_py.write.metadata_drop import DropMetadata
 from hudi_py.write.protocols import TableChange
 from hudi_py.write.rollback import rollback_instant
+from tests.support.choice import cases
 from tests.unit.metadata_write.upkeep import (
     QUICK,
     check_listing,
@@ -60,7 +61,7 @@ def definitions(storage) -> dict:
     return json.loads(storage.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "a new table"))
 def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, partitioned):
     write(storage, rows(range(6), 1), version=version, kind=kind, partitioned=partitioned)
     expected = ["column_stats", "files"]
@@ -82,7 +83,7 @@ def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, part
     ]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "it lists"))
 def test_it_lists_what_the_storage_has(storage, version, kind, partitioned):
     made = {"version": version, "kind": kind, "partitioned": partitioned}
     state: dict[int, int] = {}
