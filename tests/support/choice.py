@@ -76,10 +76,11 @@ def cases(rows: Iterable[Any], name: str, limit: int | None = None, *, quick: Se
     return marked
 
 
-def every(step: int, total: int) -> range:
-    """Every `step`-th number below `total`, from a start that the seed and the test choose; all of them where
-    HUDI_PY_WHOLE is set, as the long run does."""
+def every(step: int, total: int) -> list[int]:
+    """Every `step`-th number below `total`, from a start that the seed and the test choose, besides the first and the
+    last; all of them where HUDI_PY_WHOLE is set, as the long run does."""
     if os.environ.get("HUDI_PY_WHOLE"):
-        return range(total)
+        return list(range(total))
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
-    return range(random.Random(f"{SEED} {test}").randrange(step), total, step)
+    start = random.Random(f"{SEED} {test}").randrange(step)
+    return sorted({*range(start, total, step), *range(total)[:1], *range(total)[-1:]})
