@@ -8,6 +8,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView, load_view
 from tests.support import kept_up
+from tests.support.choice import cases
 from tests.support.statistics import made, plain
 
 D = decimal.Decimal
@@ -163,8 +165,7 @@ def context(storage: Storage, version: int, kind: str, given: dict[str, str]) ->
     return ServiceContext.of(storage, chosen, MetadataTableWriter(kept_up.settings(given)))
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "what files tell", 3))
 def test_statistics_are_what_files_tell(storage: MemoryStorage, version: int, kind: str) -> None:
     options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline.max.delta.commits": "1"}
 

@@ -7,6 +7,7 @@ import random
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
+from tests.support.choice import cases
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _GLOBAL = MetadataWriteSettings(global_record_index=True)
@@ -110,8 +112,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     return storage
 
 
-@pytest.mark.parametrize("settings", [_GLOBAL, _PARTITIONED], ids=["global", "partitioned"])
-@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (9, "cow"), (6, "mor"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "kind", "settings"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history")
+)
 def test_any_history_leaves_the_rows_that_are_there(
     tmp_path: Path, kept: MemoryStorage, version: int, kind: str, settings: MetadataWriteSettings
 ) -> None:
