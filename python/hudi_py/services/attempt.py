@@ -8,6 +8,7 @@ the gate so that a commit that was killed can be told from one that is under way
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import TracebackType
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
@@ -153,8 +154,14 @@ class Attendance:
             self._heartbeat.start()
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        self._heartbeat.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._context.storage.sync()  # another process may complete the attempt
+        finally:
+            self._heartbeat.stop()
 
 
 def check_open(storage: Storage, attempt: Attempt) -> None:

@@ -12,7 +12,7 @@ from hudi_py.config import write as write_config
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.model.instant import Action, CompletionTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable, load_table_config
 from hudi_py.timeline.state import TableState, load_state
@@ -66,6 +66,7 @@ class ServiceContext:
             TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
         """
         settings = TransactionSettings.of(options)
+        storage = with_durability(storage, settings.durable)
         config = config if config is not None else load_table_config(storage)
         check_writable(config)
         return cls(
@@ -126,6 +127,7 @@ class ServiceContext:
             self._held.append(lock)
             try:
                 yield state
+                self.storage.sync()  # what no completed file follows, such as a plan that was dropped
             finally:
                 self._held.remove(lock)
 

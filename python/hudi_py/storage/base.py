@@ -8,6 +8,7 @@ beside a file and trusts over it, and the temporary files of a `put` that has no
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
 TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
+# Locks, heartbeats, gates, staged rows, data files not yet published: they mean nothing once the machine has gone down
+_SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py/|\.heartbeat/|lock($|\.broken\.))")
 
 
 class FileInfo(NamedTuple):
@@ -103,6 +106,10 @@ class Storage(Protocol):
         """Creates an empty file, or makes now the modification time of an existing one."""
         ...
 
+    def sync(self) -> None:
+        """Everything written, moved and deleted through this storage so far outlasts a power failure."""
+        ...
+
 
 def clean_path(path: str) -> str:
     """The path without empty parts.
@@ -126,6 +133,11 @@ def is_hidden_by_storage(name: str) -> bool:
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX))
+
+
+def is_scratch(path: str) -> bool:
+    """Whether a file is of no use after a power failure, so that it need not be on disk."""
+    return _SCRATCH.search(path) is not None
 
 
 def crc_sibling(path: str) -> str:

@@ -27,7 +27,7 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackErro
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
@@ -237,7 +237,7 @@ class WriteTransaction:
     ) -> WriteTransaction:
         """Takes part in a planned write. Touches no storage until `start`, `commit` or `abort`."""
         if storage is None:
-            storage = open_storage(handle.table_uri, storage_options)
+            storage = with_durability(open_storage(handle.table_uri, storage_options), handle.settings.durable)
         return cls(handle, storage, storage_options=storage_options, clock=clock)
 
     # -- what the writer sees -------------------------------------------------------------------------------------
@@ -314,6 +314,8 @@ class WriteTransaction:
         try:
             if self._owns and not self._done:
                 self.abort()
+            if error is None:
+                self.storage.sync()  # the committing process flushes what it has written itself, and no more
         except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
             _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
         finally:
