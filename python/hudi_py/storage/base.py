@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
 TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
-# Locks, heartbeats, gates, staged rows, data files not yet published: they mean nothing once the machine has gone down
-_SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py/|\.heartbeat/|lock($|\.broken\.))")
+_SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py|\.heartbeat)/")
+_LOCK = re.compile(r"(^|/)\.hoodie/lock($|\.broken\.)")
 
 
 class FileInfo(NamedTuple):
@@ -136,8 +136,15 @@ def is_hidden_by_storage(name: str) -> bool:
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a file is of no use after a power failure, so that it need not be on disk."""
+    """Whether a file is of no use after a power failure, nor does any harm half written: heartbeats, gates, staged rows,
+    data files not yet published."""
     return _SCRATCH.search(path) is not None
+
+
+def is_lock(path: str) -> bool:
+    """Whether a file is the table's lock, which may get lost in a power failure; but half of it would name no owner,
+    and so never be broken."""
+    return _LOCK.search(path) is not None
 
 
 def crc_sibling(path: str) -> str:

@@ -30,6 +30,7 @@ from hudi_py.storage.base import (
     crc_sibling,
     exists,
     is_hidden_by_storage,
+    is_lock,
     is_scratch,
     missing,
 )
@@ -148,9 +149,9 @@ class LocalStorage:
             self._unflushed.created(os.path.dirname(full))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        full, durable = self._full(path), self._keeps(path)
-        created = self._create(full, data, durable)
-        if created and durable:
+        full = self._full(path)
+        created = self._create(full, data, self.durable and not is_scratch(path))
+        if created and self._keeps(path):
             self._unflushed.created(os.path.dirname(full))
         return created
 
@@ -233,7 +234,8 @@ class LocalStorage:
         self._move(src, dst, source, target)
         if durable:
             self._unflushed.moved(os.path.dirname(target))
-            self._unflushed.removed(os.path.dirname(source))
+            if self._keeps(src):
+                self._unflushed.removed(os.path.dirname(source))
 
     def _move(self, src: str, dst: str, source: str, target: str) -> None:
         if os.path.isdir(source):
@@ -273,7 +275,9 @@ class LocalStorage:
 
     def _keeps(self, path: str) -> bool:
         """Whether the file is to outlast a power failure."""
-        return self.durable and not is_scratch(path) and not is_hidden_by_storage(path.rpartition("/")[2])
+        if not self.durable or is_scratch(path) or is_lock(path):
+            return False
+        return not is_hidden_by_storage(path.rpartition("/")[2])
 
     def _wrote(self, path: str, full: str) -> None:
         if self._keeps(path):
