@@ -13,7 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import TableNotFoundError
 from tests.faults.tables import SCHEMA, Rows, rows
-from tests.support.power import Recorder, distinct, make, recorded
+from tests.support.power import Kept, Recorder, after_failure, distinct, make, recorded
 
 OPTIONS = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
@@ -50,9 +50,9 @@ def read(root: Path) -> Rows:
 
 
 def fail_everywhere(
-    root: Path, tmp_path: Path, act: Callable[[Path], object], after_failure: Callable[[Path], object], every: int
+    root: Path, tmp_path: Path, act: Callable[[Path], object], go_on: Callable[[Path], object], every: int
 ) -> Recorder:
-    """`act` on the table at `root`, with a power failure at each point; `after_failure` on every so many of what is
+    """`act` on the table at `root`, with a power failure at each point; `go_on` on every so many of what is
     left."""
     before = read(root) if root.exists() else []
     with recorded(root) as recorder:
@@ -70,7 +70,7 @@ def fail_everywhere(
             assert there == after, what
         found.add(there == after)
         if number % every == 0:
-            after_failure(left)
+            go_on(left)
         shutil.rmtree(left, ignore_errors=True)
     assert number > 20
     return recorder
@@ -86,23 +86,117 @@ def goes_on(version: int, kind: str) -> Callable[[Path], None]:
         write(root, rows(range(20, 23), 4), "upsert", version, kind)
         assert {20, 21, 22} <= {row["id"] for row in read(root)}
         report = hudi_py.open_table(str(root)).metadata.verify()
-        assert report.ok and not report.reason, str(report)
+        assert report.ok, str(report)
+        assert not report.reason
 
     return go_on
 
 
-KINDS = [
-    pytest.param(version, kind, marks=[pytest.mark.slow] if (version, kind) in ((6, "cow"), (9, "cow")) else [])
-    for version in (6, 9)
-    for kind in ("cow", "mor")
-]
+SLOW = pytest.mark.slow
+FEW = {
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.table.services.enabled": "false",
+}
+PLAIN = {"hoodie.metadata.enable": "false"}
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+def made(root: Path, version: int, kind: str, given: dict[str, str] | None = None) -> None:
+    """Two commits: ids 0 to 9, of which 0 to 3 updated."""
+    write(root, rows(range(10), 1), "insert", version, kind, given)
+    write(root, rows(range(4), 2), "upsert", version, kind, given)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        pytest.param(version, kind, marks=[pytest.mark.slow] if (version, kind) in ((6, "cow"), (9, "mor")) else [])
+        for version in (6, 9)
+        for kind in ("cow", "mor")
+    ],
+)
 def test_upsert(tmp_path, version, kind):
     root = tmp_path / "t"
-    write(root, rows(range(10), 1), "insert", version, kind)
-    write(root, rows(range(4), 2), "upsert", version, kind)
+    made(root, version, kind)
     fail_everywhere(
         root, tmp_path, lambda path: write(path, UPDATE, "upsert", version, kind), goes_on(version, kind), 25
     )
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_upsert_without_a_metadata_table(tmp_path, version, kind):
+    root = tmp_path / "t"
+    made(root, version, kind, PLAIN)
+
+    def go_on(path: Path) -> None:
+        write(path, rows(range(20, 23), 4), "upsert", version, kind, PLAIN)
+        assert {20, 21, 22} <= {row["id"] for row in read(path)}
+
+    fail_everywhere(root, tmp_path, lambda path: write(path, UPDATE, "upsert", version, kind, PLAIN), go_on, 25)
+
+
+def test_the_first_write(tmp_path):
+    fail_everywhere(
+        tmp_path / "new" / "t",
+        tmp_path,
+        lambda path: write(path, UPDATE, "insert", 9, "mor"),
+        lambda path: write(path, UPDATE, "upsert", 9, "mor"),
+        25,
+    )
+
+
+@pytest.mark.parametrize(("version", "kind"), [pytest.param(6, "mor", marks=SLOW), (9, "cow")])
+def test_rollback(tmp_path, version, kind):
+    root = tmp_path / "t"
+    made(root, version, kind)
+    last = hudi_py.open_table(str(root)).timeline.write_completed[-1].time
+    given = options(version, kind)
+    fail_everywhere(
+        root,
+        tmp_path,
+        lambda path: hudi_py.open_table(str(path), given).rollback(last),
+        goes_on(version, kind),
+        25,
+    )
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), pytest.param(9, "cow", marks=SLOW)])
+def test_a_write_that_rolls_back_another(tmp_path, version, kind):
+    root = tmp_path / "t"
+    made(root, version, kind)
+    left = dead_write(root, tmp_path, version, kind)
+    fail_everywhere(
+        left, tmp_path, lambda path: write(path, rows(range(1), 9), "upsert", version, kind), goes_on(version, kind), 40
+    )
+
+
+@pytest.mark.parametrize(
+    ("service", "version", "kind"),
+    [("clean", 9, "cow"), ("compact", 9, "mor"), ("archive", 9, "cow"), pytest.param("archive", 6, "cow", marks=SLOW)],
+)
+def test_services(tmp_path, service, version, kind):
+    root = tmp_path / "t"
+    made(root, version, kind)
+    given = options(version, kind, FEW)
+    for ts in range(3, 7):
+        write(root, rows(range(ts), ts), "upsert", version, kind, FEW)
+    count = len(list(root.rglob("*")))
+    fail_everywhere(
+        root,
+        tmp_path,
+        lambda path: getattr(hudi_py.open_table(str(path), given), service)(),
+        goes_on(version, kind),
+        30,
+    )
+    assert len(list(root.rglob("*"))) != count
+
+
+def dead_write(root: Path, tmp_path: Path, version: int, kind: str) -> Path:
+    """The table with a write whose process died before its commit."""
+    with recorded(root) as recorder:
+        write(root, UPDATE, "upsert", version, kind)
+    published = [number for number, cut in enumerate(recorder.cuts) if cut.after.startswith("rename ")]
+    left = tmp_path / "dead"
+    make(after_failure(recorder.cuts[published[-1]], Kept(), root), left)
+    return left

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -25,7 +25,18 @@ from hudi_py.storage import LocalStorage, flushing, local
 Names = dict[int, dict[str, int]]
 Tree = dict[str, bytes | None]
 """Path to content; None: a folder."""
-CHANGES = ("put", "put_if_absent", "delete", "delete_tree", "rename", "touch")
+REAL_FLUSHES: Final = (flushing.Unflushed._flush, flushing._flush_data)
+CHANGES: Final = ("put", "put_if_absent", "delete", "delete_tree", "rename", "touch")
+
+
+def never_flush() -> None:
+    """Nothing is flushed any more in this process, but where a test asks for it."""
+    flushing.Unflushed._flush = _nothing  # type: ignore[method-assign]
+    flushing._flush_data = _nothing
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 @dataclass
@@ -144,7 +155,7 @@ def recorded(root: Path) -> Iterator[Recorder]:
         for name in ("flush_file", "flush_folder", "flush_descriptor"):
             patch.setattr(flushing, name, getattr(recorder, name))
         patch.setattr(local, "flush_descriptor", recorder.flush_descriptor)
-        patch.setattr(flushing.Unflushed, "_flush", REAL_FLUSH)
+        patch.setattr(flushing.Unflushed, "_flush", REAL_FLUSHES[0])
         for name in CHANGES:
             patch.setattr(LocalStorage, name, watched(name, getattr(LocalStorage, name)))
         patch.setattr(local._Output, "close", close)
@@ -156,9 +167,6 @@ def recorded(root: Path) -> Iterator[Recorder]:
             recorder.close()
 
 
-REAL_FLUSH = flushing.Unflushed._flush
-
-
 class Failure:
     """What is left of what was not flushed."""
 
@@ -167,6 +175,16 @@ class Failure:
 
     def content(self, path: str, written: bytes) -> bytes:
         raise NotImplementedError
+
+
+class Kept(Failure):
+    """Everything."""
+
+    def keeps_change(self, path: str) -> bool:
+        return True
+
+    def content(self, path: str, written: bytes) -> bytes:
+        return written
 
 
 class Dropped(Failure):

@@ -1,5 +1,5 @@
-"""An object store in a thread of this process, which speaks as much of S3 as one file at a time takes, and whose answers
-can be spoilt."""
+"""An object store in a thread of this process: as much of S3 as files one by one take, with answers that can be
+spoilt."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def serving() -> Iterator[Store]:
                 if fault is None or fault.stored:
                     status = store.put(self.key(), data, {name.lower(): value for name, value in self.headers.items()})
             if fault is None:
-                self.answer(status, headers={"ETag": '"%s"' % hashlib.md5(data).hexdigest()})
+                self.answer(status, headers={"ETag": f'"{hashlib.md5(data).hexdigest()}"'})
             elif fault.answer is None:
                 self.close_connection = True
                 self.connection.close()
@@ -95,10 +95,11 @@ def serving() -> Iterator[Store]:
                 return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             data, kept = found
             modified = email.utils.formatdate(time.time(), usegmt=True)
-            headers = {"ETag": '"%s"' % hashlib.md5(data).hexdigest(), "Last-Modified": modified, **kept}
+            headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "Last-Modified": modified, **kept}
             return self.answer(200, data, headers)
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

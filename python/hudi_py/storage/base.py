@@ -136,8 +136,8 @@ def is_hidden_by_storage(name: str) -> bool:
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a file is of no use after a power failure, nor does any harm half written: heartbeats, gates, staged rows,
-    data files not yet published."""
+    """Whether a file is of no use after a power failure, and does no harm half written: heartbeats, gates, staged
+    rows, data files not yet published."""
     return _SCRATCH.search(path) is not None
 
 

@@ -320,7 +320,7 @@ class ObjectStorage:
         self._obstore.put(self._store, path, data, mode="create")
 
     def _created_by(self, path: str, data: bytes, writer: str, error: Exception) -> bool | None:
-        """Whether this writer created the file that is there; None: there is none. Raises `error` where that is unknown.
+        """Whether this writer created the file that is there; None: there is none. Raises `error` if that is unknown.
 
         Without metadata the content decides. Empty content does not: then the store is believed where it said "exists".
         """
