@@ -263,8 +263,8 @@ def make(tree: Tree, root: Path) -> None:
 
 
 def distinct(recorder: Recorder, root: Path, seeds: int = 2) -> Iterator[tuple[str, bool, Tree]]:
-    """What power failures leave at every cut: what was done last, whether it was all, what is left. Of trees that differ
-    in files of running writes alone, which no reader looks at, the first."""
+    """What power failures leave at every cut: what was done last, whether it was all, what is left. Of those that
+    differ in files of running writes alone, which no reader looks at, the first."""
     seen: set[bytes] = set()
     for number, cut in enumerate(recorder.cuts):
         failures: list[Failure] = [Dropped(), Torn(), *(Mixed(seeds * number + seed) for seed in range(seeds))]

@@ -205,6 +205,7 @@ def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, pla
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
         _unpublish(storage, config, failed, action)
+        storage.sync()  # readers must not find the instant completed and its files gone
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,
