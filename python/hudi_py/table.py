@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
+from hudi_py.config.write import DURABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
@@ -30,7 +31,7 @@ from hudi_py.services.savepoint import (
     list_savepoints,
 )
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -104,7 +105,8 @@ def create_table(
         table_version=table_version,
     )
     storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
-    return Table(storage, create_empty_table(storage, schema, resolved), {}, storage_options)
+    config = create_empty_table(with_durability(storage, resolved.get(DURABLE)), schema, resolved)
+    return Table(storage, config, {}, storage_options)
 
 
 def write(

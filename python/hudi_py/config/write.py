@@ -281,6 +281,15 @@ STAGING_MAX_BYTES = integer(
     unit="bytes",
     since=_SINCE,
 )
+DURABLE = flag(
+    "hoodie.py.write.durable",
+    "Local file systems: whether a write or table service returns only once what it wrote is on disk, and its files "
+    "get there before the file that completes it, so that a power failure leaves the table as it was before or after. "
+    "`false` is faster for many small commits; a power failure may then damage the table.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
 WRITE_THREADS = integer(
     "hoodie.py.write.threads",
     "Threads which write file groups side by side; 0: one for each core.",
@@ -320,6 +329,7 @@ OPTIONS = (
     SMALL_FILE_CANDIDATES,
     DROP_INDEXES,
     STAGING_MAX_BYTES,
+    DURABLE,
     WRITE_THREADS,
 )
 
@@ -343,6 +353,7 @@ __all__ = [
     "CONCURRENCY_MODE",
     "DATABASE_NAME",
     "DROP_INDEXES",
+    "DURABLE",
     "HEARTBEAT_INTERVAL_MS",
     "HEARTBEAT_TOLERABLE_MISSES",
     "HIVE_STYLE",

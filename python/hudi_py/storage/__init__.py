@@ -6,7 +6,7 @@ from hudi_py.storage.base import FileInfo, Storage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
-from hudi_py.storage.open import open_beside, open_storage
+from hudi_py.storage.open import open_beside, open_storage, with_durability
 from hudi_py.storage.within import FolderStorage, HeldStorage
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "Storage",
     "open_beside",
     "open_storage",
+    "with_durability",
 ]

@@ -19,6 +19,13 @@ def open_beside(storage: Storage, uri: str) -> Storage:
     return open_storage(uri, storage.options if isinstance(storage, ObjectStorage) else None)
 
 
+def with_durability(storage: Storage, durable: bool) -> Storage:
+    """The storage as one that forces what it writes to disk, or not; itself where it has no choice."""
+    if type(storage) is LocalStorage and storage.durable is not durable:
+        return LocalStorage(storage.root, durable=durable)
+    return storage
+
+
 def open_storage(uri: str, storage_options: Mapping[str, str] | None = None) -> Storage:
     """The storage rooted at a table's base path.
 

@@ -39,7 +39,9 @@ def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool
     if storage.stat(BACKUP) is not None:
         _recover(storage)
     text = format_properties(properties, _comment("Properties saved on"))
-    return storage.put_if_absent(PROPERTIES, text.encode("ascii"))
+    created = storage.put_if_absent(PROPERTIES, text.encode("ascii"))
+    storage.sync()
+    return created
 
 
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
@@ -73,6 +75,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
             "holds the former ones"
         )
     storage.delete(BACKUP)
+    storage.sync()
     return load_table_config(storage)
 
 

@@ -63,6 +63,8 @@ def complete(
 ) -> Instant:
     """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
 
+    All that was written before is on disk first, and the completed file when this returns.
+
     `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
 
     Returns:
@@ -77,11 +79,13 @@ def complete(
             f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
             "rolled back, or never begun"
         )
+    storage.sync()
     if not _create(storage, join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
             "write again"
         )
+    storage.sync()
     return Instant(time, action.comparable, State.COMPLETED, name, completion)
 
 

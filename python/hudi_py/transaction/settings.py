@@ -45,6 +45,8 @@ class TransactionSettings:
 
     rollback_by_markers: bool = True
     """Are failed writes rolled back by their markers where they have any?"""
+    durable: bool = True
+    """Is what is written to local file systems forced to disk?"""
 
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
@@ -63,6 +65,7 @@ class TransactionSettings:
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
+            durable=options.get(write_config.DURABLE),
         )
 
     @property

@@ -18,7 +18,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
@@ -128,6 +128,7 @@ def write_rows(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is under way or got in between.
     """
+    storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
