@@ -15,7 +15,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.storage import Storage
 from hudi_py.transaction.paths import marker_folder
 
-_MARKER = re.compile(r"^(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)$")
+_MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.DOTALL)
 _SERVER_TYPE = "MARKERS.type"
 _SERVER_FILE = re.compile(r"^MARKERS\d+$")
 
@@ -63,7 +63,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
         names = {line.strip() for line in lines if line.strip()}
     markers: list[Marker] = []
     for name in sorted(names):
-        found = _MARKER.match(name)
+        found = _MARKER.fullmatch(name)
         if found is None:
             raise CorruptFileError(
                 f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
