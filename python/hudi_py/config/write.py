@@ -90,6 +90,16 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     False,
     since=_SINCE,
 )
+WIDEN_COLUMNS = flag(
+    "hoodie.py.write.widen.columns",
+    "Whether a column of the table becomes floating point, or text, where the data has such values, as Apache Hudi "
+    "always does: for good, and digits of integers may get lost. Otherwise the values are converted to the table's type "
+    "where that is exact, and refused where not. Widening among integers, among floating point numbers and among "
+    "decimals needs no option.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
     "Options whose key begins with this are stored in the commit's extra metadata.",
@@ -298,6 +308,7 @@ OPTIONS = (
     ALLOW_DUPLICATES_ON_INSERT,
     ALLOW_EMPTY_COMMIT,
     SET_NULL_FOR_MISSING_COLUMNS,
+    WIDEN_COLUMNS,
     COMMIT_METADATA_PREFIX,
     INDEX_TYPE,
     RECORD_INDEX_UPDATE_PARTITION,
@@ -380,5 +391,6 @@ __all__ = [
     "TABLE_VERSION",
     "TIMEZONE",
     "URL_ENCODE",
+    "WIDEN_COLUMNS",
     "WRITE_THREADS",
 ]

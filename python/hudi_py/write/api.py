@@ -31,7 +31,7 @@ from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 
@@ -203,7 +203,9 @@ def _run(
             )
     finally:
         progress.close()
-    return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    changes = settings.schema.changes
+    log_schema_changes(config.name, commit.instant, changes)
+    return result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
 
 
 def open_or_create(

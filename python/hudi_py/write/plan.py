@@ -204,6 +204,7 @@ def _schema(
         incoming,
         config.name,
         set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )
