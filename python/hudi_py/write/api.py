@@ -27,7 +27,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import normalise_schema, read_input
+from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import new_table_schema, write_settings
@@ -137,7 +137,7 @@ def write_rows(
         if first is None:
             return result_of(kind.value, None, None, ())
         batches = itertools.chain((first,), batches)
-    result = _run(storage, config, source.schema, batches, kind, options, metadata, storage_options, clock)
+    result = _run(storage, config, source, batches, kind, options, metadata, storage_options, clock)
     if after is None:
         return result
     return replace(result, services=after.run(storage, config, storage_options=storage_options))
@@ -164,7 +164,7 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
 def _run(
     storage: Storage,
     config: TableConfig,
-    schema: pa.Schema,
+    source: Input,
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
@@ -175,7 +175,10 @@ def _run(
     seen = load_timeline(storage, config)
     view = load_view(storage, config, seen)
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(storage, config, seen, view, schema, operation, options)
+    settings: WriteSettings = write_settings(storage, config, seen, view, source.schema, operation, options)
+    if source.in_memory:
+        for batch in source.columns(settings.keygen.partition_fields):
+            settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
         with WriteTransaction.begin(
@@ -190,7 +193,7 @@ def _run(
         ) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
-                    storage, config, transaction.timeline, transaction.view, schema, operation, options
+                    storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
             job = Job(transaction, settings, progress=progress)
             result = run_operation(job, batches, operation)

@@ -10,7 +10,7 @@ storage alone would lose their meaning, are refused.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,18 @@ class Input:
     replayable: bool
     num_rows: int | None = None
     """None when the source does not say."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows can be looked at before they are written, at little cost."""
+        return self.replayable and self.num_rows is not None
+
+    def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows with some columns alone; those of the names which the data lacks are left out."""
+        schema = pa.schema([field for field in self.schema if field.name in names])
+        with self.open() as reader:
+            for whole in reader:
+                yield normalise_batch(whole.select(schema.names), schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in order, in `schema`; empty batches are left out.
