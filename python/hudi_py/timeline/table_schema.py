@@ -36,7 +36,7 @@ CREATE_SCHEMA = "hoodie.table.create.schema"
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
 _HISTORY = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit", re.ASCII)
 SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
-"""Operations whose commits carry the schema of their plan, which may be older (`WriteOperationType.canUpdateSchema`)."""
+"""Operations whose commits have the schema of their plan, maybe an older one (`WriteOperationType.canUpdateSchema`)."""
 
 
 @dataclass(frozen=True, slots=True)
