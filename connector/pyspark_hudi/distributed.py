@@ -18,8 +18,9 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
+from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import AfterCommit
-from hudi_py.transaction.transaction import CommitResult, TransactionHandle, WriteTransaction
+from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings

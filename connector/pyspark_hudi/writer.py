@@ -16,6 +16,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import open_storage
 from hudi_py.transaction.owner.identity import ProcessIdentity, process_identity
+from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.upkeep import after_commit, metadata_writer
@@ -47,15 +48,15 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     incoming = normalise_schema(arrow_schema(schema))
     storage = open_storage(path, options.storage or None)
     config = open_or_create(storage, incoming, operation, options, after)
-    handle = WriteTransaction.plan(
+    session = TableSession.open(
         storage,
-        config,
-        action=action_of(operation, config),
-        operation=operation.java_name,
+        metadata_writer(options),
+        config=config,
         settings=TransactionSettings.of(options),
-        metadata=metadata_writer(options),
-        owner=_driver(),
         storage_options=options.storage or None,
+    )
+    handle = WriteTransaction.plan(
+        session, action=action_of(operation, config), operation=operation.java_name, owner=_driver()
     )
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)

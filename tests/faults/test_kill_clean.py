@@ -35,7 +35,8 @@ class OneByOne(KillingMemory):
 def context(storage: Storage, metadata: MetadataWriter) -> ServiceContext:
     options = Options.resolve(clean_options({"versions": 1}), defaults={})
     found = ServiceContext.of(storage, options, metadata)
-    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+    clock = InstantClock(found.config(), skew_ms=0)
+    return replace(found, session=replace(found.session, clock=clock))
 
 
 def clean(storage: Storage, metadata: MetadataWriter) -> CleanReport:

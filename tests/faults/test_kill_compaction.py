@@ -37,7 +37,8 @@ def context(
 ) -> ServiceContext:
     given = {"hoodie.py.write.threads": "1", **(options or {})}
     found = ServiceContext.of(storage, Options.resolve(given), metadata)
-    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+    clock = InstantClock(found.config(), skew_ms=0)
+    return replace(found, session=replace(found.session, clock=clock))
 
 
 def compact(

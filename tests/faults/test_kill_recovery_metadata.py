@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,7 @@ def test_it_tells_the_truth(tables, tmp_path, version, torn, step, action):
             action(context(killing))
         storage = LocalStorage(str(root))
         working = context(storage)
-        recover_failed_writes(
-            storage, working.config(), settings=SETTINGS, clock=working.clock, metadata=working.metadata
-        )
+        recover_failed_writes(replace(working.session, settings=SETTINGS))
         found = read(root)
         assert found in (before, after), killing.calls[-1]
         assert by_metadata_table(root) == found, killing.calls[-1]

@@ -25,11 +25,11 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.recovery_records import decode_restore_plan
-from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
 from tests.oracle.client import Oracle
+from tests.support import sessions
 
 LISTED = {"hoodie.metadata.enable": "false"}
 INDEXED = {"hoodie.metadata.record.index.enable": "true"}
@@ -71,10 +71,8 @@ def upsert(storage: Storage, data: pa.Table) -> None:
 def recover(root: Path) -> None:
     """What our next write does first."""
     storage = LocalStorage(str(root))
-    config = load_table_config(storage)
-    recover_failed_writes(
-        storage, config, settings=SETTINGS, clock=InstantClock(config, skew_ms=20), metadata=writer_of(storage)
-    )
+    clock = InstantClock(load_table_config(storage), skew_ms=20)
+    sessions.recover(storage, writer_of(storage), settings=SETTINGS, clock=clock)
 
 
 def ours(root: Path) -> Rows:
@@ -235,7 +233,7 @@ def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, meta
 
     def roll_back(storage: Storage) -> None:
         clock = InstantClock(config, skew_ms=20)
-        recover_failed_writes(storage, config, settings=SETTINGS, clock=clock, metadata=writer_of(storage))
+        sessions.recover(storage, writer_of(storage), settings=SETTINGS, clock=clock)
 
     counting = KillingStorage(str(copy(dead, "counted")))
     roll_back(counting)

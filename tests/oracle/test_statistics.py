@@ -202,7 +202,7 @@ def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, 
     ours = made(
         records
         for builder in BUILDERS
-        if builder.partition in config.metadata_partitions
+        if builder.name in config.metadata_partitions
         for records in builder.initial(source)
     )
     found = list(differences(theirs, ours, UNTRUE))

@@ -20,11 +20,9 @@ from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.slice import read_slice
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
 
 _ROWS = 1 << 18
 
@@ -111,14 +109,6 @@ class KeyReader:
             for keys in (versions.rows[RECORD_KEY], versions.entries[ENTRY_KEY]):
                 parts.extend(chunk.cast(pa.string()) for chunk in keys.chunks)
         return pa.concat_arrays(parts).unique()
-
-
-def committed_instants(config: TableConfig, timeline: Timeline, own: str | None = None) -> CommittedInstants | None:
-    """The instants whose log blocks count as of a timeline, and one more that is about to complete."""
-    if config.version >= 8:
-        return None
-    completed = {instant.time for instant in timeline.write_completed}
-    return CommittedInstants(timeline.start or "", frozenset(completed if own is None else {*completed, own}))
 
 
 @dataclass(frozen=True, slots=True)

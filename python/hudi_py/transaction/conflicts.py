@@ -11,32 +11,12 @@ from collections.abc import Iterable
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.storage import Storage
-from hudi_py.timeline.metadata import decode_clustering_groups, decode_compaction_plan, read_commit_metadata
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
+from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.timeline import Pin, Timeline
-from hudi_py.transaction.instants import requested_path
-
-FileGroup = tuple[str, str]
-"""Partition path and file id."""
 
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-
-
-def is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
-    """Whether a pending instant is a clustering; version 6 names these like any other replacecommit."""
-    if instant.action is Action.CLUSTERING:
-        return True
-    if instant.action is not Action.REPLACE_COMMIT:
-        return False
-    return decode_clustering_groups(_plan(storage, timeline, instant)) is not None
-
-
-def pending_writes(storage: Storage, timeline: Timeline) -> list[Instant]:
-    """Writes (not table services) that were begun and not completed, oldest first."""
-    return [
-        instant
-        for instant in timeline.pending
-        if instant.action in WRITE_ACTIONS and not is_clustering(storage, timeline, instant)
-    ]
 
 
 def check_conflicts(
@@ -76,37 +56,18 @@ def check_conflicts(
         changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         compacted = metadata.operation in ("COMPACT", "LOG_COMPACT")
         _refuse_overlap(own, instant, (rewritten if compacted else groups) & changed, "has rewritten")
-    writes = {instant.time for instant in pending_writes(storage, timeline)}
+    plans = PendingPlans(storage, timeline)
     for instant in timeline.pending:
         if instant.time == own:
             continue
-        if instant.time in writes and instant.action in WRITE_ACTIONS:
+        if instant in plans.writes or instant.action is Action.RESTORE:
             raise _conflict(own, instant, "is under way")
-        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+        if instant.action in COMPACTIONS:
             # what was scheduled before was known to the plan
-            if instant.time > own:
-                compacting = _compacted(storage, timeline, instant)
-                _refuse_overlap(own, instant, rewritten & compacting, "is going to rewrite")
-        elif is_clustering(storage, timeline, instant):
-            clustered = frozenset(decode_clustering_groups(_plan(storage, timeline, instant)) or ())
-            _refuse_overlap(own, instant, groups & clustered, "is going to rewrite")
-        elif instant.action is Action.RESTORE:
-            raise _conflict(own, instant, "is under way")
-
-
-def _plan(storage: Storage, timeline: Timeline, instant: Instant) -> bytes:
-    try:
-        return storage.read(requested_path(timeline.layout, instant.time, instant.action))
-    except FileNotFoundError:  # completed or rolled back since it was listed, or begun without a plan
-        return b""
-
-
-def _compacted(storage: Storage, timeline: Timeline, instant: Instant) -> frozenset[FileGroup]:
-    content = _plan(storage, timeline, instant)
-    if not content:
-        return frozenset()
-    plan = decode_compaction_plan(content)
-    return frozenset((operation.partition_path, operation.file_id) for operation in plan.operations)
+            overlap = rewritten & plans.file_groups(instant) if instant.time > own else frozenset()
+        else:
+            overlap = groups & plans.file_groups(instant)
+        _refuse_overlap(own, instant, overlap, "is going to rewrite")
 
 
 def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileGroup], what: str) -> None:

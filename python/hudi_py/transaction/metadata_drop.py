@@ -17,12 +17,11 @@ from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.paths import METADATA_TABLE
-from hudi_py.transaction.protocols import Recorded, TableChange
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import TableSession
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
@@ -42,17 +41,17 @@ class DropMetadata:
     drop_indexes: bool = False
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
 
-    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
-        if not rolled_back or _holds(storage, rolled_back):
-            check_droppable(config, drop_indexes=self.drop_indexes)
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        if not rolled_back or _holds(session.storage, rolled_back):
+            check_droppable(session.config, drop_indexes=self.drop_indexes)
 
-    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
-        return config
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
+        return session.config
 
-    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
-        if change.action is Action.ROLLBACK and not _holds(storage, change.rolled_back):
-            return Recorded()  # it knows nothing of what was undone
-        return Recorded(drop_metadata_table(storage, drop_indexes=self.drop_indexes))
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        if change.action is Action.ROLLBACK and not _holds(session.storage, change.rolled_back):
+            return MetadataUpdate()  # it knows nothing of what was undone
+        return MetadataUpdate(drop_metadata_table(session.storage, drop_indexes=self.drop_indexes))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         return None

@@ -29,12 +29,17 @@ def write_folder(instant: InstantTime) -> str:
     return f"{STAGING}/{instant}"
 
 
-def gate_path(instant: InstantTime) -> str:
-    """Exists while the write takes files; holds the writer's identity. Removed first by commit and by rollback."""
+def claim_path(instant: InstantTime) -> str:
+    """Exists while an attempt takes files; holds its owner's identity. Removed first by commit and by rollback."""
     return f"{write_folder(instant)}/open"
 
 
-def bar_path(instant: InstantTime) -> str:
+def owner_path(instant: InstantTime) -> str:
+    """Holds the identity of the owner of an attempt at a plan until the attempt is over."""
+    return f"{write_folder(instant)}/owner"
+
+
+def forbidden_path(instant: InstantTime) -> str:
     """Exists where a write was aborted before any of its tasks had begun it."""
     return f"{write_folder(instant)}/barred"
 

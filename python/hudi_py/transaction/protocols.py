@@ -1,25 +1,26 @@
-"""What a write asks of layers above it: the metadata table kept up within each action, and table services after a
-commit. Declared here, implemented in `metadata_write` and `services`; the facade puts them together."""
+"""What actions need of layers above them: the metadata table kept up within each of them, and what follows a commit.
+Declared here, implemented in `metadata_write` and `services`; the facade puts them together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import TableSession
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What an action changes in the table, as the metadata table is told before the action completes."""
+    """What an action changes in the table, for the metadata table to record before the action completes."""
 
     instant: InstantTime
     action: Action
@@ -39,27 +40,27 @@ class TableChange:
 
 
 def _nothing(timeline: Timeline) -> None:
-    """What there is to do after the completed file where nothing is."""
+    """The maintenance of a metadata table that needs none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """An action as the metadata table was told of it."""
+class MetadataUpdate:
+    """What recording an action did to the metadata table, and what it leaves to do."""
 
     dropped: tuple[str, ...] = ()
     """The metadata partitions which had to be dropped, sorted."""
     maintain: Callable[[Timeline], None] = _nothing
-    """To be called with the timeline once the action's completed file is on it, the table lock still held: the metadata
-    table's own services where they are due. Failures are logged, and never undo the action."""
+    """To be called with the timeline once the action's completed file is on it, the table lock still held: runs the
+    metadata table's own services where they are due. Failures are logged, and never undo the action."""
 
 
 class MetadataWriter(Protocol):
     """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
 
-    The table lock is held by the caller of every method but `check`.
+    The table lock is held by the caller of every method but `check`. A session's `config` are the properties to go by.
     """
 
-    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """Refuses, before anything is done, what would leave a metadata partition wrong.
 
         `rolled_back`: asked for a rollback of these instants rather than for a write.
@@ -69,21 +70,19 @@ class MetadataWriter(Protocol):
         """
         ...
 
-    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """Before an instant is chosen, with no write pending: ends what a killed process left half done, and makes,
         extends or drops the metadata table as the options ask. Idempotent. Returns the properties as they are then."""
         ...
 
-    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
-        """Before the action's completed file is there: the same change in the metadata table. Idempotent per instant.
-
-        `state`: read since the table lock was taken.
-        """
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        """Makes the same change in the metadata table, before the action's completed file exists. Idempotent per
+        instant. Properties and timeline were read since the table lock was acquired."""
         ...
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
-        """What the writers of data files are to note of each file in its sidecar, by the properties as `prepare` left
-        them and the Avro schema of the write; None: nothing. The lock need not be held."""
+        """What the writers of data files note of each file in its sidecar, by the properties as `prepare` left them and
+        the Avro schema of the write; None: nothing. The lock need not be held."""
         ...
 
 

@@ -6,7 +6,7 @@ Shared by writes and by the table services that write data files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
+from hudi_py.transaction.owner.claim import Attempt, check_open, gone
 from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
 
 
@@ -38,13 +38,11 @@ class Publication:
     `check_open` raises RolledBackError once the instant takes no more files.
     """
 
-    def __init__(
-        self, storage: Storage, config: TableConfig, instant: InstantTime, *, check_open: Callable[[], None]
-    ) -> None:
+    def __init__(self, storage: Storage, attempt: Attempt) -> None:
         self.storage = storage
-        self.config = config
-        self.instant = instant
-        self._check_open = check_open
+        self._attempt = attempt
+        self._config = attempt.config
+        self._instant = attempt.instant
         self._partitions: set[str] = set()
 
     def permit_base_file(
@@ -63,7 +61,7 @@ class Publication:
         Raises:
             RolledBackError: the instant takes no more files.
         """
-        name = str(BaseFileName(file_id, write_token, self.instant, extension))
+        name = str(BaseFileName(file_id, write_token, self._instant, extension))
         return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
 
     def permit_log_file(
@@ -77,16 +75,16 @@ class Publication:
     ) -> FilePermit:
         """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
         since version 8 its name holds this instant and both are left alone."""
-        if self.config.version >= 8:
-            base_instant = self.instant
+        if self._config.version >= 8:
+            base_instant = self._instant
         elif base_instant is None:
             raise ConfigError(
-                f"Cannot name a log file of {file_id} in table version {self.config.version} without the base instant "
+                f"Cannot name a log file of {file_id} in table version {self._config.version} without the base instant "
                 "of its file slice"
             )
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
-        return self._permit(partition, name, MarkerType.CREATE if self.config.version >= 8 else MarkerType.APPEND)
+        return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
 
     def publish(self, permit: FilePermit) -> None:
         """Moves a completely written file to its place, if its permit still stands.
@@ -95,12 +93,12 @@ class Publication:
             RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
         """
         if self.storage.stat(permit.marker_path) is None:
-            raise self.gone(f"the permit of {permit.path} was taken back")
-        self._check_open()
+            raise gone(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
+        check_open(self.storage, self._attempt)
         try:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
-            raise self.gone(f"the unpublished file {permit.temp_path} was removed") from None
+            raise gone(self.storage, self._attempt, f"the unpublished file {permit.temp_path} was removed") from None
 
     @contextmanager
     def publishing(self, permit: FilePermit) -> Iterator[None]:
@@ -118,43 +116,13 @@ class Publication:
         self.storage.delete(permit.path)
         self.storage.delete(permit.marker_path)
 
-    def remove_unreported(self, reported: set[str]) -> None:
-        """Removes what attempts left that are not part of the commit: permits first, files last, so that a late attempt
-        fails at its last check or at its rename. `reported`: paths relative to the base path."""
-        left = [marker for marker in read_markers(self.storage, self.instant) or () if marker.path not in reported]
-        for marker in left:
-            self.storage.delete(marker_path(self.instant, marker.path, marker.type))
-        self.storage.delete_tree(temporary_folder(self.instant))
-        for marker in left:
-            self.storage.delete(marker.path)
-
-    def check_files(self, stats: Iterable[WriteStat]) -> None:
-        """Raises RolledBackError where a reported file is not there, CorruptFileError where its size is another."""
-        every = list(stats)
-        infos = when_remote(self.storage, self.storage.stat, [stat.path for stat in every])
-        for stat, info in zip(every, infos, strict=True):
-            if info is None:
-                raise self.gone(f"its data file {stat.path} is not there")
-            if info.size != stat.file_size:
-                raise CorruptFileError(
-                    f"Cannot commit the write {self.instant}: its data file {stat.path} has {info.size} bytes, "
-                    f"{stat.file_size} were written"
-                )
-
-    def gone(self, what: str) -> RolledBackError:
-        """The error of an attempt that comes too late."""
-        return RolledBackError(
-            f"Cannot go on with the write {self.instant} of {self.storage.uri}: {what}; it was rolled back or "
-            "committed without this attempt"
-        )
-
     def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
         path = join_path(partition, name)
-        permit = FilePermit(path, f"{temporary_folder(self.instant)}/{path}", marker_path(self.instant, path, marker))
+        permit = FilePermit(path, f"{temporary_folder(self._instant)}/{path}", marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
         # After the marker: whoever closes the gate sees this marker, or we see the gate closed
         try:
-            self._check_open()
+            check_open(self.storage, self._attempt)
         except RolledBackError:
             self.storage.delete(permit.marker_path)
             raise
@@ -166,6 +134,37 @@ class Publication:
             return
         depth = len(partition.split("/")) if partition else 0
         stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
-        text = f"#partition metadata\n#{stamp}\ncommitTime={self.instant}\npartitionDepth={depth}\n"
+        text = f"#partition metadata\n#{stamp}\ncommitTime={self._instant}\npartitionDepth={depth}\n"
         self.storage.put_if_absent(join_path(partition, PARTITION_METAFILE), text.encode())
         self._partitions.add(partition)
+
+
+def remove_unreported(storage: Storage, instant: InstantTime, reported: Collection[str]) -> None:
+    """Removes the files of an instant that are not among `reported` (paths relative to the base path). Its claim must
+    have been revoked.
+
+    Unpublished files go first, so that the late rename of an attempt finds no source. Markers stay: should this process
+    die half way, they name what is left to remove.
+    """
+    storage.delete_tree(temporary_folder(instant))
+    for marker in read_markers(storage, instant) or ():
+        if marker.path not in reported:
+            storage.delete(marker.path)
+
+
+def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) -> None:
+    """Checks that the files reported for a commit are there, as they were written.
+
+    Raises:
+        RolledBackError: one is missing: it was removed with an attempt that was given up.
+        CorruptFileError: one has another size. Only one attempt has a name, so nobody else has written it.
+    """
+    infos = when_remote(storage, storage.stat, [stat.path for stat in stats])
+    for stat, info in zip(stats, infos, strict=True):
+        if info is None:
+            raise gone(storage, attempt, f"its data file {stat.path} is not there")
+        if info.size != stat.file_size:
+            raise CorruptFileError(
+                f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, "
+                f"{stat.file_size} were written; write again"
+            )

@@ -3,12 +3,12 @@
 One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; what it
 hands on is a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
 
-    handle = WriteTransaction.plan(storage, config, action=..., operation="UPSERT", settings=...)   # one process
-    with WriteTransaction.attach(handle, storage_options) as tx:                                    # any number of them
+    handle = WriteTransaction.plan(session, action=..., operation="UPSERT")                 # one process
+    with WriteTransaction.attach(handle, storage_options) as tx:                            # any number of them
         permit = tx.publication.permit_base_file(partition, file_id, write_token, merges=False)
         ... write storage file permit.temp_path ...
         tx.publication.publish(permit)
-    WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)                 # one process
+    WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)         # one process
 
 A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
 """
@@ -18,29 +18,28 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from types import TracebackType
 
 from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
-from hudi_py.transaction.conflicts import check_conflicts, pending_writes
-from hudi_py.transaction.instants import complete, inflight_path, requested_path
-from hudi_py.transaction.locks import FileLock
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.transaction.action import CommitResult, complete_action
+from hudi_py.transaction.attempt import close_attempt, heartbeat_of
+from hudi_py.transaction.conflicts import check_conflicts
+from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
-from hudi_py.transaction.metadata_drop import DropMetadata, warn_dropped
-from hudi_py.transaction.owner.gate import bar_gate, close_gate, gate_keeper, is_barred, open_gate
-from hudi_py.transaction.owner.heartbeat import Heartbeat
+from hudi_py.transaction.owner.claim import Attempt, check_open, claim, forbid, forget_write, gone, holder, is_forbidden
 from hudi_py.transaction.owner.identity import (
     WRITER_KEY,
     ProcessIdentity,
@@ -50,13 +49,14 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.transaction.paths import gate_path, stage_folder
+from hudi_py.transaction.paths import stage_folder
 from hudi_py.transaction.protocols import MetadataWriter, TableChange
 from hudi_py.transaction.publication import Publication
-from hudi_py.transaction.recovery.failed_writes import settled_timeline
-from hudi_py.transaction.recovery.rollback import forget_write, is_rolled_back, rollback_instant
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
+from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
 
@@ -84,14 +84,6 @@ class TransactionHandle:
     """Keeps the metadata table up within the commit, or drops it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    instant: InstantTime
-    completion_time: CompletionTime | None
-    """None on timeline layout 1, which records none."""
-    dropped_metadata_partitions: tuple[str, ...] = ()
-
-
 class WriteTransaction:
     """One process's part in the write of an instant. Methods may be called from several threads.
 
@@ -99,33 +91,15 @@ class WriteTransaction:
     without a commit aborts the write, with `attach` it does not: only the process that owns the write decides.
     """
 
-    def __init__(
-        self,
-        handle: TransactionHandle,
-        storage: Storage,
-        *,
-        storage_options: Mapping[str, str] | None = None,
-        clock: InstantClock | None = None,
-        owns: bool = False,
-    ) -> None:
+    def __init__(self, session: TableSession, handle: TransactionHandle, *, owns: bool = False) -> None:
         self.handle = handle
-        self.storage = storage
-        self._storage_options = storage_options
-        self._clock = (
-            clock
-            if clock is not None
-            else InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms)
-        )
+        self.session = session
+        self.storage = session.storage
         self._owns = owns
-        self._layout: Layout = layout_for(handle.config)
-        self._inflight = inflight_path(self._layout, handle.instant, handle.action)
-        self._heartbeat = Heartbeat(
-            storage,
-            handle.instant,
-            interval_ms=handle.settings.heartbeat_interval_ms,
-            expiry_ms=handle.settings.heartbeat_expiry_ms,
-        )
-        self.publication = Publication(storage, handle.config, handle.instant, check_open=self._check_open)
+        self._layout: Layout = session.layout
+        self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
+        self._heartbeat = heartbeat_of(session, handle.instant)
+        self.publication = Publication(session.storage, self._attempt)
         """Where data files of the write get their permits and are published."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
@@ -135,90 +109,48 @@ class WriteTransaction:
     @classmethod
     def plan(
         cls,
-        storage: Storage,
-        config: TableConfig,
+        session: TableSession,
         *,
         action: Action,
         operation: str,
-        settings: TransactionSettings | None = None,
-        metadata: MetadataWriter | None = None,
         owner: ProcessIdentity | None = None,
-        clock: InstantClock | None = None,
         instant: InstantTime | None = None,
         writer_id: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> TransactionHandle:
         """Recovers failed writes, then chooses the instant under the table lock and pins the timeline.
 
         Writes nothing of the new instant. `owner` is the process whose death ends the write, such as the driver of a
-        distributed engine; None when it is not known, and then only the heartbeat tells.
+        distributed engine; None when it is not known, and then only the heartbeat shows it.
 
         Raises:
             ConfigError: the metadata table holds indexes that can be neither kept up nor dropped, or the timeline is
                 ahead of the clock.
             ConflictError: another write is under way; names its instant.
-            LockError: the lock was not had in time.
+            LockError: the lock could not be acquired in time.
         """
-        settings = settings or TransactionSettings()
-        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
-        metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
-        _check_action(action)
-        metadata.check(storage, config)
-        with settled_timeline(
-            storage,
-            config,
-            settings=settings,
-            clock=clock,
-            metadata=metadata,
-            purpose="choose the instant of a write",
-            storage_options=storage_options,
-        ) as timeline:
-            config = metadata.prepare(storage, config, timeline, clock)
-            return _choose(
-                storage, config, timeline, action, operation, settings, metadata, owner, clock, instant, writer_id
-            )
+        with _prepared(session, action, "choose the instant of a write") as table:
+            return _handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
 
     @classmethod
     def begin(
         cls,
-        storage: Storage,
-        config: TableConfig,
+        session: TableSession,
         *,
         action: Action,
         operation: str,
-        settings: TransactionSettings | None = None,
-        metadata: MetadataWriter | None = None,
-        clock: InstantClock | None = None,
         instant: InstantTime | None = None,
         writer_id: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
     ) -> WriteTransaction:
         """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
-        settings = settings or TransactionSettings()
-        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
-        metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
-        _check_action(action)
-        metadata.check(storage, config)
         transaction: WriteTransaction | None = None
-        owner = process_identity()
+        writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
         try:
-            with settled_timeline(
-                storage,
-                config,
-                settings=settings,
-                clock=clock,
-                metadata=metadata,
-                purpose="begin a write",
-                storage_options=storage_options,
-            ) as timeline:
-                config = metadata.prepare(storage, config, timeline, clock)
-                handle = _choose(
-                    storage, config, timeline, action, operation, settings, metadata, owner, clock, instant, writer_id
-                )
-                transaction = cls(handle, storage, storage_options=storage_options, clock=clock, owns=True)
-                transaction._timeline = timeline  # shows what the pin does
-                begin_work(handle.writer.id)
-                transaction._make_pending(timeline)
+            with _prepared(session, action, "begin a write") as table:
+                handle = _handle(table, action, operation, writer, instant)
+                transaction = cls(table.session, handle, owns=True)
+                transaction._timeline = table.timeline  # shows what the pin does
+                begin_work(writer.id)
+                transaction._make_pending(table.timeline)
                 transaction._heartbeat.start()
             return transaction
         except BaseException:
@@ -236,9 +168,15 @@ class WriteTransaction:
         clock: InstantClock | None = None,
     ) -> WriteTransaction:
         """Takes part in a planned write. Touches no storage until `start`, `commit` or `abort`."""
-        if storage is None:
-            storage = open_storage(handle.table_uri, storage_options)
-        return cls(handle, storage, storage_options=storage_options, clock=clock)
+        session = TableSession.open(
+            storage if storage is not None else open_storage(handle.table_uri, storage_options),
+            handle.metadata,
+            config=handle.config,
+            settings=handle.settings,
+            clock=clock or InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms),
+            storage_options=storage_options,
+        )
+        return cls(session, handle)
 
     # -- what the writer sees -------------------------------------------------------------------------------------
 
@@ -255,7 +193,7 @@ class WriteTransaction:
         """The timeline as pinned: what came later is hidden."""
         with self._mutex:
             if self._timeline is None:
-                self._timeline = load_timeline(self.storage, self.config, self.handle.zone).at(self.handle.pin)
+                self._timeline = self.session.timeline().at(self.handle.pin)
             return self._timeline
 
     @property
@@ -263,7 +201,7 @@ class WriteTransaction:
         """File system view over the pinned timeline; loaded once."""
         with self._mutex:
             if self._view is None:
-                self._view = load_view(self.storage, self.config, self.timeline)
+                self._view = self.session.view(self.timeline)
             return self._view
 
     @property
@@ -290,11 +228,10 @@ class WriteTransaction:
         """
         with self._mutex:
             if not self._is_ours():
-                with self._lock("begin a write"):
-                    timeline = load_timeline(self.storage, self.config)
+                with self.session.locked("begin a write") as table:
                     if not self._is_ours():
-                        self._make_pending(timeline)
-            self._check_open()
+                        self._make_pending(table.timeline)
+            check_open(self.storage, self._attempt)
             begin_work(self.handle.writer.id)
             self._heartbeat.start()
 
@@ -358,11 +295,10 @@ class WriteTransaction:
                 if not beating:
                     with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
                         self._heartbeat.start()
-                with self._lock(f"commit the write {self.instant}") as lock:
-                    timeline = load_timeline(self.storage, self.config)
-                    done = self._published(timeline)
+                with self.session.locked(f"commit the write {self.instant}") as table:
+                    done = self._published(table.timeline)
                     if done is None:
-                        done = self._publish(timeline, metadata, lock)
+                        done = self._publish(table, metadata)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -375,7 +311,6 @@ class WriteTransaction:
             except OSError as error:
                 self._warn_left(error)
             self._finish()
-        warn_dropped(self.config, done.dropped_metadata_partitions)
         return done
 
     def abort(self) -> None:
@@ -390,63 +325,45 @@ class WriteTransaction:
             if self._done:
                 return
             self._heartbeat.stop()
-            with self._lock(f"roll the write {self.instant} back"):
-                timeline = load_timeline(self.storage, self.config)
-                keeper = gate_keeper(self.storage, self.instant)
-                holder = self._holds(keeper)
+            with self.session.locked(f"roll the write {self.instant} back") as table:
+                timeline = table.timeline
+                found = holder(self.storage, self._layout, self.instant, self.handle.action)
+                ours = found is not None and found.id == self.handle.writer.id
                 pending = _find(timeline.pending, self.instant, self.handle.action)
-                if holder and pending is not None:
-                    rollback_instant(
-                        self.storage,
-                        self.config,
-                        pending,
-                        clock=self._clock,
-                        metadata=self.handle.metadata,
-                    )
-                elif holder:
+                if ours and pending is not None:
+                    rollback_instant(table, pending)
+                elif ours:
                     forget_write(self.storage, self.instant)
-                elif keeper is None and _find(timeline.instants, self.instant, self.handle.action) is None:
+                elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
                     # Nothing began it yet, and an attempt of a task that is still on its way must not either
-                    bar_gate(self.storage, self.instant)
+                    forbid(self.storage, self.instant)
             self._finish()
 
     # -- how ------------------------------------------------------------------------------------------------------
 
-    def _lock(self, purpose: str) -> FileLock:
-        return FileLock(self.storage, self.handle.settings.lock, purpose=purpose, storage_options=self._storage_options)
-
-    def _holds(self, keeper: WriterIdentity | None) -> bool:
-        """Whether the instant, in whatever state, is this writer's by its gate or by its inflight file."""
-        if keeper is not None:
-            return keeper.id == self.handle.writer.id
-        try:
-            return self._is_ours()
-        except ConflictError:
-            return False
-
     def _is_ours(self) -> bool:
         """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
         try:
-            content = self.storage.read(self._inflight)
+            content = self.storage.read(self._attempt.inflight)
         except FileNotFoundError:
             return False
         if self.handle.writer.id.encode() in content:
             return True
         raise ConflictError(
             f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
-            f"({self._inflight}); write again"
+            f"({self._attempt.inflight}); write again"
         )
 
     def _make_pending(self, timeline: Timeline) -> None:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
         handle = self.handle
         if _find(timeline.completed, handle.instant, handle.action) is not None:
-            raise self.publication.gone("it is completed, and not by an inflight file of this writer")
+            raise self._gone("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
-            raise self.publication.gone("a rollback names it")
+            raise self._gone("a rollback names it")
         if read_markers(self.storage, handle.instant):
-            raise self.publication.gone("its inflight file has vanished")
-        for instant in pending_writes(self.storage, timeline):
+            raise self._gone("its inflight file has vanished")
+        for instant in PendingPlans(self.storage, timeline).writes:
             if instant.time != handle.instant:
                 raise ConflictError(
                     f"Cannot begin the write {handle.instant} of {self.storage.uri}: since it was planned the "
@@ -455,17 +372,10 @@ class WriteTransaction:
                 )
         check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
         if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
-            raise self.publication.gone(
-                "the timeline begins after it"
-            )  # what was before is archived, and counts as committed
-        if is_barred(self.storage, handle.instant):
-            raise self.publication.gone("it was aborted before it began")
-        # The gate comes first, so that every trace of the instant can be laid to its writer
-        if not open_gate(self.storage, handle.instant, handle.writer):
-            raise ConflictError(
-                f"Cannot write to {self.storage.uri} under the instant {handle.instant}: another writer has taken it "
-                f"({gate_path(handle.instant)}); write again"
-            )
+            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+        if is_forbidden(self.storage, handle.instant):
+            raise self._gone("it was aborted before it began")
+        claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -475,47 +385,36 @@ class WriteTransaction:
             action=handle.action,
             completed=False,
         )
-        self.storage.put_if_absent(self._inflight, content)
+        self.storage.put_if_absent(self._attempt.inflight, content)
         if not self._is_ours():
-            raise self.publication.gone("its inflight file has vanished")
+            raise self._gone("its inflight file has vanished")
 
-    def _check_open(self) -> None:
-        if self.storage.stat(gate_path(self.instant)) is None:
-            raise self.publication.gone("it takes no more files")
-        if self.storage.stat(self._inflight) is None:
-            raise self.publication.gone("its inflight file has vanished")
+    def _gone(self, what: str) -> RolledBackError:
+        return gone(self.storage, self._attempt, what)
 
     def _published(self, timeline: Timeline) -> CommitResult | None:
         completed = _find(timeline.completed, self.instant, self.handle.action)
         if completed is None or not self._is_ours():
             return None
-        return CommitResult(self.instant, completed.completion_time if self._layout.version >= 2 else None)
+        return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
-    def _publish(self, timeline: Timeline, metadata: CommitMetadata, lock: FileLock) -> CommitResult:
+    def _publish(self, table: LockedTable, metadata: CommitMetadata) -> CommitResult:
         """Everything between lock and unlock."""
-        handle = self.handle
+        handle, timeline = self.handle, table.timeline
         if not self._is_ours():
-            raise self.publication.gone("its inflight file has vanished")
+            raise self._gone("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
-            raise self.publication.gone("a rollback names it")
+            raise self._gone("a rollback names it")
         self._heartbeat.beat()
         touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
         touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
-        # read again under the lock: another engine may have made or dropped indexes since the write began
-        state = TableState(load_table_config(self.storage), timeline)
-        handle.metadata.check(self.storage, state.config)
-        close_gate(self.storage, self.instant)
-        self.publication.remove_unreported({stat.path for stat in metadata.stats})
-        self.publication.check_files(metadata.stats)
+        # by the properties as they are now: another engine may have made or dropped indexes since the write began
+        handle.metadata.check(table.session)
+        close_attempt(table, self._attempt, metadata.stats)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
-        recorded = handle.metadata.record(self.storage, state, change, self._clock)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
-        completion = self._clock.next_completion(timeline, self.instant)
-        lock.check()
-        done = complete(self.storage, self._layout, self.instant, handle.action, completion, content)
-        recorded.maintain(timeline.plus(done))
-        return CommitResult(self.instant, completion if self._layout.version >= 2 else None, recorded.dropped)
+        return complete_action(table, self.instant, handle.action, content, change)
 
     def _warn_left(self, error: OSError) -> None:
         """For what cannot be tidied up behind the commit: an error would have the caller write again."""
@@ -540,30 +439,33 @@ class WriteTransaction:
         end_work(self.handle.writer.id)
 
 
-def _choose(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    action: Action,
-    operation: str,
-    settings: TransactionSettings,
-    metadata: MetadataWriter,
-    owner: ProcessIdentity | None,
-    clock: InstantClock,
-    instant: InstantTime | None,
-    writer_id: str | None,
+@contextmanager
+def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
+    """The table under its lock, with failed writes recovered and the metadata table as the options ask for it."""
+    _check_action(action)
+    assert session.metadata is not None  # a metadata table is written within the actions of its table
+    session.metadata.check(session)
+    with recovered(session, purpose) as table:
+        config = session.metadata.prepare(table.session, table.timeline)
+        yield replace(table, config=config, session=table.session.at(config))
+
+
+def _handle(
+    table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
 ) -> TransactionHandle:
+    session = table.session
+    assert session.metadata is not None
     return TransactionHandle(
-        table_uri=storage.uri,
-        instant=instant if instant is not None else clock.next_instant(timeline),
+        table_uri=session.storage.uri,
+        instant=instant if instant is not None else session.clock.next_instant(table.timeline),
         action=action,
         operation=operation,
-        config=config,
-        pin=timeline.pin(),
-        writer=WriterIdentity(writer_id or new_writer_id(), owner),
-        zone=clock.zone,
-        settings=settings,
-        metadata=metadata,
+        config=session.config,
+        pin=table.timeline.pin(),
+        writer=writer,
+        zone=session.zone,
+        settings=session.settings,
+        metadata=session.metadata,
     )
 
 

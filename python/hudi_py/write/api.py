@@ -21,11 +21,11 @@ from hudi_py.progress import Progress
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
@@ -137,7 +137,16 @@ def write_rows(
         if first is None:
             return result_of(kind.value, None, None, ())
         batches = itertools.chain((first,), batches)
-    result = _run(storage, config, source, batches, kind, options, metadata, storage_options, clock)
+    settings = TransactionSettings.of(options)
+    session = TableSession.open(
+        storage,
+        metadata or DropMetadata(settings.drop_indexes),
+        config=config,
+        settings=settings,
+        clock=clock,
+        storage_options=storage_options,
+    )
+    result = _run(session, source, batches, kind, options)
     if after is None:
         return result
     return replace(result, services=after.run(storage, config, storage_options=storage_options))
@@ -162,35 +171,24 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
 
 
 def _run(
-    storage: Storage,
-    config: TableConfig,
+    session: TableSession,
     source: Input,
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
-    metadata: MetadataWriter | None,
-    storage_options: Mapping[str, str] | None,
-    clock: InstantClock | None,
 ) -> WriteResult:
-    seen = load_timeline(storage, config)
-    view = load_view(storage, config, seen)
+    storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(storage, config, seen, view, source.schema, operation, options)
+    settings: WriteSettings = write_settings(
+        storage, config, seen, session.view(seen), source.schema, operation, options
+    )
     if source.in_memory:
         for batch in source.columns(settings.keygen.partition_fields):
             settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
-        with WriteTransaction.begin(
-            storage,
-            config,
-            action=action_of(operation, config),
-            operation=operation.java_name,
-            settings=TransactionSettings.of(options),
-            metadata=metadata,
-            storage_options=storage_options,
-            clock=clock,
-        ) as transaction:
+        action = action_of(operation, config)
+        with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
                     storage, config, transaction.timeline, transaction.view, source.schema, operation, options

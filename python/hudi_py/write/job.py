@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
-from hudi_py.file_stats.keys import KeyReader, committed_instants
+from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.merge import MergeSettings
+from hudi_py.merge import CommittedInstants, MergeSettings
 from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY, with_meta
@@ -127,7 +127,7 @@ class Job:
     def key_reader(self) -> KeyReader:
         """Reads keys of the table's files as this write sees them, its own files included."""
         transaction = self.transaction
-        committed = committed_instants(transaction.config, transaction.timeline, transaction.instant)
+        committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed)
 
     def save(self, sidecar: Sidecar, file_name: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import CorruptFileError
-from hudi_py.file_stats.keys import KeyReader, base_file_changes, committed_instants, log_file_changes
+from hudi_py.file_stats.keys import KeyReader, base_file_changes, log_file_changes
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.file_stats.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
-from hudi_py.merge import merge_settings
+from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import parse_log_file_name
@@ -64,7 +64,7 @@ class _Groups:
         }
         schema = open_snapshot(self.storage, self.config, self.timeline).schema
         self.reader = KeyReader(
-            self.storage, schema, merge_settings(self.config), committed_instants(self.config, self.timeline)
+            self.storage, schema, merge_settings(self.config), CommittedInstants.of(self.config, self.timeline)
         )
 
     def keys(self, file_id: str) -> set[str]:

@@ -23,8 +23,8 @@ from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import column_id, partition_id
 from hudi_py.metadata.stats import partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
-from hudi_py.metadata_write.column_stats import ColumnStats
-from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.partitions.column_stats import ColumnStats
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges

@@ -17,9 +17,9 @@ import hudi_py
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
-from hudi_py.metadata_write import record_entries
-from hudi_py.metadata_write.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.record_index import RecordIndex, is_partitioned
+from hudi_py.metadata_write.partitions import record_entries
+from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.record_index import RecordIndex, is_partitioned
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource

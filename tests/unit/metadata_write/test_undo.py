@@ -30,6 +30,7 @@ from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import timeline_of
 from hudi_py.timeline.times import add_ms
 from tests.support.hand_writes import java_pending
+from tests.support.sessions import session_of
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 GLOBAL = {
@@ -84,7 +85,7 @@ def test_what_another_engine_is_writing_is_left_alone(storage, version):
     write(storage, rows(range(4, 6), 2), **made)
     instant = clock(storage).next_instant(timeline(storage))
     java_pending(storage, load_table_config(storage), instant)
-    own = open_own(storage)
+    own = open_own(session_of(storage))
     begin_delta(own, instant, "UPSERT_PREPPED")
     log = f"files/.files-0000-0_{instant}.log.1_0-1-1"
     own.storage.put(log, b"half a log")
@@ -165,7 +166,7 @@ def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch)
         time.tzset()
         # neither it nor a later one that failed is in any partition: no reason to refuse for the index not kept up
         failed = InstantTime(add_ms(newest.time, 1))
-        writer({}).check(storage, load_table_config(storage), (newest.time, failed))
+        writer({}).check(session_of(storage), (newest.time, failed))
     time.tzset()
 
 

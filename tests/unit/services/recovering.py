@@ -25,9 +25,9 @@ class Recorder(DropMetadata):
 
     changes: ClassVar[list[TableChange]] = []
 
-    def record(self, storage, state, change, clock):
+    def record(self, session, timeline, change):
         self.changes.append(change)
-        return super().record(storage, state, change, clock)
+        return super().record(session, timeline, change)
 
 
 def context(root: Path, storage=None, options: dict[str, str] | None = None, *, metadata=None) -> ServiceContext:

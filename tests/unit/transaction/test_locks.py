@@ -13,8 +13,8 @@ import pytest
 
 from hudi_py.errors import LockError
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
-from hudi_py.transaction import locks
 from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.locks import file as locks
 from hudi_py.transaction.owner import identity as identities
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
 from hudi_py.transaction.settings import LockSettings

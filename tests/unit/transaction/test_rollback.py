@@ -19,12 +19,11 @@ from hudi_py.timeline.metadata import (
     encode_commit_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.conflicts import pending_writes
-from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
-from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
+from hudi_py.transaction.recovery.rollback import is_rolled_back
+from tests.support import sessions
 from tests.support.hand_writes import (
     SETTINGS,
     begin,
@@ -38,10 +37,11 @@ from tests.support.hand_writes import (
     write_base,
     write_update,
 )
+from tests.support.sessions import roll_back, session_of
 
 
 def recover(storage, config):
-    return recover_failed_writes(storage, config, settings=SETTINGS, clock=fast_clock(config))
+    return sessions.recover(storage, settings=SETTINGS, clock=fast_clock(config))
 
 
 def rollbacks(storage, config):
@@ -59,13 +59,13 @@ def test_apache_hudis_failed_delta_commit_without_markers(golden_copy, name):
     storage = LocalStorage(str(golden_copy(name)))
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    (failed,) = pending_writes(storage, timeline)
+    (failed,) = PendingPlans(storage, timeline).writes
     before = data_files(storage)
     written = {path for path in before if failed.time in path}
     assert written
     with pytest.warns(UserWarning, match="metadata table") if config.metadata_partitions else nullcontext():
         after = recover(storage, config)
-    assert pending_writes(storage, after) == []
+    assert PendingPlans(storage, after).writes == []
     assert is_rolled_back(storage, after, failed.time)
     added = data_files(storage) - before
     assert before - data_files(storage) == written
@@ -286,14 +286,14 @@ def test_a_rollback_is_the_same_when_it_is_repeated(storage):
     first_write(storage, config)
     tx = begin(storage, config)
     write_update(tx)
-    (failed,) = pending_writes(storage, load_timeline(storage, config))
+    (failed,) = PendingPlans(storage, load_timeline(storage, config)).writes
     names = [f".hoodie/{tx.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
     contents = {name: storage.read(name) for name in names}
-    rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata())
+    roll_back(session_of(storage, clock=fast_clock(config)), failed)
     files = data_files(storage)
     (done,) = rollbacks(storage, config)
     storage.delete(f".hoodie/{done.time}.rollback")  # killed before it completed
     for name, content in contents.items():
         storage.put(name, content)
-    assert rollback_instant(storage, config, failed, clock=fast_clock(config), metadata=DropMetadata()) == done.time
+    assert roll_back(session_of(storage, clock=fast_clock(config)), failed) == done.time
     assert data_files(storage) == files

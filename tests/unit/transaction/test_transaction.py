@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
+from hudi_py.errors import ConfigError, CorruptFileError, LockError, RolledBackError
 from hudi_py.model.instant import Action
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
@@ -183,6 +184,25 @@ def test_a_file_that_is_not_as_reported_is_not_published(storage):
         tx.abort()
     assert load_timeline(storage, config).write_completed == ()
     assert leftovers(storage) == set()
+
+
+def test_a_lock_taken_away_while_the_commit_is_prepared_publishes_nothing(storage):
+    class Slow(DropMetadata):
+        def record(self, session, *arguments):
+            recorded = super().record(session, *arguments)
+            session.storage.put(".hoodie/lock", b"of another writer, who took ours for expired")
+            return recorded
+
+    config = new_table(storage, 9)
+    first = first_write(storage, config)
+    tx = begin(storage, config, metadata=Slow())
+    stats = write_update(tx)
+    with pytest.raises(LockError, match="taken away"):
+        commit(tx, stats)
+    tx.rest()
+    completed = load_timeline(storage, config).last_completed
+    assert completed is not None
+    assert completed.time == first.instant
 
 
 @pytest.mark.parametrize(("version", "mor"), VERSIONS)

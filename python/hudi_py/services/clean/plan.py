@@ -57,12 +57,12 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         timeline,
         settings,
         now_ms=now_ms,
-        zone=context.clock.zone,
+        zone=context.session.zone,
         last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
     )
     if earliest is None and not settings.by_versions:
         return Planned(None, reason_nothing_retained(timeline, settings))
-    if settings.by_versions and context.metadata is None and config.is_mor and not _compacted_since(timeline):
+    if settings.by_versions and context.session.metadata is None and config.is_mor and not _compacted_since(timeline):
         return Planned(None, "the metadata table was not compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
@@ -276,7 +276,7 @@ def _marks_progress(
         return False
     if last is None:
         return True
-    return now_ms - epoch_ms(last[0].time, context.clock.zone) > settings.empty_interval_hours * _HOUR_MS
+    return now_ms - epoch_ms(last[0].time, context.session.zone) > settings.empty_interval_hours * _HOUR_MS
 
 
 def _not_backwards(plan: CleanPlan, last: CleanMetadata | None) -> CleanPlan:

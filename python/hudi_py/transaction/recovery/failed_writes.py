@@ -5,42 +5,30 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConflictError
-from hudi_py.model.instant import Action, Instant, InstantTime, State
-from hudi_py.model.properties import TableConfig
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.conflicts import pending_writes
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
-from hudi_py.transaction.locks import FileLock
-from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.owner.gate import gate_keeper, remove_write_folder, sweep_vanished
+from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
-from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
+from hudi_py.transaction.owner.identity import WriterIdentity
 from hudi_py.transaction.paths import marker_folder
-from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,
-    pending_restores,
-    read_restore_plan,
     sweep_rollbacks,
 )
 from hudi_py.transaction.recovery.rollback import (
-    PLANNED,
     finish_rollback,
-    pending_rollbacks,
-    read_plan,
     rollback_instant,
 )
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.session import LockedTable, TableSession
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +54,7 @@ class PendingWrite:
 
 def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
     """Who is writing a pending instant, and when he last gave a sign of life."""
-    writer = gate_keeper(storage, instant.time) or _inflight_writer(storage, timeline, instant)
+    writer = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
     # ours beat before their inflight file exists, so one without a beat is over
     if beat is None and writer is None:
@@ -80,185 +68,129 @@ def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWr
     return PendingWrite(instant, writer, beat)
 
 
-def recover_failed_writes(
-    storage: Storage,
-    config: TableConfig,
-    *,
-    settings: TransactionSettings,
-    clock: InstantClock,
-    metadata: MetadataWriter | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> Timeline:
+def recover_failed_writes(session: TableSession) -> Timeline:
     """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
 
     Raises:
         ConflictError: a write is under way; names its instant.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
-    with settled_timeline(
-        storage,
-        config,
-        settings=settings,
-        clock=clock,
-        metadata=metadata,
-        purpose="recover failed writes",
-        storage_options=storage_options,
-    ) as timeline:
-        return timeline
+    with recovered(session, "recover failed writes") as table:
+        return table.timeline
 
 
 @contextmanager
-def settled_timeline(
-    storage: Storage,
-    config: TableConfig,
-    *,
-    settings: TransactionSettings,
-    clock: InstantClock,
-    metadata: MetadataWriter | None = None,
-    purpose: str,
-    storage_options: Mapping[str, str] | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Timeline]:
-    """The timeline, under the table lock, with no write pending on it.
+def recovered(
+    session: TableSession, purpose: str, *, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[LockedTable]:
+    """The table under its lock, with no write pending.
 
     A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
     back; pending table services are left alone.
 
     Raises:
         ConflictError: a pending write lives; names its instant.
-        LockError: the lock was not had in time.
+        LockError: the lock could not be acquired in time.
         UnsupportedTableError: the table is of a version which is only read.
     """
-    check_writable(config)
-    metadata = metadata if metadata is not None else DropMetadata(settings.drop_indexes)
+    check_writable(session.config)
+    expiry_ms = session.settings.heartbeat_expiry_ms
     first_seen: dict[str, int | None] = {}
-    told = False
-    lock = FileLock(storage, settings.lock, purpose=purpose, storage_options=storage_options)
+    shown = False
     while True:
-        with lock:
-            if storage.stat(BACKUP) is not None:
-                update_table_config(storage, {})  # ends an update of the properties that broke off
-            timeline = load_timeline(storage, config)
-            living = _living_restores(storage, timeline, settings)
+        with session.locked(purpose) as table:
+            if session.storage.stat(BACKUP) is not None:
+                update_table_config(session.storage, {})  # ends an update of the properties that broke off
+                table = table.reread()
+            living = _living_restores(table)
             if not living:
-                timeline = _finish_recovery(storage, config, timeline, settings, metadata, clock)
-                writes = [examine(storage, timeline, instant) for instant in pending_writes(storage, timeline)]
-                living = [write for write in writes if not write.dead(settings.heartbeat_expiry_ms)]
+                table = _finish_recovery(table)
+                writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
+                living = [write for write in writes if not write.dead(expiry_ms)]
             if not living:
                 for write in reversed(writes):  # newest first, as Java insists
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
-                    rollback_instant(
-                        storage,
-                        config,
-                        write.instant,
-                        clock=clock,
-                        metadata=metadata,
-                        by_markers=settings.rollback_by_markers,
-                    )
+                    rollback_instant(table, write.instant)
                 if writes:
-                    timeline = load_timeline(storage, config)
-                sweep_vanished(storage, {instant.time for instant in timeline.pending})
-                yield timeline
+                    table = table.reread()
+                sweep_vanished(session.storage, {instant.time for instant in table.timeline.pending})
+                yield table
                 return
         for write in living:
-            _refuse_beating(storage, write, first_seen, settings.heartbeat_expiry_ms)
-        _tell(living[0], settings.heartbeat_expiry_ms, first=not told)
-        told = True
+            _refuse_beating(session.storage, write, first_seen, expiry_ms)
+        _show_wait(living[0], expiry_ms, first=not shown)
+        shown = True
         sleep(_POLL_S)
 
 
-def finish_recovery(
-    storage: Storage,
-    config: TableConfig,
-    *,
-    settings: TransactionSettings,
-    clock: InstantClock,
-    metadata: MetadataWriter | None,
-) -> Timeline:
-    """Finishes killed restores and rollbacks, and leaves failed writes as they are; the table lock must be held.
-
-    Returns:
-        The timeline afterwards.
+@contextmanager
+def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
+    """The table under its lock, with killed restores and rollbacks finished: until then no plan can be made on the
+    table, nor one carried out. Failed writes stay as they are. A metadata table is recovered by its own writer.
 
     Raises:
         ConflictError: another engine is restoring the table.
+        LockError: the lock could not be acquired in time.
     """
-    timeline = load_timeline(storage, config)
-    for living in _living_restores(storage, timeline, settings):
-        raise ConflictError(
-            f"Cannot go on with {storage.uri}: the restore {living.instant.time} of another engine is under way; wait "
-            f"until it is done (a dead one is finished after {settings.heartbeat_expiry_ms / 1000:.0f} s)"
-        )
-    return _finish_recovery(storage, config, timeline, settings, metadata, clock)
+    with session.locked(purpose) as table:
+        if table.plans.of(Action.RESTORE, Action.ROLLBACK) and session.metadata is not None:
+            for living in _living_restores(table):
+                raise ConflictError(
+                    f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
+                    "is under way; wait until it is done (a dead one is finished after "
+                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+                )
+            table = _finish_recovery(table)
+        yield table
 
 
-def _finish_recovery(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    settings: TransactionSettings,
-    metadata: MetadataWriter | None,
-    clock: InstantClock,
-) -> Timeline:
-    """The timeline once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
+def _finish_recovery(table: LockedTable) -> LockedTable:
+    """The table once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
+    session, storage = table.session, table.session.storage
     changed = False
-    for restore in pending_restores(timeline):
+    for restore in table.plans.of(Action.RESTORE):
         changed = True
-        restore_plan = read_restore_plan(storage, timeline, restore)
+        restore_plan = table.plans.restore(restore)
         if restore_plan is None:
             # its writer died before there was a plan, so nothing was done by it
-            remove_pending(storage, timeline.layout, restore.time, Action.RESTORE)
+            remove_pending(storage, session.layout, restore.time, Action.RESTORE)
             remove_write_folder(storage, restore.time)
             continue
         _log.warning("finishing the restore %s to %s", restore.time, restore_plan.savepoint)
-        finish_restore(
-            storage,
-            config,
-            restore.time,
-            restore_plan,
-            clock=clock,
-            metadata=metadata,
-            by_markers=settings.rollback_by_markers,
-        )
+        finish_restore(table, restore.time, restore_plan)
     if changed:
-        timeline = load_timeline(storage, config)
-    if _finish_rollbacks(storage, config, timeline, settings, metadata, clock):
+        table = table.reread()
+    if _finish_rollbacks(table):
         changed = True
-        timeline = load_timeline(storage, config)
-    for savepoint in timeline.pending:
-        if savepoint.action is Action.SAVEPOINT and _is_old(storage, timeline, savepoint, settings):
-            storage.delete(inflight_path(timeline.layout, savepoint.time, Action.SAVEPOINT))
+        table = table.reread()
+    for savepoint in table.timeline.pending:
+        if savepoint.action is Action.SAVEPOINT and _is_old(table, savepoint):
+            storage.delete(inflight_path(session.layout, savepoint.time, Action.SAVEPOINT))
             changed = True
-    return load_timeline(storage, config) if changed else timeline
+    return table.reread() if changed else table
 
 
-def _living_restores(storage: Storage, timeline: Timeline, settings: TransactionSettings) -> list[PendingWrite]:
+def _living_restores(table: LockedTable) -> list[PendingWrite]:
     """Restores that another engine may be at. Ours hold the table lock, so they are over when we have it."""
-    restores = pending_restores(timeline)
-    if not restores or all(gate_keeper(storage, restore.time) is not None for restore in restores):
+    storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
+    if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
     found: list[PendingWrite] = []
-    rollbacks = [_changed_ms(storage, timeline, rollback) for rollback in pending_rollbacks(timeline)]
+    rollbacks = [_changed_ms(table, rollback) for rollback in table.plans.of(Action.ROLLBACK)]
     for restore in restores:
-        if gate_keeper(storage, restore.time) is None:
-            newest = max([_changed_ms(storage, timeline, restore), *rollbacks])
+        if claimant(storage, restore.time) is None:
+            newest = max([_changed_ms(table, restore), *rollbacks])
             found.append(PendingWrite(restore, None, newest))
-    return [restore for restore in found if not restore.dead(settings.heartbeat_expiry_ms)]
+    return [restore for restore in found if not restore.dead(table.session.settings.heartbeat_expiry_ms)]
 
 
-def _finish_rollbacks(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    settings: TransactionSettings,
-    metadata: MetadataWriter | None,
-    clock: InstantClock,
-) -> bool:
+def _finish_rollbacks(table: LockedTable) -> bool:
     """Finishes or gives up killed rollbacks. True when there were any."""
-    writes = {instant.time for instant in pending_writes(storage, timeline)}
+    storage, timeline = table.session.storage, table.timeline
+    writes = {instant.time for instant in table.plans.writes}
     changed = False
-    for rollback in pending_rollbacks(timeline):
-        plan = read_plan(storage, timeline, rollback)
+    for rollback in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(rollback)
         if plan is None:
             # its writer died before there was a plan, so nothing was done by it
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
@@ -267,11 +199,7 @@ def _finish_rollbacks(
         target = timeline.find(plan.instant, Action(plan.action))
         if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
             sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
-        elif (
-            target is not None
-            and target.time not in writes
-            and not _is_abandoned(storage, timeline, rollback, settings)
-        ):
+        elif target is not None and target.time not in writes and not _is_abandoned(table, rollback):
             continue  # another engine may be at it
         elif (
             target is not None
@@ -284,37 +212,25 @@ def _finish_rollbacks(
             remove_write_folder(storage, rollback.time)
         else:
             _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)
-            finish_rollback(storage, config, rollback.time, plan, clock=clock, metadata=metadata)
+            finish_rollback(table, rollback.time, plan)
         changed = True
     return changed
 
 
-def _is_abandoned(storage: Storage, timeline: Timeline, instant: Instant, settings: TransactionSettings) -> bool:
+def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
     """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
-    return gate_keeper(storage, instant.time) is not None or _is_old(storage, timeline, instant, settings)
+    return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
-def _is_old(storage: Storage, timeline: Timeline, instant: Instant, settings: TransactionSettings) -> bool:
-    return now_ms() - _changed_ms(storage, timeline, instant) > settings.heartbeat_expiry_ms
+def _is_old(table: LockedTable, instant: Instant) -> bool:
+    return now_ms() - _changed_ms(table, instant) > table.session.settings.heartbeat_expiry_ms
 
 
-def _changed_ms(storage: Storage, timeline: Timeline, instant: Instant) -> int:
+def _changed_ms(table: LockedTable, instant: Instant) -> int:
     """When a state file of the instant was last written, ms since the epoch."""
+    storage, timeline = table.session.storage, table.timeline
     infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
     return max((info.modified_ms for info in infos if info is not None), default=0)
-
-
-def _inflight_writer(storage: Storage, timeline: Timeline, instant: Instant) -> WriterIdentity | None:
-    if instant.state is not State.INFLIGHT:
-        return None
-    try:
-        content = storage.read(inflight_path(timeline.layout, instant.time, instant.action))
-    except FileNotFoundError:
-        return None
-    if not content:
-        return None
-    text = decode_commit_metadata(content).extra.get(WRITER_KEY)
-    return parse_writer(text) if text else None
 
 
 def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str, int | None], expiry_ms: int) -> None:
@@ -330,7 +246,7 @@ def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str,
         )
 
 
-def _tell(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
+def _show_wait(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
     left_s = max((expiry_ms - (now_ms() - (write.active_ms or 0))) / 1000, 0)
     text = (
         f"waiting up to {left_s:.0f} s for the pending {write.instant.action.value} {write.instant.time} of "

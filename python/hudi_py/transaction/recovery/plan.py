@@ -21,6 +21,7 @@ from hudi_py.timeline.metadata import RollbackPlan, RollbackRequest, read_commit
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import Marker, MarkerType, read_markers
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import StorageLister
 from hudi_py.view.lister import Lister
 
@@ -29,20 +30,18 @@ LogGroup = tuple[str, str, str]
 
 
 def plan_rollback(
-    storage: Storage,
-    config: TableConfig,
+    session: TableSession,
     timeline: Timeline,
     instant: Instant,
     *,
-    by_markers: bool = True,
     restoring: bool = False,
     lister: Lister | None = None,
 ) -> RollbackPlan:
-    """The plan for one instant; reads only.
+    """The plan for one instant; reads only. That of a pending one is made by its markers where it has any, unless the
+    settings say otherwise (`hoodie.rollback.using.markers`).
 
     Args:
         instant: as it is on the timeline now.
-        by_markers: use the markers of a pending instant where there are any (`hoodie.rollback.using.markers`).
         restoring: part of a restore: a compaction goes with its plan, so logs of the slice it opened go too.
         lister: lists the storage; one that remembers saves a restore from listing anew for each instant.
 
@@ -50,6 +49,7 @@ def plan_rollback(
         CorruptFileError: a marker names no data file, or the commit metadata cannot be read.
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
     """
+    storage, config = session.storage, session.config
     lister = lister or StorageLister(storage, config)
     if instant.completed:
         requests = list(_completed(storage, config, timeline, instant, lister))
@@ -58,7 +58,7 @@ def plan_rollback(
     elif instant.state is State.REQUESTED:
         requests = []  # nothing is written before the inflight file exists
     else:
-        markers = read_markers(storage, instant.time) if by_markers else None
+        markers = read_markers(storage, instant.time) if session.settings.rollback_by_markers else None
         if markers is not None:
             requests = list(_marked(storage, instant, markers))
         else:

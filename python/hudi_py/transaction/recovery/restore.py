@@ -9,44 +9,37 @@ was nor what it is to be.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.recovery_records import (
     InstantInfo,
     RestoreMetadata,
     RestorePlan,
     decode_restore_metadata,
-    decode_restore_plan,
     encode_restore_metadata,
     encode_restore_plan,
 )
-from hudi_py.timeline.state import load_state
-from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.conflicts import is_clustering
-from hudi_py.transaction.instants import begin, complete, remove_pending, request, requested_path
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, remove_pending, request
 from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.metadata_drop import warn_dropped
-from hudi_py.transaction.owner.gate import open_gate, remove_write_folder
+from hudi_py.transaction.owner.claim import claim_proof, forget_write, remove_write_folder
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
-from hudi_py.transaction.protocols import MetadataWriter, Recorded, TableChange
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.recovery.plan import RememberingLister
 from hudi_py.transaction.recovery.rollback import (
     appended_files,
     find_rollback,
-    forget_write,
-    read_plan,
     remove_instant,
     removed_files,
     request_rollback,
     undo_files,
 )
+from hudi_py.transaction.session import LockedTable, TableSession
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.COMMIT})
 
@@ -55,24 +48,21 @@ def _silent(_: InstantTime) -> None:
     pass
 
 
-def plan_restore(storage: Storage, config: TableConfig, timeline: Timeline, savepoint: Instant) -> RestorePlan:
+def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) -> RestorePlan:
     """What is to be rolled back, in order: pending clusterings first, then all by completion time, pending ones first.
 
     `savepoint` is the completed commit. What completed after it goes, and what is pending; but a compaction of a
     MERGE_ON_READ table only where it was requested after it, since log files are ordered by that
     (`RestoreInstantComparatorFactory`). Layout 1 keeps no completion times, so requested times stand in for them.
     """
-    clusterings = [
-        instant
-        for instant in timeline.pending
-        if instant.time > savepoint.time and is_clustering(storage, timeline, instant)
-    ]
+    pending_clusterings = PendingPlans(session.storage, timeline).clusterings
+    clusterings = [instant for instant in pending_clusterings if instant.time > savepoint.time]
     kept = _completed_at(timeline, savepoint) or ""
     others: list[Instant] = []
     for instant in timeline.instants:
         if instant.action.comparable not in WRITE_ACTIONS or instant in clusterings:
             continue
-        if config.is_mor and instant.action in _COMPACTIONS:
+        if session.config.is_mor and instant.action in _COMPACTIONS:
             after = instant.time > savepoint.time
         else:
             completed = _completed_at(timeline, instant)
@@ -86,48 +76,20 @@ def plan_restore(storage: Storage, config: TableConfig, timeline: Timeline, save
     return RestorePlan(savepoint.time, tuple(InstantInfo(each.time, each.action.value) for each in ordered))
 
 
-def request_restore(
-    storage: Storage, config: TableConfig, timeline: Timeline, plan: RestorePlan, *, clock: InstantClock
-) -> InstantTime:
-    """Makes the restore pending; the table lock must be held. Returns its instant."""
-    restore = clock.next_instant(timeline)
+def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
+    """Makes the restore pending. Returns its instant."""
+    session = table.session
+    restore = session.clock.next_instant(table.timeline)
     # first, so that whoever finds the restore knows that its writer held the table lock
-    open_gate(storage, restore, WriterIdentity(new_writer_id(), process_identity()))
-    request(storage, layout_for(config), restore, Action.RESTORE, encode_restore_plan(plan))
+    claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
+    request(session.storage, session.layout, restore, Action.RESTORE, encode_restore_plan(plan))
     return restore
 
 
-def pending_restores(timeline: Timeline) -> list[Instant]:
-    """Restores that were begun and not completed, oldest first."""
-    return [instant for instant in timeline.pending if instant.action is Action.RESTORE]
-
-
-def read_restore_plan(storage: Storage, timeline: Timeline, restore: Instant) -> RestorePlan | None:
-    """The plan of a pending restore; None when its writer died before it was there.
-
-    Raises:
-        CorruptFileError: the plan cannot be read.
-    """
-    path = requested_path(timeline.layout, restore.time, Action.RESTORE)
-    try:
-        content = storage.read(path)
-    except FileNotFoundError:
-        return None
-    return decode_restore_plan(content, f"the restore plan {storage.uri}/{path}") if content else None
-
-
 def finish_restore(
-    storage: Storage,
-    config: TableConfig,
-    restore: InstantTime,
-    plan: RestorePlan,
-    *,
-    clock: InstantClock,
-    metadata: MetadataWriter | None,
-    by_markers: bool = True,
-    each: Callable[[InstantTime], None] = _silent,
+    table: LockedTable, restore: InstantTime, plan: RestorePlan, each: Callable[[InstantTime], None] = _silent
 ) -> RestoreMetadata:
-    """Carries a restore out and completes it; the table lock must be held. Safe to repeat after a crash at any point.
+    """Carries a restore out and completes it. Safe to repeat after a crash at any point.
 
     `each` is called with an instant once it is undone.
 
@@ -136,16 +98,17 @@ def finish_restore(
         CorruptFileError: what an instant wrote cannot be made out.
     """
     undone = tuple(InstantTime(instant.time) for instant in plan.instants)
-    if metadata is not None:
-        metadata.check(storage, load_table_config(storage), undone)
-    layout = layout_for(config)
-    begin(storage, layout, restore, Action.RESTORE)
+    table = table.reread()
+    session, storage = table.session, table.session.storage
+    if session.metadata is not None:
+        session.metadata.check(session, undone)
+    begin(storage, session.layout, restore, Action.RESTORE)
     started = time.monotonic()
     # Version 6 appends rollback blocks, so its listings change from one instant to the next
-    lister = RememberingLister(storage, config) if config.version >= 8 else None
+    lister = RememberingLister(storage, session.config) if session.config.version >= 8 else None
     rollbacks: dict[str, tuple[RollbackMetadata, ...]] = {}
     for info in plan.instants:
-        done = _undo(storage, config, info, clock, by_markers, lister)
+        done = _undo(table, info, lister)
         if done is not None:
             rollbacks[info.time] = (done,)
         each(InstantTime(info.time))
@@ -155,32 +118,25 @@ def finish_restore(
         instants=tuple(info for info in plan.instants if info.time in rollbacks),
         rollbacks=rollbacks,
     )
-    recorded = Recorded()
-    if metadata is not None:
-        all_done = [done for found in rollbacks.values() for done in found]
-        deleted, appended = removed_files(all_done), appended_files(all_done)
-        # Version 6: logs in the slice of a compaction get rollback blocks first, and then go with the slice
-        gone = {partition: frozenset(names) for partition, names in deleted.items()}
-        kept = {
-            partition: {name: size for name, size in sizes.items() if name not in gone.get(partition, ())}
-            for partition, sizes in appended.items()
-        }
-        change = TableChange(
-            restore,
-            Action.RESTORE,
-            added={partition: sizes for partition, sizes in kept.items() if sizes},
-            deleted=deleted,
-            rolled_back=undone,
-        )
-        recorded = metadata.record(storage, load_state(storage), change, clock)
-    after = load_timeline(storage, config)
-    completion = clock.next_completion(after, restore)
-    content = encode_restore_metadata(result)
-    recorded.maintain(after.plus(complete(storage, layout, restore, Action.RESTORE, completion, content)))
-    sweep_rollbacks(storage, load_timeline(storage, config), undone, plan.savepoint)
+    change = _change(restore, undone, [done for found in rollbacks.values() for done in found])
+    complete_action(table.reread(), restore, Action.RESTORE, encode_restore_metadata(result), change)
+    sweep_rollbacks(storage, session.timeline(), undone, plan.savepoint)
     remove_write_folder(storage, restore)
-    warn_dropped(config, recorded.dropped)
     return result
+
+
+def _change(
+    restore: InstantTime, undone: tuple[InstantTime, ...], rollbacks: Sequence[RollbackMetadata]
+) -> TableChange:
+    deleted = removed_files(rollbacks)
+    # Version 6: logs in the slice of a compaction get rollback blocks first, and then go with the slice
+    gone = {partition: frozenset(names) for partition, names in deleted.items()}
+    kept = {
+        partition: {name: size for name, size in sizes.items() if name not in gone.get(partition, ())}
+        for partition, sizes in appended_files(rollbacks).items()
+    }
+    added = {partition: sizes for partition, sizes in kept.items() if sizes}
+    return TableChange(restore, Action.RESTORE, added=added, deleted=deleted, rolled_back=undone)
 
 
 def sweep_rollbacks(
@@ -190,6 +146,7 @@ def sweep_rollbacks(
 
     Their pending rollbacks go, and with `savepoint` all completed ones after it, as with Apache Hudi.
     """
+    plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK:
             continue
@@ -198,7 +155,7 @@ def sweep_rollbacks(
                 continue
             storage.delete(timeline.layout.path(rollback.file_name))
         else:
-            plan = read_plan(storage, timeline, rollback)
+            plan = plans.rollback(rollback)
             if plan is None or plan.instant not in undone:
                 continue
         remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
@@ -222,43 +179,28 @@ def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> 
     return None
 
 
-def _undo(
-    storage: Storage,
-    config: TableConfig,
-    info: InstantInfo,
-    clock: InstantClock,
-    by_markers: bool,
-    lister: RememberingLister | None,
-) -> RollbackMetadata | None:
+def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | None) -> RollbackMetadata | None:
     """Rolls one instant back, but for the completion of the rollback; again where an attempt that died has done it, as
     its plan still tells what that was. None when the instant is gone without a trace."""
-    timeline = load_timeline(storage, config)
+    table = table.reread()
+    session, storage, timeline = table.session, table.session.storage, table.timeline
     action = Action(info.action)
     found = next(
         (i for i in timeline.instants if i.time == info.time and i.action.comparable is action.comparable), None
     )
     if found is not None:
-        rollback, plan = request_rollback(
-            storage,
-            config,
-            timeline,
-            found,
-            clock=clock,
-            by_markers=by_markers,
-            restoring=True,
-            lister=lister,
-        )
+        rollback, plan = request_rollback(table, found, restoring=True, lister=lister)
     else:
         earlier = find_rollback(storage, timeline, InstantTime(info.time))
         if earlier is None:
             return None
         if earlier.completed:
             return decode_rollback_metadata(storage.read(timeline.layout.path(earlier.file_name)))
-        earlier_plan = read_plan(storage, timeline, earlier)
+        earlier_plan = table.plans.rollback(earlier)
         assert earlier_plan is not None  # it names the instant
         rollback, plan = earlier.time, earlier_plan
-    done = undo_files(storage, config, rollback, plan)
-    remove_instant(storage, config, InstantTime(info.time), action)
+    done = undo_files(session, rollback, plan)
+    remove_instant(session, InstantTime(info.time), action)
     return done
 
 

@@ -15,108 +15,85 @@ from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import FileId, LogFileName, join_path
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
-from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
     decode_rollback_metadata,
-    decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
 )
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import load_state
-from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.conflicts import is_clustering
-from hudi_py.transaction.instants import begin, complete, inflight_path, remove_pending, requested_path, revert
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
 from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.metadata_drop import warn_dropped
-from hudi_py.transaction.owner.gate import close_gate, gate_keeper, open_gate, remove_write_folder
-from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.claim import (
+    PLANNED,
+    claim_proof,
+    claimant,
+    forget_write,
+    remove_write_folder,
+    revoke_claim,
+)
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.transaction.paths import temporary_folder
-from hudi_py.transaction.protocols import MetadataWriter, Recorded, TableChange
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.recovery.plan import group_logs, plan_rollback
+from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view.lister import Lister
 
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
-PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-"""Pending actions which keep their plan when they are rolled back."""
 _FEW = 32
 """Fewer requests than this are not worth threads."""
 
 
-def rollback_instant(
-    storage: Storage,
-    config: TableConfig,
-    instant: Instant,
-    *,
-    clock: InstantClock,
-    metadata: MetadataWriter | None,
-    by_markers: bool = True,
-) -> InstantTime:
-    """Rolls an instant back; the table lock must be held. Safe to repeat after a crash at any point.
+def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
+    """Rolls an instant back. Safe to repeat after a crash at any point.
 
     A pending compaction, log compaction or clustering keeps its plan, to be run anew; of every other instant nothing
-    is left. That nothing came after a completed instant is for the caller to see to.
+    is left. The caller makes sure that nothing came after a completed instant.
 
     Args:
         instant: a pending or completed write or rewriting table service, as the timeline has it.
-        metadata: None where the table is a metadata table itself.
-        by_markers: plan by the markers of a pending instant where there are any (`hoodie.rollback.using.markers`).
 
     Returns:
-        The rollback's instant.
+        What was done; its `start_time` is the rollback's instant.
 
     Raises:
         ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
         CorruptFileError: what the instant wrote cannot be made out.
     """
-    timeline = load_timeline(storage, config)
-    if metadata is not None:
-        metadata.check(storage, load_table_config(storage), (instant.time,))
-    close_gate(storage, instant.time)
-    rollback, plan = request_rollback(storage, config, timeline, instant, clock=clock, by_markers=by_markers)
-    finish_rollback(storage, config, rollback, plan, clock=clock, metadata=metadata)
-    return rollback
+    table = table.reread()
+    session = table.session
+    if session.metadata is not None:
+        session.metadata.check(session, (instant.time,))
+    revoke_claim(session.storage, instant.time)
+    rollback, plan = request_rollback(table, instant)
+    return finish_rollback(table, rollback, plan)
 
 
 def request_rollback(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    instant: Instant,
-    *,
-    clock: InstantClock,
-    by_markers: bool = True,
-    restoring: bool = False,
-    lister: Lister | None = None,
+    table: LockedTable, instant: Instant, *, restoring: bool = False, lister: Lister | None = None
 ) -> tuple[InstantTime, RollbackPlan]:
     """The pending rollback of an instant, a new one where there is none. Arguments as for `plan_rollback`."""
-    for pending in pending_rollbacks(timeline):
-        plan = read_plan(storage, timeline, pending)
+    session, timeline = table.session, table.timeline
+    for pending in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(pending)
         if plan is not None and plan.instant == instant.time:
             return pending.time, plan
-    plan = plan_rollback(storage, config, timeline, instant, by_markers=by_markers, restoring=restoring, lister=lister)
-    rollback = clock.next_instant(timeline)
+    plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
+    rollback = session.clock.next_instant(timeline)
     if not restoring and (instant.completed or instant.action in PLANNED):
         # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
-        open_gate(storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
-    storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
+        claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
+    session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
     return rollback, plan
-
-
-def pending_rollbacks(timeline: Timeline) -> list[Instant]:
-    """Rollbacks that were begun and not completed, oldest first."""
-    return [instant for instant in timeline.pending if instant.action is Action.ROLLBACK]
 
 
 def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
@@ -126,6 +103,7 @@ def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -
 
 def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) -> Instant | None:
     """The rollback, completed or not, that names the instant."""
+    plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK or rollback.time < instant:
             continue
@@ -137,74 +115,52 @@ def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) ->
             if decode_rollback_metadata(content).instant == instant:
                 return rollback
         else:
-            plan = read_plan(storage, timeline, rollback)
+            plan = plans.rollback(rollback)
             if plan is not None and plan.instant == instant:
                 return rollback
     return None
 
 
-def read_plan(storage: Storage, timeline: Timeline, rollback: Instant) -> RollbackPlan | None:
-    """The plan of a pending rollback; None when its writer died before it was there.
+def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
+    """Carries a rollback plan out and completes it. Safe to repeat."""
+    table = table.reread()
+    session, failed = table.session, InstantTime(plan.instant)
+    storage = session.storage
+    if session.metadata is not None:
+        session.metadata.check(session, (failed,))
+    kept = _keeps_plan(table, rollback, failed, Action(plan.action))
+    done = undo_files(session, rollback, plan)
 
-    Raises:
-        CorruptFileError: the plan cannot be read.
-    """
-    try:
-        content = storage.read(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
-    except FileNotFoundError:
-        return None
-    return decode_rollback_plan(content) if content else None
+    def take_off() -> None:
+        if kept is None:
+            remove_instant(session, failed, Action(plan.action))
+        else:
+            revert(storage, session.layout, failed, kept)
+            forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
 
-
-def finish_rollback(
-    storage: Storage,
-    config: TableConfig,
-    rollback: InstantTime,
-    plan: RollbackPlan,
-    *,
-    clock: InstantClock,
-    metadata: MetadataWriter | None,
-) -> None:
-    """Carries a rollback plan out and completes it; the table lock must be held. Safe to repeat."""
-    failed = InstantTime(plan.instant)
-    if metadata is not None:
-        metadata.check(storage, load_table_config(storage), (failed,))
-    timeline = load_timeline(storage, config)
-    kept = _keeps_plan(storage, timeline, rollback, failed, Action(plan.action))
-    done = undo_files(storage, config, rollback, plan)
-    recorded = Recorded()
-    if metadata is not None:
-        recorded = metadata.record(storage, load_state(storage), _change(rollback, done), clock)
-    if kept is not None:
-        revert(storage, timeline.layout, failed, kept)
-        forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
-    else:
-        remove_instant(storage, config, failed, Action(plan.action))
-    after = load_timeline(storage, config)
-    completion = clock.next_completion(after, rollback)
     content = encode_rollback_metadata(done)
-    recorded.maintain(after.plus(complete(storage, timeline.layout, rollback, Action.ROLLBACK, completion, content)))
-    if config.version < 8:
+    complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)
+    if session.config.version < 8:
         remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
     remove_write_folder(storage, rollback)
     forget_write(storage, failed)
-    warn_dropped(config, recorded.dropped)
+    return done
 
 
-def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
+def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
     """Takes the rollback to inflight and undoes what the instant wrote; both stay pending. Safe to repeat.
 
     The result names all files of the plan as deleted, whichever attempt deleted them.
     """
-    layout = layout_for(config)
+    storage = session.storage
     failed, action = InstantTime(plan.instant), Action(plan.action)
-    begin(storage, layout, rollback, Action.ROLLBACK)
+    begin(storage, session.layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
     # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
-    close_gate(storage, failed)
+    revoke_claim(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
-        _unpublish(storage, config, failed, action)
+        _unpublish(session, failed, action)
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,
@@ -219,22 +175,14 @@ def undo_files(storage: Storage, config: TableConfig, rollback: InstantTime, pla
     )
 
 
-def remove_instant(storage: Storage, config: TableConfig, instant: InstantTime, action: Action) -> None:
+def remove_instant(session: TableSession, instant: InstantTime, action: Action) -> None:
     """Deletes the pending files of an instant under whatever action they are named: those of a completed compaction
     are named `compaction`."""
-    timeline = load_timeline(storage, config)
+    timeline = session.timeline()
     names = {action}
     names |= {file.action for file in timeline.files if _is(file, instant, action) and not file.completed}
     for name in sorted(names, key=lambda each: each.value):
-        remove_pending(storage, timeline.layout, instant, name)
-
-
-def forget_write(storage: Storage, instant: InstantTime) -> None:
-    """Removes what a write keeps besides timeline and data. The write folder goes last: the next write sweeps the rest
-    by it after a crash."""
-    remove_heartbeat(storage, instant)
-    remove_markers(storage, instant)
-    remove_write_folder(storage, instant)
+        remove_pending(session.storage, timeline.layout, instant, name)
 
 
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
@@ -260,28 +208,23 @@ def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str,
     return found
 
 
-def _keeps_plan(
-    storage: Storage, timeline: Timeline, rollback: InstantTime, instant: InstantTime, action: Action
-) -> Action | None:
+def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
     """The action under which the instant's plan stays; None where nothing of it stays.
 
     Rollback plans name a completed compaction `commit`, a pending one `compaction`; a completed clustering
     `replacecommit`, a pending one `clustering`, but `replacecommit` on layout 1. There it was completed when the
-    rollback was planned if that has a gate (`request_rollback`); what a killed attempt left looks pending.
+    rollback was planned if that has a claim (`request_rollback`); what a killed attempt left looks pending.
     """
     if action in PLANNED:
         return action
-    if timeline.layout.version >= 2 or gate_keeper(storage, rollback) is not None:
+    if table.session.layout.version >= 2 or claimant(table.session.storage, rollback) is not None:
         return None
-    pending = next((i for i in timeline.pending if _is(i, instant, action)), None)
-    if action is Action.REPLACE_COMMIT and pending is not None and is_clustering(storage, timeline, pending):
-        return pending.action
-    return None
+    return next((each.action for each in table.plans.clusterings if _is(each, instant, action)), None)
 
 
-def _unpublish(storage: Storage, config: TableConfig, instant: InstantTime, action: Action) -> None:
+def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> None:
     """Takes a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
-    timeline = load_timeline(storage, config)
+    storage, timeline = session.storage, session.timeline()
     for completed in timeline.completed:
         if not _is(completed, instant, action):
             continue
