@@ -31,10 +31,11 @@ def test_partition_values_and_keys(oracle: Oracle, tmp_path: Path, kind: str, hi
     path = tmp_path / "t"
     # Apache Hudi orders the keys of its metadata table by UTF-16 units, which takes this one out of order
     values = [value for value in READABLE if value != "😀"]
-    count = max(len(values), len(KEYS))
+    keys = [key for key in KEYS if len(key) < 4000]  # it loses rows by its statistics of longer texts
+    count = max(len(values), len(keys))
     parts = [values[at % len(values)] for at in range(count)]
-    keys = [KEYS[at % len(KEYS)] for at in range(count)]
-    first = pa.table({"id": keys, "p": parts, "ts": [1] * count, "v": range(count)})
+    ids = [keys[at % len(keys)] for at in range(count)]
+    first = pa.table({"id": ids, "p": parts, "ts": [1] * count, "v": range(count)})
     options = {"hoodie.datasource.write.hive_style_partitioning": hive}
     hudi_py.write(
         str(path), first, record_key="id", partition_by="p", ordering_by="ts", table_type=kind, options=options
