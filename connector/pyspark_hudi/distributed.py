@@ -24,6 +24,7 @@ from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
+from hudi_py.write.result import log_schema_changes
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 _MB = 1024 * 1024
@@ -133,6 +134,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             replaced=result.replaced,
             extra=dict(write.extra),
         )
+    log_schema_changes(transaction.config.name, done.instant, write.settings.schema.changes)
     if write.after is not None:
         write.after.run(transaction.storage, transaction.config, storage_options=dict(write.storage_options) or None)
     return done

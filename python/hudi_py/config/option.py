@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
@@ -35,7 +36,8 @@ class Policy(str, Enum):
 
     HONOURED = "honoured"
     HARMLESS = "harmless"
-    """Accepted and without effect: it tunes machinery of the Java implementation, never rows."""
+    """Accepted and without effect: it tunes machinery of the Java implementation, never rows. A warning says so where
+    files would look otherwise (`why`), unless the value is that of `accepts`."""
     REFUSED = "refused"
     """Its behaviour is not built; values that ask for nothing (`accepts`) are taken."""
 
@@ -58,11 +60,16 @@ class Option(Generic[T]):
     """First release of hudi-py that knows it."""
     choices: tuple[str, ...] = ()
     why: str = ""
-    """Refused options: the reason and what to do instead."""
+    """Refused options: the reason and what to do instead. Harmless ones: what a warning says."""
     accepts: tuple[str, ...] = ()
-    """Refused options: values (lower case) which ask for nothing."""
+    """Values (lower case; `*` stands for anything) which ask for nothing: not refused, and no reason for a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+
+    def asks_for_nothing(self, text: str) -> bool:
+        """Whether a value is among those that `accepts` names."""
+        value = text.strip().lower()
+        return any(fnmatchcase(value, pattern) for pattern in self.accepts)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -152,9 +159,21 @@ def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...],
     return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
 
 
-def harmless(key: str, help: str, scope: Scope, *aliases: str) -> Option[str]:
-    """An option which is accepted and changes nothing."""
-    return Option(key, "text", _text, "", help, scope, policy=Policy.HARMLESS, aliases=aliases, since="0.1.0")
+def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str, ...] | None = None) -> Option[str]:
+    """An option which is accepted and changes nothing. A warning says so for values other than those of `unless`."""
+    return Option(
+        key,
+        "text",
+        _text,
+        "",
+        help,
+        scope,
+        policy=Policy.HARMLESS,
+        aliases=aliases,
+        why="" if unless is None else help,
+        accepts=unless or (),
+        since="0.1.0",
+    )
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:

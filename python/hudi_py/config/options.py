@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ from hudi_py.config import (
 from hudi_py.config.defaults import load_defaults
 from hudi_py.config.option import Option, Policy, Scope
 from hudi_py.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -165,12 +168,14 @@ def _take(
     option: Option[Any], key: str, text: str, values: dict[str, str], names: dict[str, str], scope: Scope
 ) -> None:
     if option.policy is Policy.REFUSED:
-        if option.scope.counts_in(scope) and text.strip().lower() not in option.accepts:
+        if option.scope.counts_in(scope) and not option.asks_for_nothing(text):
             taken = [value for value in option.accepts if value]
             hint = f"; the value accepted is {' or '.join(taken)}" if taken else "; leave it out"
             raise ConfigError(f"Option {key} = '{text}' is not supported: {option.why}{hint}")
         return
     if option.policy is Policy.HARMLESS:
+        if option.why and option.scope.counts_in(scope) and not option.asks_for_nothing(text):
+            _log.warning("option %s = '%s' has no effect: %s", key, text, option.why)
         return
     if option.scope.counts_in(scope):
         value = option.read(text, key)

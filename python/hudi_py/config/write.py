@@ -90,6 +90,25 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     False,
     since=_SINCE,
 )
+BULK_INSERT_SORT_MODE = choice(
+    "hoodie.bulkinsert.sort.mode",
+    "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, other "
+    "modes keep their order. `df.write` sorts within each task alone: repartition the DataFrame by range for more.",
+    Scope.WRITE,
+    "NONE",
+    ("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),
+    since=_SINCE,
+)
+WIDEN_COLUMNS = flag(
+    "hoodie.py.write.widen.columns",
+    "Whether a column of the table becomes floating point, or text, where the data has such values, as in Apache Hudi: "
+    "for good, and digits of large integers may get lost. Otherwise values are converted to the table's type where "
+    "that is exact, and refused where it is not. Widening among integers, among floating point numbers and among "
+    "decimals needs no option.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
     "Options whose key begins with this are stored in the commit's extra metadata.",
@@ -307,6 +326,8 @@ OPTIONS = (
     ALLOW_DUPLICATES_ON_INSERT,
     ALLOW_EMPTY_COMMIT,
     SET_NULL_FOR_MISSING_COLUMNS,
+    BULK_INSERT_SORT_MODE,
+    WIDEN_COLUMNS,
     COMMIT_METADATA_PREFIX,
     INDEX_TYPE,
     RECORD_INDEX_UPDATE_PARTITION,
@@ -344,6 +365,7 @@ __all__ = [
     "BLOOM_NUM_ENTRIES",
     "BLOOM_PRUNE_BY_RANGES",
     "BLOOM_TYPE",
+    "BULK_INSERT_SORT_MODE",
     "COMBINE_BEFORE_DELETE",
     "COMBINE_BEFORE_INSERT",
     "COMBINE_BEFORE_UPSERT",
@@ -391,5 +413,6 @@ __all__ = [
     "TABLE_VERSION",
     "TIMEZONE",
     "URL_ENCODE",
+    "WIDEN_COLUMNS",
     "WRITE_THREADS",
 ]

@@ -27,11 +27,11 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import normalise_schema, read_input
+from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 
@@ -147,7 +147,7 @@ def write_rows(
         clock=clock,
         storage_options=storage_options,
     )
-    result = _run(session, source.schema, batches, kind, options)
+    result = _run(session, source, batches, kind, options)
     if after is None:
         return result
     return replace(result, services=after.run(storage, config, storage_options=storage_options))
@@ -173,21 +173,26 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
 
 def _run(
     session: TableSession,
-    schema: pa.Schema,
+    source: Input,
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
 ) -> WriteResult:
     storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(storage, config, seen, session.view(seen), schema, operation, options)
+    settings: WriteSettings = write_settings(
+        storage, config, seen, session.view(seen), source.schema, operation, options
+    )
+    if source.in_memory:
+        for batch in source.columns(settings.keygen.partition_fields):
+            settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
         action = action_of(operation, config)
         with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
-                    storage, config, transaction.timeline, transaction.view, schema, operation, options
+                    storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
             job = Job(transaction, settings, progress=progress)
             result = run_operation(job, batches, operation)
@@ -200,7 +205,9 @@ def _run(
             )
     finally:
         progress.close()
-    return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    changes = settings.schema.changes
+    log_schema_changes(config.name, commit.instant, changes)
+    return result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
 
 
 def open_or_create(

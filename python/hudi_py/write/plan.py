@@ -31,6 +31,8 @@ from hudi_py.write.job import WriteSettings
 from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation, check_table_index
 
+_SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
+"""Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
@@ -128,6 +130,8 @@ def write_settings(
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
+        sort_by_key=operation in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE)
+        and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
         threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
     )
 
@@ -204,6 +208,7 @@ def _schema(
         incoming,
         config.name,
         set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )

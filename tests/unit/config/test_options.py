@@ -217,6 +217,26 @@ def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Options.resolve({})
 
 
+def test_an_option_without_effect_on_files_that_would_look_otherwise_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    Options.resolve({"hoodie.parquet.page.size": 1048576, "hoodie.write.record.positions": False}, defaults={})
+    Options.resolve({"hoodie.insert.shuffle.parallelism": 7}, defaults={})
+    assert not caplog.records
+    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, defaults={})
+    assert "option hoodie.parquet.dictionary.enabled = 'false' has no effect: Base files are written" in caplog.text
+    caplog.clear()
+    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, Scope.READ, defaults={})
+    assert not caplog.records
+
+
+def test_classes_of_others_than_apache_hudi_are_refused() -> None:
+    key = "hoodie.write.merge.handle.class"
+    Options.resolve({key: "org.apache.hudi.io.HoodieWriteMergeHandle"}, defaults={})
+    with pytest.raises(
+        ConfigError, match=rf"Option {key} = 'com.example.Handle' is not supported: classes of the Java"
+    ):
+        Options.resolve({key: "com.example.Handle"}, defaults={})
+
+
 def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
     keys = [key.lower() for option in ALL for key in option.keys]
     assert len(keys) == len(set(keys))
