@@ -13,6 +13,7 @@ the table functions known to Spark SQL, as `register_sql(spark)` does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def register(spark: SparkSession) -> None:
 def register_sql(
     spark: SparkSession,
     name: str | None = None,
-    path: str | None = None,
+    path: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
@@ -60,12 +61,12 @@ def register_sql(
     _check()
     from pyspark_hudi import sql
 
-    sql.register_sql(spark, name, path, options=options, temporary=temporary)
+    sql.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
 
 
 def read_table(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     filter: str | None = None,
@@ -79,12 +80,12 @@ def read_table(
     _check()
     from pyspark_hudi import table
 
-    return table.read_table(spark, path, columns=columns, filter=filter, options=options)
+    return table.read_table(spark, os.fspath(path), columns=columns, filter=filter, options=options)
 
 
 def run_service(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     name: str,
     *,
     phase: str | None = None,
@@ -106,7 +107,7 @@ def run_service(
 
     return services.run_service(
         spark,
-        path,
+        os.fspath(path),
         name,
         phase=phase,
         instant=instant,

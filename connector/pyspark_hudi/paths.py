@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import urlsplit
 
 from hudi_py.errors import ConfigError
 
 
 def checked_path(path: object, purpose: str) -> str:
-    """A table's path which means the same in every process.
+    """A table's path which means the same in every process; `~` is the home of the user Spark runs as.
 
     Raises:
         ConfigError: it is missing or relative.
@@ -20,9 +21,9 @@ def checked_path(path: object, purpose: str) -> str:
             f"Cannot {purpose} a Hudi table without its path: give {how}, or in SQL the table WITH (path = '...'), "
             "since Spark does not hand a catalog table's location on"
         )
-    if not urlsplit(text).scheme and not text.startswith("/"):
+    if not urlsplit(text).scheme and not text.startswith(("/", "~")):
         raise ConfigError(
             f"Cannot {purpose} the relative path '{text}': Spark runs the source in a folder of its own; give an "
             "absolute path or a URI"
         )
-    return text
+    return os.path.expanduser(text)

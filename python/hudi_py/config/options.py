@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -85,7 +86,7 @@ class Options:
         """Check the options of a call.
 
         Args:
-            given: keys in any case; values text, or bool, number, list of text. None values count as not given.
+            given: keys in any case; values text, or bool, number, path, list of text. None values count as not given.
             scope: `READ` or `WRITE`. Options which do not count there are known, and not checked.
             defaults: options below the given ones; those of `hudi-defaults.conf` when None.
 
@@ -153,7 +154,7 @@ def _texts(given: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             continue
         if isinstance(value, bool):
             yield key, "true" if value else "false"
-        elif isinstance(value, (str, int, float)):
+        elif isinstance(value, (str, int, float, os.PathLike)):
             yield key, str(value)
         elif isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
             yield key, ",".join(value)
