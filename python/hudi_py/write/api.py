@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.config import Option, Options, Scope
+from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
@@ -34,6 +34,7 @@ from hudi_py.write.plan import new_table_schema, write_settings
 from hudi_py.write.result import WriteResult, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
+_TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
 def write_options(
@@ -52,25 +53,29 @@ def write_options(
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
-    resolved = Options.resolve(options, Scope.WRITE)
-    keywords: list[tuple[str, Option[Any], str | None]] = [
-        ("record_key", table_config.RECORD_KEY, _names(record_key)),
-        ("partition_by", table_config.PARTITION_PATH, _names(partition_by)),
-        ("ordering_by", table_config.ORDERING, _names(ordering_by)),
-        ("table_type", table_config.TABLE_TYPE, _table_type(table_type)),
-        ("table_version", table_config.TABLE_VERSION, None if table_version is None else str(table_version)),
+    problems = Problems()
+    resolved = Options.resolve(options, Scope.WRITE, problems=problems)
+    keywords: list[tuple[str, Option[Any], object]] = [
+        ("record_key", table_config.RECORD_KEY, record_key),
+        ("partition_by", table_config.PARTITION_PATH, partition_by),
+        ("ordering_by", table_config.ORDERING, ordering_by),
+        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(table_type).lower(), table_type)),
+        ("table_version", table_config.TABLE_VERSION, table_version),
     ]
     changes: dict[Option[Any], str] = {}
-    for keyword, option, text in keywords:
-        if text is None:
+    for keyword, option, given in keywords:
+        if given is None:
             continue
-        value = option.read(text, keyword)
-        if resolved.given(option) and resolved.get(option) != value:
-            raise ConfigError(
-                f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
-                f"{resolved.values[option.key]!r}; give one of them"
-            )
-        changes[option] = text
+        with problems.collected():
+            text = _text(keyword, given)
+            value = option.read(text, keyword)
+            if resolved.given(option) and resolved.get(option) != value:
+                raise ConfigError(
+                    f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
+                    f"{resolved.values[option.key]!r}; give one of them"
+                )
+            changes[option] = text
+    problems.check()
     return resolved.replace(changes)
 
 
@@ -243,9 +248,9 @@ def _named(storage: Storage, spec: TableSpec) -> TableSpec:
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 
-def _names(value: str | list[str] | tuple[str, ...] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else ",".join(value)
-
-
-def _table_type(value: str | None) -> str | None:
-    return None if value is None else {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}.get(value.lower(), value)
+def _text(keyword: str, value: object) -> str:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise ConfigError(f"Argument {keyword}={value!r} is of type {type(value).__name__}; expected text or a list of it")
