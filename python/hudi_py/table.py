@@ -37,6 +37,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
+from hudi_py.write.plan import read_only_reason
 from hudi_py.write.result import WriteResult
 
 _Names = str | list[str] | tuple[str, ...]
@@ -192,6 +193,13 @@ class Table:
     def version(self) -> int:
         """Table version: 2 to 6, 8 or 9; the first four are read only."""
         return self._reload().version
+
+    @property
+    def read_only(self) -> str | None:
+        """Why this release cannot write to the table, as far as its properties tell; None where it can.
+
+        Its schema, or the index that Apache Hudi wrote it with, may still keep a write from being possible."""
+        return read_only_reason(self._reload())
 
     @property
     def table_type(self) -> str:
@@ -473,7 +481,8 @@ class Table:
         return partition_report(self._storage, config, load_timeline(self._storage, config))
 
     def __repr__(self) -> str:
-        return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type})"
+        more = "" if read_only_reason(self._config) is None else ", read only"
+        return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type}{more})"
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
         return archived_instants(self._storage, self._reload(), metadata=metadata)

@@ -30,7 +30,7 @@ from hudi_py.write.create import TableSpec, check_spec, create_table, table_prop
 from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import new_table_schema, write_settings
+from hudi_py.write.plan import check_writable, new_table_schema, write_settings
 from hudi_py.write.result import WriteResult, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
@@ -134,6 +134,8 @@ def write_rows(
         ConflictError: another write is under way or got in between.
     """
     kind = parse_operation(operation, options)
+    if has_table(storage):
+        check_writable(load_table_config(storage))  # before there is work with the input
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
     batches = source.batches()
@@ -211,6 +213,11 @@ def _run(
     return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
 
 
+def has_table(storage: Storage) -> bool:
+    """Whether there is a table, its properties maybe amid an update."""
+    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
+
+
 def open_or_create(
     storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: AfterCommit | None
 ) -> TableConfig:
@@ -226,7 +233,7 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    if not has_table(storage):
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
