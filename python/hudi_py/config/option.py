@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -40,6 +42,29 @@ class Policy(str, Enum):
     files would look otherwise (`why`), unless the value is that of `accepts`."""
     REFUSED = "refused"
     """Its behaviour is not built; values that ask for nothing (`accepts`) are taken."""
+
+
+class Problems:
+    """What is wrong with the options of a call, to be reported at once."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keeps a ConfigError from within."""
+        try:
+            yield
+        except ConfigError as error:
+            self._texts.append(str(error))
+
+    def check(self) -> None:
+        """Raises ConfigError for all that was collected, in order."""
+        if len(self._texts) == 1:
+            raise ConfigError(self._texts[0])
+        if self._texts:
+            each = "; ".join(f"({number}) {text}" for number, text in enumerate(self._texts, 1))
+            raise ConfigError(f"{len(self._texts)} options are not valid: {each}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +243,8 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(value: str) -> str:
         found = by_upper.get(value.strip().upper())
         if found is None:
-            raise ValueError("one of " + ", ".join(choices))
+            near = difflib.get_close_matches(value.strip().upper(), by_upper, 1)
+            raise ValueError("one of " + ", ".join(choices) + (f"; did you mean {by_upper[near[0]]}?" if near else ""))
         return found
 
     return parse

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.config import Option, Options, Scope
+from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
@@ -30,10 +30,11 @@ from hudi_py.write.create import TableSpec, check_spec, create_table, table_prop
 from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import new_table_schema, write_settings
+from hudi_py.write.plan import check_writable, new_table_schema, write_settings
 from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
+_TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
 def write_options(
@@ -52,25 +53,29 @@ def write_options(
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
-    resolved = Options.resolve(options, Scope.WRITE)
-    keywords: list[tuple[str, Option[Any], str | None]] = [
-        ("record_key", table_config.RECORD_KEY, _names(record_key)),
-        ("partition_by", table_config.PARTITION_PATH, _names(partition_by)),
-        ("ordering_by", table_config.ORDERING, _names(ordering_by)),
-        ("table_type", table_config.TABLE_TYPE, _table_type(table_type)),
-        ("table_version", table_config.TABLE_VERSION, None if table_version is None else str(table_version)),
+    problems = Problems()
+    resolved = Options.resolve(options, Scope.WRITE, problems=problems)
+    keywords: list[tuple[str, Option[Any], object]] = [
+        ("record_key", table_config.RECORD_KEY, record_key),
+        ("partition_by", table_config.PARTITION_PATH, partition_by),
+        ("ordering_by", table_config.ORDERING, ordering_by),
+        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(table_type).lower(), table_type)),
+        ("table_version", table_config.TABLE_VERSION, table_version),
     ]
     changes: dict[Option[Any], str] = {}
-    for keyword, option, text in keywords:
-        if text is None:
+    for keyword, option, given in keywords:
+        if given is None:
             continue
-        value = option.read(text, keyword)
-        if resolved.given(option) and resolved.get(option) != value:
-            raise ConfigError(
-                f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
-                f"{resolved.values[option.key]!r}; give one of them"
-            )
-        changes[option] = text
+        with problems.collected():
+            text = _text(keyword, given)
+            value = option.read(text, keyword)
+            if resolved.given(option) and resolved.get(option) != value:
+                raise ConfigError(
+                    f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
+                    f"{resolved.values[option.key]!r}; give one of them"
+                )
+            changes[option] = text
+    problems.check()
     return resolved.replace(changes)
 
 
@@ -130,6 +135,8 @@ def write_rows(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
+    if has_table(storage):
+        check_writable(load_table_config(storage))  # before there is work with the input
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
     batches = source.batches()
@@ -210,6 +217,11 @@ def _run(
     return result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
 
 
+def has_table(storage: Storage) -> bool:
+    """Whether there is a table, its properties maybe amid an update."""
+    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
+
+
 def open_or_create(
     storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: AfterCommit | None
 ) -> TableConfig:
@@ -225,7 +237,7 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    if not has_table(storage):
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
@@ -247,9 +259,9 @@ def _named(storage: Storage, spec: TableSpec) -> TableSpec:
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 
-def _names(value: str | list[str] | tuple[str, ...] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else ",".join(value)
-
-
-def _table_type(value: str | None) -> str | None:
-    return None if value is None else {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}.get(value.lower(), value)
+def _text(keyword: str, value: object) -> str:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise ConfigError(f"Argument {keyword}={value!r} is of type {type(value).__name__}; expected text or a list of it")
