@@ -119,11 +119,17 @@ def matrix() -> str:
 
 def updated(text: str) -> str:
     """The README's text with the current matrix between its markers."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"README.md lacks the lines {BEGIN} and {END}, between which the matrix goes")
-    return head + matrix() + tail
+    return replaced(text, matrix(), "README.md")
+
+
+def replaced(text: str, section: str, document: str) -> str:
+    """A document with a generated section, whose first and last lines are its markers, in place of the one it has."""
+    begin, *_, end = section.splitlines()
+    head, found, rest = text.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{document} lacks the lines {begin} and {end}, between which the generated text goes")
+    return head + section + tail
 
 
 def main() -> int:
