@@ -113,9 +113,9 @@ def main(arguments: list[str]) -> None:
             table.commit()
         figures["listed by the storage"] = measure(table, given.runs)
         context = table.context({})
-        assert context.metadata is not None
-        with context.locked("make the metadata table") as state:
-            context.metadata.prepare(table.storage, state.config, state.timeline, context.clock)
+        assert context.session.metadata is not None
+        with context.locked("make the metadata table") as locked:
+            context.session.metadata.prepare(locked.session, locked.timeline)
         figures["listed by the metadata table"] = measure(table, given.runs)
         scheduled = Cleaning().schedule(context)
         assert scheduled.instant is not None

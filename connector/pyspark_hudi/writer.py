@@ -1,4 +1,4 @@
-"""`df.write.format("hudi-py")`: planning a write on the driver, and Spark's writer around it."""
+"""`df.write.format("hudi-py")`: plans a write on the driver, and implements Spark's writer."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.storage import open_storage
+from hudi_py.storage import open_storage, with_durability
+from hudi_py.transaction.owner.identity import ProcessIdentity, process_identity
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.upkeep import after_commit, metadata_writer
 from hudi_py.write.api import open_or_create
-from hudi_py.write.identity import ProcessIdentity, process_identity
 from hudi_py.write.input import normalise_schema
 from hudi_py.write.job import TaskId
 from hudi_py.write.operations import Operation, action_of
 from hudi_py.write.plan import write_settings
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.transaction import WriteTransaction
 from pyspark_hudi.distributed import DistributedWrite, TaskResult, abort_write, commit_write, run_task
 from pyspark_hudi.types import arrow_schema
 
 
 def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bool) -> DistributedWrite:
-    """Create the table where there is none, recover failed writes, choose the instant and pin what the write sees.
+    """Create the table if needed, recover failed writes, choose the instant and pin what the write sees.
 
     Raises:
-        TableNotFoundError: a delete, and no table.
-        ConfigError: options that contradict the table or each other.
+        TableNotFoundError: a delete without a table.
+        ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
     """
     asked = Operation(options.get(write_config.OPERATION))
@@ -45,17 +46,17 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
     after = after_commit(options)
     incoming = normalise_schema(arrow_schema(schema))
-    storage = open_storage(path, options.storage or None)
+    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, incoming, operation, options, after)
-    handle = WriteTransaction.plan(
+    session = TableSession.open(
         storage,
-        config,
-        action=action_of(operation, config),
-        operation=operation.java_name,
+        metadata_writer(options),
+        config=config,
         settings=TransactionSettings.of(options),
-        metadata=metadata_writer(options),
-        owner=_driver(),
         storage_options=options.storage or None,
+    )
+    handle = WriteTransaction.plan(
+        session, action=action_of(operation, config), operation=operation.java_name, owner=_driver()
     )
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
@@ -77,7 +78,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
 
 
 class TaskMessage(WriterCommitMessage):
-    """What an attempt of a task hands to the commit."""
+    """What a task attempt passes to the commit."""
 
     def __init__(self, result: TaskResult) -> None:
         self.result = result
@@ -107,7 +108,7 @@ def _task_id() -> TaskId:
 
 
 def _driver() -> ProcessIdentity | None:
-    """The JVM that runs the job: an ancestor of the process in which a writer is planned. None when it is not known."""
+    """The JVM that runs the job, an ancestor of the process that plans a writer; None if it cannot be found."""
     pid = None
     for _ in range(8):
         pid = _parent(pid)
@@ -116,7 +117,7 @@ def _driver() -> ProcessIdentity | None:
         try:
             if Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java":
                 return process_identity(pid)
-        except OSError:  # gone, or no such pseudo file
+        except OSError:  # the process ended, or there is no /proc
             return None
     return None
 

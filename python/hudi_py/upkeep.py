@@ -15,12 +15,12 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
+from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.inline import InlineServices
 from hudi_py.services.service import PlannedService, Report, run, run_all
 from hudi_py.storage import Storage
-from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 
 
 def metadata_writer(options: Options) -> MetadataWriter:

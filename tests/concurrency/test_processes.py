@@ -20,11 +20,12 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.settings import LockSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.support.hand_writes import IMPATIENT, SETTINGS, commit, first_write, new_table, write_base
+from tests.support.sessions import session_of
 
 SPAWN = multiprocessing.get_context("spawn")  # as engines start their workers: nothing is inherited
 ROOT = Path(__file__).parents[2]
@@ -77,9 +78,9 @@ def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_pa
     config = new_table(storage)
     first_write(storage, config)
     files = data_files(tmp_path)
-    plan = {"action": Action.COMMIT, "operation": "INSERT", "settings": SETTINGS}
-    one = WriteTransaction.plan(storage, config, **plan)
-    two = WriteTransaction.plan(storage, config, instant=one.instant, **plan)
+    session = session_of(storage, settings=SETTINGS)
+    one = WriteTransaction.plan(session, action=Action.COMMIT, operation="INSERT")
+    two = WriteTransaction.plan(session, action=Action.COMMIT, operation="INSERT", instant=one.instant)
     outcomes = in_processes(take_part, [(pickle.dumps(one), "1-1-0"), (pickle.dumps(two), "2-1-0")])
     assert sorted(map(str, outcomes)) == ["ConflictError", "written"]
     winner = one if outcomes[0] == "written" else two
@@ -97,7 +98,8 @@ def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_pa
 def test_tasks_of_one_write_in_many_processes(tmp_path):
     storage = LocalStorage(str(tmp_path))
     config = new_table(storage)
-    handle = WriteTransaction.plan(storage, config, action=Action.COMMIT, operation="INSERT", settings=SETTINGS)
+    session = session_of(storage, settings=SETTINGS)
+    handle = WriteTransaction.plan(session, action=Action.COMMIT, operation="INSERT")
     data = pickle.dumps(handle)
     outcomes = in_processes(take_part, [(data, f"{task}-1-0") for task in range(4)])
     assert outcomes == ["written"] * 4
@@ -135,8 +137,8 @@ def test_the_lock_excludes_processes(tmp_path):
 HOLDER = """
 import sys, time
 from hudi_py.storage import LocalStorage
-from hudi_py.write.locks import FileLock
-from hudi_py.write.settings import LockSettings
+from hudi_py.transaction.locks import FileLock
+from hudi_py.transaction.settings import LockSettings
 with FileLock(LocalStorage(sys.argv[1]), LockSettings(), purpose="hold"):
     print("held", flush=True)
     sys.stdin.read()
@@ -146,11 +148,11 @@ WRITER = """
 import sys
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.support.hand_writes import write_base
+from tests.support.sessions import session_of
 storage = LocalStorage(sys.argv[1])
-with WriteTransaction.begin(storage, load_table_config(storage), action=Action.COMMIT, operation="INSERT") as tx:
+with WriteTransaction.begin(session_of(storage), action=Action.COMMIT, operation="INSERT") as tx:
     write_base(tx, "a", "late")
     print(tx.instant, flush=True)
     sys.stdin.read()
@@ -196,8 +198,9 @@ def test_a_beating_write_of_another_process_is_named_and_rolled_back_when_it_is_
     config = new_table(storage)
     writer, instant = start(WRITER, tmp_path)
     assert len(data_files(tmp_path)) == 1
+    session = session_of(storage, settings=SETTINGS)
     with pytest.raises(ConflictError, match=rf"commit {instant} of writer .*process {writer.pid} on .* is under way"):
-        WriteTransaction.begin(storage, config, action=Action.COMMIT, operation="INSERT", settings=SETTINGS)
+        WriteTransaction.begin(session, action=Action.COMMIT, operation="INSERT")
     assert len(data_files(tmp_path)) == 1
     writer.kill()
     writer.wait()

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, ConflictError, RolledBackError
+from hudi_py.errors import ConfigError, ConflictError, RolledBackError, SchemaMismatchError
 from hudi_py.write.job import TaskId
 from pyspark_hudi import distributed
 from pyspark_hudi.distributed import DistributedWrite, abort_write, commit_write, run_task
@@ -42,6 +44,12 @@ def plan(path: str, operation: str = "upsert", *, overwrite: bool = False, **mor
     write = plan_write(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite)
     loaded: DistributedWrite = pickle.loads(pickle.dumps(write))  # as each process gets it
     return loaded
+
+
+def by_spark(path: str, data: pa.RecordBatch, options: dict[str, str]) -> None:
+    schema = from_arrow_schema(data.schema, prefer_timestamp_ntz=True)
+    write = plan_write(path, Options.resolve(options, Scope.WRITE, defaults={}), schema, overwrite=False)
+    commit_write(write, [run_task(write, TaskId(0), [data])])
 
 
 def batch(ids: range, value: int = 0) -> pa.RecordBatch:
@@ -253,3 +261,93 @@ def test_the_planning_process_sets_the_zone(tmp_path: Path, zone: Callable[[str]
             assert abs((moment - expected).total_seconds()) < 120
     assert instants == sorted(instants)
     assert len(read(path)) == 2
+
+
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
+WRITTEN = {
+    "id": pa.array([1, 2], pa.int64()),
+    "v": pa.array([1.5, 2.5]),
+    "s": pa.array([{"a": 1, "b": "x"}, None], STRUCT),
+    "name": pa.array(["x", "y"]),
+}
+CHANGES: dict[str, dict[str, pa.Array | None]] = {
+    "reordered": {"name": None, "id": None, "s": None, "v": None},
+    "a missing column": {"id": None, "v": None},
+    "no key": {"v": None, "s": None, "name": None},
+    "another case": {"ID": WRITTEN["id"], "v": None, "s": None, "name": None},
+    "another case of a value": {"id": None, "V": WRITTEN["v"], "s": None, "name": None},
+    "a new column": {"id": None, "v": None, "s": None, "name": None, "more": pa.array([1, None], pa.int32())},
+    "the same name twice": {"id": None, "v": None, "s": None, "name": None, "NAME": WRITTEN["name"]},
+    "a narrower type": {
+        "id": pa.array([1, 3], pa.int32()),
+        "v": pa.array([1, None], pa.int32()),
+        "s": None,
+        "name": None,
+    },
+    "another type": {"id": None, "v": pa.array(["1", "two"]), "s": None, "name": None},
+    "nulls alone": {"id": None, "v": pa.nulls(2), "s": None, "name": None},
+    "a struct reordered": {
+        "id": None,
+        "v": None,
+        "s": pa.array([{"b": "z", "a": 9}] * 2, pa.struct([("b", pa.string()), ("a", pa.int64())])),
+        "name": None,
+    },
+    "a struct without a field": {"id": None, "v": None, "s": pa.array([{"b": "z"}] * 2), "name": None},
+    "a null key": {"id": pa.array([None, 1], pa.int64()), "v": None, "s": None, "name": None},
+}
+
+
+@pytest.mark.parametrize(("operation", "nullable"), [("upsert", True), ("bulk_insert", False)])
+@pytest.mark.parametrize("change", CHANGES)
+def test_columns_are_taken_as_by_the_core(tmp_path: Path, change: str, operation: str, nullable: bool) -> None:
+    columns = {name: WRITTEN[name] if column is None else column for name, column in CHANGES[change].items()}
+    fields = [
+        pa.field(name, column.type, nullable or name in ("v", "s") or column.null_count > 0)
+        for name, column in columns.items()
+    ]
+    data = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": operation}
+
+    def written(path: Path, write: Callable[[str, pa.RecordBatch], object]) -> object:
+        hudi_py.write(str(path), pa.RecordBatch.from_pydict(WRITTEN), options=options)
+        try:
+            write(str(path), data)
+        except hudi_py.HudiError as error:
+            return type(error), str(error)
+        table = hudi_py.open_table(str(path))
+        names = [name for name in table.schema.names if not name.startswith("_hoodie_")]
+        return table.schema, sorted(map(repr, table.scan(columns=names).to_table().to_pylist()))
+
+    core = written(tmp_path / "a" / "t", lambda path, given: hudi_py.write(path, given, options=options))
+    assert written(tmp_path / "b" / "t", lambda path, given: by_spark(path, given, options)) == core
+
+
+def test_columns_change_as_in_the_core(table: str, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Numbers do not become text unless that is asked for; whole numbers are taken for integers; changes are logged."""
+    before = SCHEMA.fields[:-1]
+
+    def put(value: Any, kind: DataType, **more: str) -> None:
+        fields = [*before, StructField("v", kind), StructField("w", LongType())]
+        monkeypatch.setattr("tests.connector.test_distributed.SCHEMA", StructType(fields))
+        write = plan(table, **more)
+        rows = pa.RecordBatch.from_pydict({"_hoodie_commit_time": [""], "id": [0], "p": ["a"], "v": [value], "w": [1]})
+        commit_write(write, [run_task(write, TaskId(0), [rows])])
+
+    with pytest.raises(SchemaMismatchError, match="'v' is int64 in the table and string in the data"):
+        put("x", StringType())
+    assert not caplog.records
+    put(7.0, DoubleType())
+    assert "changed columns of the table t: w: new -> int64" in caplog.text
+    assert read(table)[0] == (0, 7)
+    put("x", StringType(), hoodie__py__write__widen__columns="true")
+    assert "changed columns of the table t: v: int64 -> string" in caplog.text
+
+
+def test_a_bulk_insert_sorts_within_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    write = plan(str(tmp_path / "t"), "bulk_insert", hoodie__bulkinsert__sort__mode="GLOBAL_SORT")
+    commit_write(write, [run_task(write, TaskId(0), [batch(range(8, 4, -1)), batch(range(2, 7))])])
+    for file in Path(tmp_path, "t").glob("*/*.parquet"):
+        keys = pq.read_table(file)["_hoodie_record_key"].to_pylist()
+        assert keys == sorted(keys)
+        assert len(keys) > 1

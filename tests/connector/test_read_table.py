@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,19 @@ def test_what_does_not_go_together(spark: SparkSession, table: str) -> None:
         read_table(spark, table, columns=["nope"])
     with pytest.raises(ConfigError, match="^Cannot read the relative path 'here'"):
         read_table(spark, "here")
+
+
+def test_paths_of_pathlib_and_of_the_home(spark: SparkSession, table: str) -> None:
+    found = rows(read_table(spark, table), "id")
+    assert rows(read_table(spark, Path(table)), "id") == found
+    from_home = "~/" + os.path.relpath(table, os.path.expanduser("~"))
+    assert rows(spark.read.format("hudi-py").load(from_home), "id") == found
+
+
+def test_bad_options_are_reported_at_once(spark: SparkSession, table: str) -> None:
+    wrong = {"hoodie.datasource.query.typ": "snapshot", "hoodie.datasource.merge.type": "skip"}
+    with pytest.raises(ConfigError, match=r"^2 options are not valid: \(1\) .*\(query_type= of Table.scan\).*; \(2\) "):
+        read_table(spark, table, options=wrong)
 
 
 def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:

@@ -13,10 +13,10 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_rows
-from hudi_py.write.recovery import recover_failed_writes
 from hudi_py.write.result import WriteResult
-from hudi_py.write.settings import TransactionSettings
+from tests.support import sessions
 from tests.support.kept_up import SCHEMA, options, rows
 
 __all__ = [
@@ -91,12 +91,7 @@ def recover(storage: Storage) -> None:
     """What every write does first."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Dropped the metadata table")
-        recover_failed_writes(
-            storage,
-            load_table_config(storage),
-            settings=SETTINGS,
-            clock=InstantClock(load_table_config(storage), skew_ms=20),
-        )
+        sessions.recover(storage, settings=SETTINGS, clock=InstantClock(load_table_config(storage), skew_ms=20))
 
 
 def check_recovered(root: Path, before: Rows, after: Rows, files: set[str], version: int, kind: str) -> bool:

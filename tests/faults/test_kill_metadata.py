@@ -22,12 +22,11 @@ from hudi_py.services.rollback import rollback
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import load_state
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.recovery import recover_failed_writes
-from hudi_py.write.rollback import rollback_instant
-from hudi_py.write.settings import TransactionSettings
+from hudi_py.transaction.protocols import TableChange
 from tests.faults.killing import Killed, KillingStorage
+from tests.support import sessions
+from tests.support.choice import every
+from tests.support.sessions import session_of
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 Files = dict[str, bytes]
@@ -66,7 +65,7 @@ def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int
     whole = KillingMemory(copy_of(files))
     call(whole)
     assert len(whole.calls) > 5
-    for number in range(0, len(whole.calls), step):
+    for number in every(2 * step, len(whole.calls)):
         storage = copy_of(files)
         with pytest.raises(Killed):
             call(KillingMemory(storage, number))
@@ -104,22 +103,16 @@ def newest_write(storage: Storage) -> Instant:
 
 def record(storage: Storage, change: TableChange) -> None:
     metadata: MetadataTableWriter = writer(FEW)
-    metadata.record(storage, load_state(storage), change, clock(storage))
+    sessions.record(storage, metadata, change, clock(storage))
 
 
 def roll_back(storage: Storage) -> None:
     """What the next write does with the pending one, or with the rollback that was killed."""
     pending = [instant for instant in timeline(storage).pending if instant.action is not Action.ROLLBACK]
     for instant in pending:
-        rollback_instant(storage, load_table_config(storage), instant, clock=clock(storage), metadata=writer(FEW))
+        sessions.roll_back(session_of(storage, writer(FEW), clock=clock(storage)), instant)
     # where the instant is gone, and the rollback is not complete
-    recover_failed_writes(
-        storage,
-        load_table_config(storage),
-        settings=TransactionSettings(clock_skew_ms=20),
-        clock=clock(storage),
-        metadata=writer(FEW),
-    )
+    sessions.recover(storage, writer(FEW), clock=clock(storage))
 
 
 @pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.slow)])
@@ -128,8 +121,7 @@ def test_making_it(version):
     write(storage, rows(range(4), 1), version=version, options=OFF)
 
     def prepare(target: Storage) -> None:
-        config = load_table_config(target)
-        writer(FEW).prepare(target, config, timeline(target), clock(target))
+        sessions.prepare(target, writer(FEW), clock(target))
 
     expected = {"files", "column_stats", "bloom_filters", "record_index"} | (
         {"partition_stats"} if version == 9 else set()
@@ -167,7 +159,7 @@ def undone(storage: Storage) -> None:
 def left_behind(storage: Storage) -> None:
     """What the next write does with a metadata table that is of no use any more."""
     with pytest.warns(UserWarning, match="made anew"):
-        writer().prepare(storage, load_table_config(storage), timeline(storage), clock(storage))
+        sessions.prepare(storage, writer(), clock(storage))
 
 
 BY_PARTITION = {
@@ -191,7 +183,7 @@ def test_making_it_anew_leaves_no_index_out(version, make, step):
     storage = MemoryStorage(f"kill-{uuid.uuid4()}")
     write(storage, rows(range(4), 1), version=version, options=OFF)
     write(storage, rows(range(2, 5), 2), version=version, options=OFF)
-    writer(BY_PARTITION).prepare(storage, load_table_config(storage), timeline(storage), clock(storage))
+    sessions.prepare(storage, writer(BY_PARTITION), clock(storage))
     before = load_table_config(storage).metadata_partitions
     assert {"record_index", "bloom_filters"} < set(before)
     if make is left_behind:
@@ -274,8 +266,7 @@ def test_dropping_an_index(version):
     off = {"hoodie.metadata.index.column.stats.enable": "false"}
 
     def prepare(target: Storage) -> None:
-        config = load_table_config(target)
-        writer(off).prepare(target, config, timeline(target), clock(target))
+        sessions.prepare(target, writer(off), clock(target))
 
     for dead in killed_everywhere(files_of(storage), prepare):
         assert read(dead) == BEFORE
@@ -297,20 +288,14 @@ def test_a_whole_write(version, kind):
     counting = KillingMemory(copy_of(files))
     write(counting, rows(range(2, 5), 2), version=version, kind=kind)
     outcomes = []
-    for number in range(0, len(counting.calls), 2):
+    for number in every(2, len(counting.calls)):
         dead = copy_of(files)
         with contextlib.suppress(Killed):  # names of files differ, and with them the file groups that are written to
             write(KillingMemory(dead, number), rows(range(2, 5), 2), version=version, kind=kind)
         dead.delete(".hoodie/lock")
         published = read(dead) == AFTER
         assert published or read(dead) == BEFORE
-        recover_failed_writes(
-            dead,
-            load_table_config(dead),
-            settings=TransactionSettings(clock_skew_ms=20),
-            clock=clock(dead),
-            metadata=writer(),
-        )
+        sessions.recover(dead, writer(), clock=clock(dead))
         assert read(dead) == (AFTER if published else BEFORE)
         outcomes.append(published)
         write(dead, rows(range(2, 5), 2), version=version, kind=kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ from hudi_py.services.savepoint import create_savepoint
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.write.api import write_options, write_rows
-from hudi_py.write.recovery import recover_failed_writes
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, leftovers, read, rows
+from tests.support.choice import every
 
 GIVEN = {
     "hoodie.table.name": "t",
@@ -108,7 +110,7 @@ def test_it_tells_the_truth(tables, tmp_path, version, torn, step, action):
     # Log files that were undone by blocks stay in version 6: they are listed, and have no statistics any more
     names = ["files"] if version == 6 else None
     assert verify(context(LocalStorage(str(whole))), names=names).ok
-    for call in range(0, len(counting.calls), step):
+    for call in every(2 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=torn)
@@ -116,9 +118,7 @@ def test_it_tells_the_truth(tables, tmp_path, version, torn, step, action):
             action(context(killing))
         storage = LocalStorage(str(root))
         working = context(storage)
-        recover_failed_writes(
-            storage, working.config(), settings=SETTINGS, clock=working.clock, metadata=working.metadata
-        )
+        recover_failed_writes(replace(working.session, settings=SETTINGS))
         found = read(root)
         assert found in (before, after), killing.calls[-1]
         assert by_metadata_table(root) == found, killing.calls[-1]

@@ -28,7 +28,7 @@ from hudi_py.timeline import properties
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import (
-    decode_clustering_groups,
+    decode_clustering_plan,
     decode_commit_metadata,
     decode_compaction_plan,
     decode_rollback_metadata,
@@ -83,7 +83,7 @@ def run_commit(data: bytes) -> None:
 
 
 def run_plan(data: bytes) -> None:
-    for decode in (decode_compaction_plan, decode_clustering_groups):
+    for decode in (decode_compaction_plan, decode_clustering_plan):
         _tried(decode, data)
 
 

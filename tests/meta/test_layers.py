@@ -10,7 +10,7 @@ import hudi_py
 from tests.meta.sources import Import, Module, connector, core
 
 LAYERS: Final = (
-    ("errors", "config", "model"),
+    ("errors", "config", "model", "progress"),
     ("storage",),
     ("formats",),
     ("schema",),
@@ -19,6 +19,8 @@ LAYERS: Final = (
     ("merge",),
     ("metadata",),
     ("read",),
+    ("file_stats",),
+    ("transaction",),
     ("write",),
     ("services",),
     ("metadata_write",),
@@ -29,7 +31,9 @@ LAYERS: Final = (
 LAYER_OF: Final = {name: number for number, names in enumerate(LAYERS) for name in names}
 
 # Third parties that are optional or slow to load: imported where they are used, never with the module.
-LAZY: Final = frozenset({"duckdb", "fastavro", "obstore", "pandas", "polars", "pyiceberg", "pyspark", "sqlglot"})
+LAZY: Final = frozenset(
+    {"duckdb", "fastavro", "lance", "obstore", "pandas", "polars", "pyiceberg", "pyspark", "sqlglot"}
+)
 
 # Parts of PyArrow that load pandas where it is installed.
 LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
@@ -39,7 +43,7 @@ LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
 # systems are seen.
 FOR_CONNECTOR: Final = frozenset(
     {"errors", "config", "model", "storage", "schema", "timeline", "merge", "read", "write", "services", "upkeep"}
-    | {"table"}
+    | {"table", "transaction", "progress"}
 )
 
 

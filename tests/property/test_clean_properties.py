@@ -16,8 +16,8 @@ from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.savepoint import delete_savepoint
 from hudi_py.timeline.metadata import decode_compaction_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
+from hudi_py.transaction.instants import requested_path
 from hudi_py.view import load_view
-from hudi_py.write.instants import requested_path
 from tests.support.clean_tables import HandMadeTable
 
 Group = tuple[str, str]

@@ -22,11 +22,12 @@ from hudi_py.timeline.records import encode_record
 from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import format_instant
+from hudi_py.transaction.instants import inflight_path, requested_path
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.view import load_view
 from hudi_py.write.create import create_table
-from hudi_py.write.instants import inflight_path, requested_path
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.settings import LockSettings, TransactionSettings
 from tests.support.hand_writes import SPEC
 
 START_MS = 1_700_000_000_000
@@ -265,13 +266,8 @@ class HandMadeTable:
 
     def context(self, **options: object) -> ServiceContext:
         given = {key.replace("__", "."): value for key, value in options.items()}
-        return ServiceContext(
-            self.storage,
-            Options.resolve(clean_options(given), defaults={}),
-            SETTINGS,
-            self.clock,
-            DropMetadata(True),
-        )
+        session = TableSession.open(self.storage, DropMetadata(True), settings=SETTINGS, clock=self.clock)
+        return ServiceContext(session, Options.resolve(clean_options(given), defaults={}))
 
     @property
     def cleaning(self) -> Cleaning:

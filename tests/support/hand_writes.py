@@ -14,10 +14,13 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import LockSettings, TransactionSettings
+from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.create import TableSpec, create_table
-from hudi_py.write.settings import LockSettings, TransactionSettings
-from hudi_py.write.transaction import CommitResult, TransactionHandle, WriteTransaction
+from tests.support.sessions import session_of
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
 SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")
@@ -47,21 +50,24 @@ def write_action(config: TableConfig) -> Action:
 
 
 def begin(storage: Storage, config: TableConfig, **changes: object) -> WriteTransaction:
-    return WriteTransaction.begin(storage, config, **_arguments(config, changes))  # type: ignore[arg-type]
+    session, arguments = _arguments(storage, config, changes)
+    return WriteTransaction.begin(session, **arguments)  # type: ignore[arg-type]
 
 
 def plan(storage: Storage, config: TableConfig, **changes: object) -> TransactionHandle:
-    return WriteTransaction.plan(storage, config, **_arguments(config, changes))  # type: ignore[arg-type]
+    session, arguments = _arguments(storage, config, changes)
+    return WriteTransaction.plan(session, **arguments)  # type: ignore[arg-type]
 
 
-def _arguments(config: TableConfig, changes: dict[str, object]) -> dict[str, object]:
-    return {
-        "action": write_action(config),
-        "operation": "UPSERT",
-        "settings": SETTINGS,
-        "clock": fast_clock(config),
-        **changes,
-    }
+def _arguments(
+    storage: Storage, config: TableConfig, changes: dict[str, object]
+) -> tuple[TableSession, dict[str, object]]:
+    """The session, and the arguments besides it, of `plan` and `begin`."""
+    arguments = {"action": write_action(config), "operation": "UPSERT", **changes}
+    of_session = {name: arguments.pop(name) for name in ("settings", "clock") if name in arguments}
+    given = {"settings": SETTINGS, "clock": fast_clock(config), **of_session}
+    metadata = arguments.pop("metadata", None)
+    return session_of(storage, metadata, config=config, **given), arguments  # type: ignore[arg-type]
 
 
 def attach(handle: TransactionHandle, storage: Storage) -> WriteTransaction:

@@ -19,12 +19,13 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState, load_state
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import StorageLister
 from hudi_py.write.api import write_options, write_rows
-from hudi_py.write.protocols import Recorded, TableChange
 from hudi_py.write.result import WriteResult
+from tests.support.sessions import session_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("p", pa.string())])
 
@@ -55,11 +56,11 @@ def options(version: int, kind: str, given: dict[str, str] | None = None) -> Opt
 
 def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
     """What is due on the metadata table of the table at `storage`, where it has one."""
-    state = load_state(storage, clock.zone)
-    if FILES not in state.config.metadata_partitions:
+    session = session_of(storage, clock=clock)
+    if FILES not in session.config.metadata_partitions:
         return []
-    own = open_own(storage)
-    return run_due(own, own.timeline(clock.zone), state.timeline, settings, clock)
+    own = open_own(session)
+    return run_due(own, own.timeline(), session.timeline(), settings)
 
 
 def settings(given: dict[str, str] | None = None) -> MetadataWriteSettings:
@@ -87,8 +88,8 @@ def write(
 class Unmaintained(MetadataTableWriter):
     """Runs no services."""
 
-    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
-        return Recorded(super().record(storage, state, change, clock).dropped)
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        return MetadataUpdate(super().record(session, timeline, change).dropped)
 
 
 def clock_of(storage: Storage) -> InstantClock:

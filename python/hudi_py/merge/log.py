@@ -17,8 +17,10 @@ from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.merge.versions import concat_versions
 from hudi_py.model.files import LogFile
+from hudi_py.model.properties import TableConfig
 from hudi_py.schema import SchemaHistory
 from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,17 @@ class CommittedInstants:
     start: str
     """Whatever is older than this was archived, hence committed; empty: nothing is."""
     completed: frozenset[str]
+
+    @classmethod
+    def of(cls, config: TableConfig, timeline: Timeline, own: str | None = None) -> CommittedInstants | None:
+        """The write instants of a timeline, and `own`, one that is about to complete.
+
+        None since table version 8, where log files are named by their instants and only those that count are listed.
+        """
+        if config.version >= 8:
+            return None
+        completed = {instant.time for instant in timeline.write_completed}
+        return cls(timeline.start or "", frozenset(completed if own is None else {*completed, own}))
 
     def __contains__(self, instant: object) -> bool:
         return isinstance(instant, str) and (instant in self.completed or instant < self.start)

@@ -16,22 +16,23 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
-from hudi_py.metadata.table import FOLDER, RECORD_INDEX
+from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition
+from hudi_py.metadata_write.definitions import drop_definitions, put_definition
 from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
-from hudi_py.metadata_write.own import BASE_FILE_BLOOM, OwnTable, file_group_id, group_prefix, open_own
+from hudi_py.metadata_write.own import BASE_FILE_BLOOM, file_group_id, open_own
+from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.records import METADATA_SCHEMA
-from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, TableSource
+from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import create_table_config, update_table_config
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import PARTITION_METAFILE
 
 PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
@@ -49,11 +50,12 @@ _PROPERTIES: Final[Mapping[str, str]] = {
 }
 
 
-def create_own(storage: Storage, config: TableConfig) -> OwnTable:
+def create_own(session: TableSession) -> TableSession:
     """An empty metadata table of the same version as its table; what there was is removed. The properties of the table
     must not name a partition of it."""
-    storage.delete_tree(FOLDER)
-    own = FolderStorage(storage, FOLDER)
+    config = session.config
+    session.storage.delete_tree(FOLDER)
+    own = FolderStorage(session.storage, FOLDER)
     properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
     properties["hoodie.table.version"] = str(config.version)
     if config.version >= 8:
@@ -80,45 +82,43 @@ def create_own(storage: Storage, config: TableConfig) -> OwnTable:
         own.put(seed, b"")
         own.delete(seed)
     create_table_config(own, properties)
-    return open_own(storage)
+    return open_own(session)
 
 
-def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock: InstantClock) -> TableConfig:
+def initialise(own: TableSession, source: TableSource, made: MetadataPartition) -> TableConfig:
     """Makes a partition of what the table holds now, and lets readers use it. The table lock must be held.
 
     Returns:
         The table's properties, which name the partition.
     """
-    partition = builder.partition
+    partition = made.name
     own.storage.delete_tree(partition)
-    timeline = own.timeline(clock.zone)
+    timeline = own.timeline()
     instant = initial_time(own, timeline, source.timeline)
     begin_delta(own, instant, BULK_INSERT)
-    counts = builder.file_groups(source)
-    groups = counts if isinstance(counts, Mapping) else {group_prefix(partition): counts}
+    counts = made.file_groups(source)
+    groups = counts if isinstance(counts, Mapping) else {made.file_id_prefix: counts}
     _put_partition_metafile(own, partition, instant)
     for prefix, count in groups.items():
         for number in range(count):
             open_file_group(own, partition, file_group_id(prefix, number), instant)
 
     def counted(_: str, prefix: str | None) -> tuple[str, int]:
-        wanted = prefix or group_prefix(partition)
+        wanted = prefix or made.file_id_prefix
         return wanted, groups[wanted]
 
     def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         return _write_base_file(own, instant, partition, file_group_id(key[1], key[2]), rows, at)
 
     with GroupBuffer(counted) as buffer:
-        for chunk in builder.initial(source):
+        for chunk in made.initial(source):
             buffer.add(chunk)
         stats = buffer.write(write)
-    complete_delta(own, timeline, instant, BULK_INSERT, stats, clock)
+    complete_delta(own, timeline, instant, BULK_INSERT, stats)
     config = source.config
-    if isinstance(builder, DefinedIndex):
-        config = put_definition(source.storage, config, builder.definition(source))
-    elif partition == RECORD_INDEX:
-        partitioned = bool(source.settings.record_index)
-        config = put_definition(source.storage, config, record_index_definition(partitioned=partitioned))
+    definition = made.definition(source)
+    if definition is not None:
+        config = put_definition(source.storage, config, definition)
     names = sorted({*config.metadata_partitions, partition})
     building = [name for name in config.metadata_partitions_inflight if name != partition]
     left = [name for name in config.metadata_partitions_to_make if name != partition]
@@ -128,7 +128,7 @@ def initialise(own: OwnTable, source: TableSource, builder: IndexBuilder, clock:
     )
 
 
-def initial_time(own: OwnTable, timeline: Timeline, data: Timeline) -> InstantTime:
+def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
     """A time for the commit that makes a partition (`generateUniqueInstantTime`, 1.2.0).
 
     Before anything was archived it is the first of the initial times that the metadata table has not. Later it is one
@@ -186,19 +186,14 @@ def drop_partitions(
     return config
 
 
-def record_index_definition(*, partitioned: bool) -> IndexDefinition:
-    """Definition of `record_index`."""
-    return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
-
-
-def _put_partition_metafile(own: OwnTable, partition: str, instant: InstantTime) -> None:
+def _put_partition_metafile(own: TableSession, partition: str, instant: InstantTime) -> None:
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
     text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth=1\n"
     own.storage.put(join_path(partition, PARTITION_METAFILE), text.encode())
 
 
 def _write_base_file(
-    own: OwnTable, instant: InstantTime, partition: str, file_id: str, rows: pa.Table, at: int
+    own: TableSession, instant: InstantTime, partition: str, file_id: str, rows: pa.Table, at: int
 ) -> WriteStat:
     name = BaseFileName(FileId(file_id), f"{at}-0-1", instant, "hfile")
     path = join_path(partition, str(name))

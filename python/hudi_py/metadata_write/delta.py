@@ -19,21 +19,20 @@ from hudi_py.metadata.table import numbered_groups
 from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.own import (
     COMMIT_SCHEMA,
-    OwnTable,
     file_group_id,
-    group_prefix,
     partition_folder,
 )
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
+from hudi_py.metadata_write.registry import BY_NAME
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, LogFileName, join_path
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import begin, complete, request
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
-from hudi_py.write.instants import begin, complete, request
 
 INITIAL_TOKEN: Final = "0-0-0"
 """Write token of log files that only open a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""
@@ -41,11 +40,10 @@ UPSERT: Final = "UPSERT_PREPPED"
 
 
 def write_delta(
-    own: OwnTable,
+    own: TableSession,
     view: FileSystemView,
     instant: InstantTime,
     records: Iterable[MetadataRecords],
-    clock: InstantClock,
     *,
     new_groups: int = 1,
 ) -> Timeline:
@@ -69,32 +67,33 @@ def write_delta(
         for chunk in records:
             buffer.add(chunk)
         stats = buffer.write(append)
-    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats, clock))
+    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats))
 
 
-def begin_delta(own: OwnTable, instant: InstantTime, operation: str) -> None:
-    """Requested and inflight files of a delta commit. Raises ConflictError."""
+def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
+    """Requested and inflight files of a delta commit: on disk before its first log file, which without them would
+    count as committed once the timeline begins after it. Raises ConflictError."""
     empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
     request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
     begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty)
+    own.storage.sync()
 
 
 def complete_delta(
-    own: OwnTable,
+    own: TableSession,
     timeline: Timeline,
     instant: InstantTime,
     operation: str,
     stats: Sequence[WriteStat],
-    clock: InstantClock,
 ) -> Instant:
     """Writes the completed file of a delta commit. Raises ConflictError."""
     metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA})
     content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
-    completion = clock.next_completion(timeline, instant)
+    completion = own.clock.next_completion(timeline, instant)
     return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content)
 
 
-def open_file_group(own: OwnTable, partition: str, file_id: str, instant: InstantTime) -> None:
+def open_file_group(own: TableSession, partition: str, file_id: str, instant: InstantTime) -> None:
     """The log file which a file group begins with: an empty delete block, so that it is there without records
     (`HoodieBackedTableMetadataWriter.initializeFileGroups`, 1.2.0)."""
     content = encode_deletes(pa.array([], pa.string()), pa.array([], pa.string()), None)
@@ -106,7 +105,7 @@ def open_file_group(own: OwnTable, partition: str, file_id: str, instant: Instan
 class _Groups:
     """File groups of the partitions that are written, looked up once each."""
 
-    def __init__(self, own: OwnTable, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
+    def __init__(self, own: TableSession, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
         self._own = own
         self._view = view
         self._instant = instant
@@ -119,7 +118,7 @@ class _Groups:
             slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
         found = self._found[partition]
-        wanted = prefix or group_prefix(partition)
+        wanted = prefix or BY_NAME[partition].file_id_prefix
         if wanted not in found:
             if prefix is None:
                 raise CorruptFileError(
@@ -143,7 +142,7 @@ class _Groups:
 
 
 def _append(
-    own: OwnTable, instant: InstantTime, piece: FileSlice, key: GroupKey, rows: pa.Table, number: int
+    own: TableSession, instant: InstantTime, piece: FileSlice, key: GroupKey, rows: pa.Table, number: int
 ) -> WriteStat:
     """Writes a group's records to a new log file: a block of data, then one of deletes."""
     partition = key[0]
@@ -180,7 +179,7 @@ def _append(
     )
 
 
-def _log_name(own: OwnTable, instant: InstantTime, piece: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
+def _log_name(own: TableSession, instant: InstantTime, piece: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
     """Name of a group's next log file, and of those before it that its statistics list (table version 6)."""
     if own.config.version >= 8:
         # the first one of a new file group has version 1 already, and another token

@@ -1,10 +1,9 @@
-"""The metadata table as a table of its own: opened, and its file groups as they are."""
+"""The metadata table as a table of its own: its session, and how its file groups are named."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import tzinfo
+from dataclasses import replace
 from typing import Final
 
 from hudi_py.errors import UnsupportedTableError
@@ -13,12 +12,11 @@ from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.records import METADATA_SCHEMA
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import FolderStorage, Storage
-from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.locks import caller_holds_lock
+from hudi_py.transaction.session import TableSession
 
 BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000)
 """Bloom filter of base files (`hoodie.metadata.bloom.filter.num.entries`)."""
@@ -35,42 +33,20 @@ COMMIT_SCHEMA: Final = _without_meta_columns()
 """What commits of a metadata table note as their schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTable:
-    """A metadata table; paths and times are its own."""
-
-    storage: Storage
-    """At its root, `.hoodie/metadata` of its table."""
-    config: TableConfig
-    """Its own properties."""
-
-    @property
-    def layout(self) -> Layout:
-        return layout_for(self.config)
-
-    def timeline(self, zone: tzinfo) -> Timeline:
-        """Its active timeline, as it is now."""
-        return load_timeline(self.storage, self.config, zone)
-
-    def view(self, timeline: Timeline) -> FileSystemView:
-        """Its file slices; always listed from the storage."""
-        return load_view(self.storage, self.config, timeline)
-
-
-def open_own(storage: Storage) -> OwnTable:
-    """The metadata table of the table at `storage`.
+def open_own(session: TableSession) -> TableSession:
+    """A session of a table's metadata table, to be used under the lock of the table; paths and times are its own.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: there is none, or none that is written.
     """
-    own = FolderStorage(storage, FOLDER)
+    own = FolderStorage(session.storage, FOLDER)
     config = load_table_config(own)
     if config.base_file_format != "HFILE" or not config.is_mor:
         raise UnsupportedTableError(
             f"Cannot write the metadata table at {own.uri}: it is a {config.table_type} table of "
             f"{config.base_file_format} files; expected is a MERGE_ON_READ table of HFILE files"
         )
-    return OwnTable(own, config)
+    return replace(session, storage=own, config=config, metadata=None, locks=caller_holds_lock)
 
 
 def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
@@ -81,20 +57,6 @@ def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
 def file_group_id(prefix: str, number: int) -> str:
     """`<prefix>-<number>-0` (`HoodieTableMetadataUtil.getFileIDForFileGroup`, 1.2.0)."""
     return f"{prefix}-{number:04d}-0"
-
-
-def group_prefix(partition: str) -> str:
-    """What precedes the numbers in a partition's file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
-    return _PREFIXES[partition]
-
-
-_PREFIXES: Final = {
-    "files": "files",
-    "column_stats": "col-stats",
-    "bloom_filters": "bloom-filters",
-    "record_index": "record-index",
-    "partition_stats": "partition-stats",
-}
 
 
 def partition_folder(partition: str) -> PartitionPath:

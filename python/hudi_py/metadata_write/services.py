@@ -22,7 +22,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import valid_instants
 from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
-from hudi_py.metadata_write.own import COMMIT_SCHEMA, OwnTable
+from hudi_py.metadata_write.own import COMMIT_SCHEMA
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
@@ -38,15 +38,15 @@ from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, Report, carry_out
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock, wall_clock_ms
+from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
-from hudi_py.write.instants import requested_path
-from hudi_py.write.progress import Progress
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.staging import sweep_vanished
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.claim import sweep_vanished
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
 
 COMPACTION_SUFFIX: Final = "001"
 """Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""
@@ -96,7 +96,7 @@ def _logs(task: RewriteTask, counts: SliceCounts) -> CompactedLogs:
 
 
 def run_due(
-    own: OwnTable, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock
+    own: TableSession, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings
 ) -> list[ServiceReport]:
     """Runs what is due on the metadata table; the lock of its table must be held.
 
@@ -106,7 +106,6 @@ def run_due(
     Args:
         timeline: the metadata table's own, as it is now.
         data: that of its table.
-        clock: the one that the table's instants come from.
 
     Returns:
         What was done; services that had nothing to do are left out.
@@ -114,22 +113,20 @@ def run_due(
     Raises:
         HudiError: a service failed. What it left undone is finished or undone by the next call.
     """
-    services = _Services(own, data, settings, clock)
+    services = _Services(own, data, settings)
     return [report for report in services.run(timeline) if report.instant is not None]
 
 
 class _Services:
-    def __init__(self, own: OwnTable, data: Timeline, settings: MetadataWriteSettings, clock: InstantClock) -> None:
+    def __init__(self, own: TableSession, data: Timeline, settings: MetadataWriteSettings) -> None:
         self._own = own
         self._data = data
         self._settings = settings
         options = own_options(settings)
-        self._context = ServiceContext(
-            own.storage, options, TransactionSettings.of(options), clock, None, None, Progress.silent(), locks=False
-        )
+        self._context = ServiceContext(replace(own, settings=TransactionSettings.of(options)), options)
 
     def _timeline(self) -> Timeline:
-        return self._own.timeline(self._context.clock.zone)
+        return self._own.timeline()
 
     def _run(self, service: PlannedService[Report], instant: InstantTime) -> Report:
         return carry_out(service, self._context, service.begin(self._context, instant))
@@ -143,8 +140,8 @@ class _Services:
         if newest is None:
             return
         options = self._context.options
-        now = InstantTime(format_instant(wall_clock_ms(), self._context.clock.zone))
-        due = not why_not_due(Trigger.of(options), timeline, now, self._context.clock.zone)
+        now = InstantTime(format_instant(wall_clock_ms(), self._context.session.zone))
+        due = not why_not_due(Trigger.of(options), timeline, now, self._context.session.zone)
         # what is superfluous comes of compactions: looking for it before each of them is enough, and costs no listing
         # of the partitions with every commit
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):

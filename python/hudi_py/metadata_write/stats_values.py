@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
+from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
 from hudi_py.metadata.records import Versions
 from hudi_py.metadata.stats import wrapper_names
 from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
 from hudi_py.metadata_write.records import ARROW_SCHEMA, encode_values
-from hudi_py.write.summary.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
-from hudi_py.write.summary.ranges import BOUND, RANGES, slot_of
 
 FIELD: Final = "ColumnStatsMetadata"
 FILE: Final = "file"

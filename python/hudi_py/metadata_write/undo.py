@@ -12,7 +12,6 @@ import time
 
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
-from hudi_py.metadata_write.own import OwnTable
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import (
     BaseFileName,
@@ -23,18 +22,18 @@ from hudi_py.model.names import (
     parse_log_file_name,
 )
 from hudi_py.storage import FileInfo
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
-    decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import INITIAL, Timeline
-from hudi_py.write.instants import begin, complete, request, requested_path
+from hudi_py.transaction.instants import begin, complete, request, requested_path
+from hudi_py.transaction.session import TableSession
 
 ROLLBACK_SUFFIX = "006"
 """Behind the time of a version 6 metadata table's rollback."""
@@ -71,7 +70,7 @@ def _merges(timeline: Timeline, instant: Instant) -> bool:
     return instant.action is Action.COMMIT
 
 
-def undo(own: OwnTable, timeline: Timeline, instant: InstantTime, at: InstantTime | None, clock: InstantClock) -> None:
+def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: InstantTime | None) -> None:
     """Rolls a delta commit back, whatever its state; nothing to do where there is none.
 
     Args:
@@ -83,13 +82,13 @@ def undo(own: OwnTable, timeline: Timeline, instant: InstantTime, at: InstantTim
     found = timeline.find(instant, Action.DELTA_COMMIT)
     if found is None:
         return
-    time_ = _rollback_time(own, timeline, at, clock)
+    time_ = _rollback_time(own, timeline, at)
     plan = RollbackPlan(instant, found.action.value, _requests(own, found))
     request(own.storage, own.layout, time_, Action.ROLLBACK, encode_rollback_plan(plan))
-    _carry_out(own, time_, plan, clock)
+    _carry_out(own, time_, plan)
 
 
-def finish_undone(own: OwnTable, timeline: Timeline, data: Timeline, clock: InstantClock) -> bool:
+def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool:
     """Finishes rollbacks that were killed, then rolls delta commits back that broke off. True when there were any.
 
     From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
@@ -101,33 +100,33 @@ def finish_undone(own: OwnTable, timeline: Timeline, data: Timeline, clock: Inst
     """
     under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
     changed = False
-    for rollback in timeline.pending:
-        if rollback.action is Action.ROLLBACK:
-            content = own.storage.read(requested_path(own.layout, rollback.time, Action.ROLLBACK))
-            if content:
-                _carry_out(own, rollback.time, decode_rollback_plan(content), clock)
-            else:
-                own.storage.delete(own.layout.path(own.layout.requested_name(rollback.time, Action.ROLLBACK)))
-            changed = True
+    plans = PendingPlans(own.storage, timeline)
+    for rollback in plans.of(Action.ROLLBACK):
+        plan = plans.rollback(rollback)
+        if plan is not None:
+            _carry_out(own, rollback.time, plan)
+        else:
+            own.storage.delete(requested_path(own.layout, rollback.time, Action.ROLLBACK))
+        changed = True
     if changed:
-        timeline = own.timeline(clock.zone)
+        timeline = own.timeline()
     for write in reversed(timeline.pending):
         if write.action is Action.DELTA_COMMIT and write.time not in under_way:
-            undo(own, timeline, write.time, None, clock)
-            timeline = own.timeline(clock.zone)
+            undo(own, timeline, write.time, None)
+            timeline = own.timeline()
             changed = True
     return changed
 
 
-def _rollback_time(own: OwnTable, timeline: Timeline, at: InstantTime | None, clock: InstantClock) -> InstantTime:
+def _rollback_time(own: TableSession, timeline: Timeline, at: InstantTime | None) -> InstantTime:
     known = {instant.time for instant in timeline.instants}
     suffix = ROLLBACK_SUFFIX if own.config.version < 8 else ""
     if at is not None and at + suffix not in known:
         return InstantTime(at + suffix)
-    return InstantTime(clock.next_completion(timeline) + suffix)
+    return InstantTime(own.clock.next_completion(timeline) + suffix)
 
 
-def _requests(own: OwnTable, instant: Instant) -> tuple[RollbackRequest, ...]:
+def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...]:
     """The files of the instant, by a listing of every partition: no markers are kept (`withRollbackUsingMarkers`)."""
     requests: list[RollbackRequest] = []
     for folder in own.storage.list(""):
@@ -149,13 +148,13 @@ def _requests(own: OwnTable, instant: Instant) -> tuple[RollbackRequest, ...]:
     return tuple(requests)
 
 
-def _holds(own: OwnTable, info: FileInfo, instant: str) -> bool:
+def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
     """Whether a log file has a block of the instant that no rollback block is about."""
     blocks = read_blocks(own.storage, info.path, info.size)
     return any(not block.is_rollback and block.instant_time == instant for block in blocks)
 
 
-def _carry_out(own: OwnTable, rollback: InstantTime, plan: RollbackPlan, clock: InstantClock) -> None:
+def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> None:
     """What the plan says, then the end of the instant undone, then that of the rollback. Safe to repeat."""
     storage, layout = own.storage, own.layout
     begin(storage, layout, rollback, Action.ROLLBACK)
@@ -172,7 +171,7 @@ def _carry_out(own: OwnTable, rollback: InstantTime, plan: RollbackPlan, clock: 
             rollback_logs={**before.rollback_logs, **appended},
             failed_logs={**before.failed_logs, **each.log_blocks},
         )
-    timeline = own.timeline(clock.zone)
+    timeline = own.timeline()
     undone = timeline.find(plan.instant, Action(plan.action))
     if undone is not None:
         # the completed file goes first: without it nothing reads the rest
@@ -180,11 +179,11 @@ def _carry_out(own: OwnTable, rollback: InstantTime, plan: RollbackPlan, clock: 
             storage.delete(layout.path(file.file_name))
     taken_ms = int((time.monotonic() - started) * 1000)
     done = RollbackMetadata(rollback, taken_ms, plan.instant, plan.action, tuple(partitions.values()))
-    completion = clock.next_completion(timeline, InstantTime(rollback[:17]))
+    completion = own.clock.next_completion(timeline, InstantTime(rollback[:17]))
     complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
 
 
-def _append_rollback_block(own: OwnTable, rollback: str, target: str, wanted: RollbackRequest) -> dict[str, int]:
+def _append_rollback_block(own: TableSession, rollback: str, target: str, wanted: RollbackRequest) -> dict[str, int]:
     """A rollback block in a new log file of the slice, unless a killed attempt has written it: its URI and bytes."""
     version = 0
     for info in own.storage.list(wanted.partition_path):

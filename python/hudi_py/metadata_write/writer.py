@@ -1,4 +1,4 @@
-"""The metadata table kept up within every action of its table: what `write.protocols.MetadataWriter` asks for.
+"""The metadata table kept up within every action of its table: what `transaction.protocols.MetadataWriter` asks for.
 
 An action is recorded by a delta commit of the same requested time, which completes before the action does. Readers take
 no notice of it until the action is completed, so dying in between leaves nothing half visible: the next write rolls the
@@ -13,51 +13,35 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
-from hudi_py.metadata.files import metadata_lister, read_files
-from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
+from hudi_py.file_stats.columns import indexed_columns
+from hudi_py.file_stats.sidecar import SidecarSettings
+from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
-from hudi_py.metadata_write.bloom_filters import BloomFilters
-from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
 from hudi_py.metadata_write.definitions import is_stored, put_definition, read_definitions, source_fields, version_of
 from hudi_py.metadata_write.delta import write_delta
-from hudi_py.metadata_write.files import FilesIndex, listed
-from hudi_py.metadata_write.own import OwnTable, delta_commit, open_own
-from hudi_py.metadata_write.partition_stats import PartitionStats
-from hudi_py.metadata_write.record_index import RecordIndex, note_kind
+from hudi_py.metadata_write.own import delta_commit, open_own
+from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, RangedIndex, TableSource
+from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
-from hudi_py.timeline.times import table_zone
+from hudi_py.transaction.metadata_drop import DropMetadata, drop_metadata_table
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView, load_view
-from hudi_py.write.metadata_drop import DropMetadata, drop_metadata_table
-from hudi_py.write.protocols import Recorded, TableChange
-from hudi_py.write.summary.columns import indexed_columns
-from hudi_py.write.summary.sidecar import SidecarSettings
 
 _log = logging.getLogger(__name__)
-
-BUILDERS: Final[tuple[IndexBuilder, ...]] = (
-    FilesIndex(),
-    ColumnStats(),
-    BloomFilters(),
-    RecordIndex(),
-    PartitionStats(),
-)
-"""One for each partition which is kept up, in the order in which partitions are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,41 +49,40 @@ class MetadataTableWriter:
     """A `MetadataWriter` that keeps every partition it knows, whether the options name it or not."""
 
     settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
-    builders: tuple[IndexBuilder, ...] = BUILDERS
 
-    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only where
         a compaction has taken its records into base files."""
         if self._drops:
-            DropMetadata(self.settings.drop_indexes).check(storage, config, rolled_back)
+            DropMetadata(self.settings.drop_indexes).check(session, rolled_back)
             return
-        foreign = self._foreign(config)
+        foreign = self._foreign(session.config)
         if not foreign or self.settings.drop_indexes:
             return
-        if not rolled_back or not self._can_undo(storage, config, rolled_back):
+        if not rolled_back or not self._can_undo(session, rolled_back):
             what = f"roll back {', '.join(rolled_back)} of" if rolled_back else "write to"
             raise ConfigError(
-                f"Cannot {what} the table {config.name!r}: its metadata table has the indexes {', '.join(foreign)}, "
-                "which are not kept up to date here and would be outdated; drop them by hudi_py's metadata.drop, or "
-                "set hoodie.py.drop.indexes=true, which drops them"
+                f"Cannot {what} the table {session.config.name!r}: its metadata table has the indexes "
+                f"{', '.join(foreign)}, which are not kept up to date here and would be outdated; "
+                "drop them by hudi_py's metadata.drop, or set hoodie.py.drop.indexes=true, which drops them"
             )
 
-    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """See `MetadataWriter.prepare`."""
-        config = load_table_config(storage)
+        storage, config = session.storage, session.config
         if self._drops:
             drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
             return load_table_config(storage)
         config = self._without_foreign(storage, config)
-        unwanted = self.settings.unwanted(config)
-        if unwanted:
-            config = drop_partitions(storage, config, unwanted)
-        own: OwnTable | None = None
-        wanted = set(self.settings.wanted(config))
+        gone = unwanted_partitions(self.settings, config)
+        if gone:
+            config = drop_partitions(storage, config, gone)
+        own: TableSession | None = None
+        wanted = set(wanted_partitions(self.settings, config))
         if self.settings.enabled:
             wanted.update(config.metadata_partitions_to_make)
         if FILES in config.metadata_partitions:
-            own = self._settled(storage, config, timeline, clock)
+            own = self._recovered(session.at(config), timeline)
             if own is None:
                 wanted.update(config.metadata_partitions)
                 config = self._discard(storage, config, wanted)
@@ -108,59 +91,55 @@ class MetadataTableWriter:
                 wanted.update(config.metadata_partitions_to_make)
         if FILES not in wanted:
             return config
-        return self._completed(storage, config, timeline, own, wanted, clock)
+        return self._completed(session.at(config), timeline, own, wanted)
 
-    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
         """See `MetadataWriter.record`."""
         if self._drops:
-            return DropMetadata(self.settings.drop_indexes).record(storage, state, change, clock)
-        config, timeline = state.config, state.timeline
+            return DropMetadata(self.settings.drop_indexes).record(session, timeline, change)
+        storage, config = session.storage, session.config
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
             dropped = self._foreign(config) if self.settings.drop_indexes else ()
             config = self._without_foreign(storage, config)
         if FILES not in config.metadata_partitions:
-            return Recorded(dropped)
-        own = open_own(storage)
-        own_timeline = own.timeline(clock.zone)
-        if finish_undone(own, own_timeline, timeline, clock):
+            return MetadataUpdate(dropped)
+        own = open_own(session)
+        own_timeline = own.timeline()
+        if finish_undone(own, own_timeline, timeline):
             _log.info("ended what a killed process left in %s", own.storage.uri)
-            own_timeline = own.timeline(clock.zone)
+            own_timeline = own.timeline()
         if change.action in (Action.ROLLBACK, Action.RESTORE):
-            undone = self._undo(own, own_timeline, change, clock)
+            undone = self._undo(own, own_timeline, change)
             if undone is None:
-                own = self._remake(storage, config, timeline, change, clock)
-                return Recorded(self._foreign(config), partial(self._maintain, own, own.timeline(clock.zone), clock))
+                own = self._remake(session.at(config), timeline, change)
+                return MetadataUpdate(self._foreign(config), partial(self._maintain, own, own.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 # the files of what is rolled back are known by its own delta commit alone
-                return Recorded(dropped, partial(self._maintain, own, own_timeline, clock))
+                return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
         if delta_commit(own_timeline, change.instant) is not None:
             # recorded by an attempt that did not complete the action, maybe with other files
-            undo(own, own_timeline, change.instant, None, clock)
-            own_timeline = own.timeline(clock.zone)
+            undo(own, own_timeline, change.instant, None)
+            own_timeline = own.timeline()
         own_view = own.view(own_timeline)
-        source = self._source(storage, config, timeline, change, own_view)
+        source = self._source(session.at(config), timeline, change, own_view)
         own_timeline = write_delta(
             own,
             own_view,
             change.instant,
             self._records(source, change),
-            clock,
             new_groups=self.settings.partition_record_index_groups[0],
         )
         self._define(source)
-        return Recorded(dropped, partial(self._maintain, own, own_timeline, clock))
+        return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""
         there = () if self._drops else config.metadata_partitions
         keys = RECORD_INDEX in there
-        columns: tuple[str, ...] = ()
-        if COLUMN_STATS in there:
-            for builder in self.builders:
-                if builder.partition == COLUMN_STATS and isinstance(builder, RangedIndex):
-                    columns = builder.columns(config, schema_json, self.settings)
+        kept = [partition for partition in PARTITIONS if partition.name in there]
+        columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.settings))
         return SidecarSettings(keys, columns) if keys or columns else None
 
     # -- how ------------------------------------------------------------------------------------------------------
@@ -169,19 +148,18 @@ class MetadataTableWriter:
     def _drops(self) -> bool:
         return not self.settings.enabled and self.settings.auto_delete
 
-    def _maintain(self, own: OwnTable, own_timeline: Timeline, clock: InstantClock, timeline: Timeline) -> None:
-        """See `Recorded.maintain`. The timelines are those that the action has left, of the metadata table and of its
-        table: nobody else has been there since they were read, the lock is held."""
+    def _maintain(self, own: TableSession, own_timeline: Timeline, timeline: Timeline) -> None:
+        """See `MetadataUpdate.maintain`. The timelines are those that the action has left, of the metadata table and of
+        its table: nobody else has been there since they were read, the lock is held."""
         try:
-            run_due(own, own_timeline, timeline, self.settings, clock)
+            run_due(own, own_timeline, timeline, self.settings)
         except Exception as error:  # whatever it is: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign(self, config: TableConfig) -> tuple[str, ...]:
         """Partitions the table has that are not kept up here."""
-        known = {builder.partition for builder in self.builders}
         there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight))
-        return tuple(name for name in there if name not in known)
+        return tuple(name for name in there if name not in BY_NAME)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
         foreign = self._foreign(config)
@@ -189,19 +167,19 @@ class MetadataTableWriter:
             return config
         return drop_partitions(storage, config, foreign)
 
-    def _settled(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock
-    ) -> OwnTable | None:
+    def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
         """The metadata table with nothing left half done; None where it is of no use any more."""
         try:
-            own = open_own(storage)
-            own_timeline = own.timeline(clock.zone)
-            if finish_undone(own, own_timeline, timeline, clock):
-                own_timeline = own.timeline(clock.zone)
+            own = open_own(session)
+            own_timeline = own.timeline()
+            if finish_undone(own, own_timeline, timeline):
+                own_timeline = own.timeline()
             # finds out whether another writer left it behind
-            MetadataTable(storage, config, timeline, own.view(own_timeline))
+            MetadataTable(session.storage, session.config, timeline, own.view(own_timeline))
         except (HudiError, FileNotFoundError) as error:
-            warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"The metadata table of {session.config.name!r} is made anew: {error}", UserWarning, stacklevel=2
+            )
             return None
         return own
 
@@ -230,37 +208,31 @@ class MetadataTableWriter:
 
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table, of which some partitions are made anew next."""
-        names = [builder.partition for builder in self.builders if builder.partition in to_make]
+        names = [name for name in BY_NAME if name in to_make]
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
 
     def _completed(
-        self,
-        storage: Storage,
-        config: TableConfig,
-        timeline: Timeline,
-        own: OwnTable | None,
-        wanted: Collection[str],
-        clock: InstantClock,
+        self, session: TableSession, timeline: Timeline, own: TableSession | None, wanted: Collection[str]
     ) -> TableConfig:
         """Makes the partitions that are wanted and the table has not."""
+        storage, config = session.storage, session.config
         # another engine's indexer is at those which are inflight
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
-        builders = [each for each in self.builders if each.partition in wanted and each.partition not in not_now]
-        names = [builder.partition for builder in builders]
+        names = [name for name in BY_NAME if name in wanted and name not in not_now]
         if own is None and names:
             self._check_initial(timeline)
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
-        for builder in builders:
-            own = create_own(storage, config) if own is None else own
-            config = initialise(own, self._source(storage, config, timeline, None), builder, clock)
+        for name in names:
+            own = create_own(session.at(config)) if own is None else own
+            config = initialise(own, self._source(session.at(config), timeline, None), BY_NAME[name])
         return config
 
     def _check_initial(self, timeline: Timeline) -> None:
@@ -272,12 +244,12 @@ class MetadataTableWriter:
 
     def _source(
         self,
-        storage: Storage,
-        config: TableConfig,
+        session: TableSession,
         timeline: Timeline,
         change: TableChange | None,
         own_view: FileSystemView | None = None,
     ) -> TableSource:
+        storage, config = session.storage, session.config
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
         found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
         schema = json.dumps(found.avro) if found is not None else ""
@@ -288,58 +260,46 @@ class MetadataTableWriter:
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """What the action changes in each partition that the table has, or that is being made."""
         there = {*source.config.metadata_partitions, *source.config.metadata_partitions_inflight}
-        for builder in self.builders:
-            if builder.partition in there:
-                if builder.partition == FILES and change.action is Action.RESTORE:
-                    yield from self._differences(source)
-                elif builder.partition == FILES or change.action not in (Action.ROLLBACK, Action.RESTORE):
-                    yield from builder.changes(source, change)
-
-    def _differences(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """After a restore: the recorded listing against the storage's, for files come and gone since are not undone."""
-        metadata = MetadataTable(source.storage, source.config, source.timeline)
-        known = read_files(metadata)
-        partitions = [partition_of_key(key) for key in known.get(ALL_PARTITIONS, {})]
-        recorded = {partition: known.get(partition or ".", {}) for partition in partitions}
-        present = {partition: files for listing in listed(source) for partition, files in listing.items()}
-        yield from FilesIndex().differences(present, recorded)
+        undoing = change.action in (Action.ROLLBACK, Action.RESTORE)
+        for partition in PARTITIONS:
+            if partition.name in there:
+                records = partition.changes_of_undoing if undoing else partition.changes
+                yield from records(source, change)
 
     def _define(self, source: TableSource) -> None:
         """Definitions of indexes that the commit has changed: columns with statistics."""
         config = source.config
-        for builder in self.builders:
-            if isinstance(builder, DefinedIndex) and builder.partition in config.metadata_partitions:
-                definition = builder.definition(source)
-                if not is_stored(source.definitions, config, definition):
-                    config = put_definition(source.storage, config, definition)
+        for partition in PARTITIONS:
+            definition = partition.definition(source) if partition.name in config.metadata_partitions else None
+            if definition is not None and not is_stored(source.definitions, config, definition):
+                config = put_definition(source.storage, config, definition)
 
-    def _can_undo(self, storage: Storage, config: TableConfig, instants: tuple[InstantTime, ...]) -> bool:
-        if FILES not in config.metadata_partitions:
+    def _can_undo(self, session: TableSession, instants: tuple[InstantTime, ...]) -> bool:
+        if FILES not in session.config.metadata_partitions:
             return True
-        own_timeline = open_own(storage).timeline(table_zone(config))
+        own_timeline = open_own(session).timeline()
         return all(can_undo(own_timeline, instant) for instant in instants)
 
-    def _undo(self, own: OwnTable, own_timeline: Timeline, change: TableChange, clock: InstantClock) -> Timeline | None:
+    def _undo(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
         """Rolls back the delta commits of what was rolled back, newest first. Returns the own timeline afterwards; None
         where that is not enough, and nothing is changed."""
         targets = sorted(set(change.rolled_back), reverse=True)
         if not all(can_undo(own_timeline, target) for target in targets):
             return None
         for target in targets:
-            undo(own, own_timeline, target, change.instant, clock)
-            own_timeline = own.timeline(clock.zone)
+            undo(own, own_timeline, target, change.instant)
+            own_timeline = own.timeline()
         return own_timeline
 
-    def _remake(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, change: TableChange, clock: InstantClock
-    ) -> OwnTable:
+    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession:
         """Makes all partitions anew from the table as it is without what was rolled back."""
+        config = session.config
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
-        config = self._discard(storage, config, there)
-        own = create_own(storage, config)
-        for builder in self.builders:
-            if builder.partition in there:
-                config = initialise(own, self._source(storage, config, left, None), builder, clock)
+        config = self._discard(session.storage, config, there)
+        own = create_own(session.at(config))
+        for partition in PARTITIONS:
+            if partition.name in there:
+                config = initialise(own, self._source(session.at(config), left, None), partition)
         return own

@@ -41,11 +41,8 @@ class Snapshot:
 
     @property
     def committed(self) -> CommittedInstants | None:
-        """Instants whose log blocks count; None since version 8, where log files are told by their names."""
-        if self.config.version >= 8:
-            return None
-        completed = frozenset(instant.time for instant in self.timeline.write_completed)
-        return CommittedInstants(self.timeline.start or "", completed)
+        """Instants whose log blocks count; see `CommittedInstants.of`."""
+        return CommittedInstants.of(self.config, self.timeline)
 
 
 def open_snapshot(

@@ -20,8 +20,8 @@ from hudi_py.services.savepoint import create_savepoint, delete_savepoint
 from hudi_py.services.service import PlannedService, Scheduled, carry_out
 from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import Storage
-from hudi_py.write.heartbeat import now_ms
-from hudi_py.write.paths import REPORTS
+from hudi_py.transaction.owner.heartbeat import now_ms
+from hudi_py.transaction.paths import REPORTS
 
 PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
     service.name: service

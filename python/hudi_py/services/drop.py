@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from hudi_py.metadata.table import FOLDER
 from hudi_py.model.instant import Action, InstantTime, State
-from hudi_py.services.context import ServiceContext
 from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.instants import remove_pending
-from hudi_py.write.rollback import forget_write, rollback_instant
+from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.owner.claim import forget_write
+from hudi_py.transaction.recovery.rollback import rollback_instant
+from hudi_py.transaction.session import LockedTable
 
 
-def drop_plan(context: ServiceContext, instant: InstantTime, action: Action) -> InstantTime | None:
-    """Removes a pending plan at which nobody is at work; the table lock must be held.
+def drop_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
+    """Removes a pending plan at which nobody is at work.
 
     An attempt that began is rolled back first, so killed on the way the plan is as if it had not begun. Safe to repeat.
 
@@ -23,29 +24,23 @@ def drop_plan(context: ServiceContext, instant: InstantTime, action: Action) -> 
     Raises:
         ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
     """
-    storage, timeline = context.storage, context.timeline()
+    table = table.reread()
+    storage, timeline = table.session.storage, table.timeline
     rollback: InstantTime | None = None
     for found in timeline.pending:
         if (found.time, found.action) != (instant, action):
             continue
-        if found.state is State.INFLIGHT or _is_recorded(context, instant):
-            rollback = rollback_instant(
-                storage,
-                context.config(),
-                found,
-                clock=context.clock,
-                metadata=context.metadata,
-                by_markers=context.settings.rollback_by_markers,
-            )
+        if found.state is State.INFLIGHT or _is_recorded(table, instant):
+            rollback = InstantTime(rollback_instant(table, found).start_time)
     forget_write(storage, instant)
     remove_pending(storage, timeline.layout, instant, action)
     return rollback
 
 
-def _is_recorded(context: ServiceContext, instant: InstantTime) -> bool:
+def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
     """Whether the metadata table holds changes of an attempt that was taken back to its plan; once the plan is gone
     nothing would tell that they do not count."""
-    if context.metadata is None or not context.config().metadata_partitions:
+    if table.session.metadata is None or not table.config.metadata_partitions:
         return False
-    own = FolderStorage(context.storage, FOLDER)
+    own = FolderStorage(table.session.storage, FOLDER)
     return load_timeline(own, load_table_config(own)).find(instant, Action.DELTA_COMMIT) is not None

@@ -14,6 +14,7 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError, first_line
 from hudi_py.model.properties import TableConfig
+from hudi_py.progress import Progress
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.clean import Cleaning, CleanSettings
 from hudi_py.services.compaction import Compaction, check_compactable
@@ -22,8 +23,7 @@ from hudi_py.services.log_compaction import LogCompaction, check_logs_compactabl
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, run_all
 from hudi_py.storage import Storage
-from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import MetadataWriter
+from hudi_py.transaction.protocols import MetadataWriter
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ import pyarrow as pa
 
 from hudi_py.model.instant import Action, Instant
 from hudi_py.services.clean.execute import files_of
-from hudi_py.services.compaction.plan import read_plan
 from hudi_py.storage import Storage
-from hudi_py.timeline.clean_records import decode_clean_plan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.instants import requested_path
 
 PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
@@ -36,31 +34,26 @@ def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     Raises:
         CorruptFileError: a plan cannot be read.
     """
+    plans = PendingPlans(storage, timeline)
     rows = [
         {"service": name, "instant": instant.time, "state": instant.state.name, **row}
         for instant in timeline.pending
         if (name := SERVICES.get(instant.action)) is not None
-        for row in _rows(storage, timeline, instant)
+        for row in _rows(plans, instant)
     ]
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)
 
 
-def _rows(storage: Storage, timeline: Timeline, instant: Instant) -> Iterator[dict[str, object]]:
+def _rows(plans: PendingPlans, instant: Instant) -> Iterator[dict[str, object]]:
     if instant.action is Action.CLEAN:
-        path = requested_path(timeline.layout, instant.time, Action.CLEAN)
-        try:
-            content = storage.read(path)
-        except FileNotFoundError:  # completed since it was listed
-            return
-        if not content:
-            return
+        clean = plans.clean(instant)
         files: dict[str, list[str]] = {}
-        for partition, name in files_of(decode_clean_plan(content, f"the plan {storage.uri}/{path}")):
+        for partition, name in files_of(clean) if clean is not None else ():
             files.setdefault(partition, []).append(name)
         for partition, names in files.items():
             yield {"partition": partition, "file_id": None, "files": names}
         return
-    plan = read_plan(storage, timeline, instant.time, instant.action)
+    plan = plans.compaction(instant)
     for operation in plan.operations if plan is not None else ():
         base = [operation.base_file] if operation.base_file else []
         names = [*base, *operation.log_files]

@@ -11,14 +11,15 @@ from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import settled, told_undone
+from hudi_py.services.rollback import told_undone
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import RestorePlan
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.restore import finish_restore, plan_restore, request_restore
-from hudi_py.write.rollback_plan import check_logs
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.plan import check_logs
+from hudi_py.transaction.recovery.restore import finish_restore, plan_restore, request_restore
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,35 +56,25 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
-    with settled(context, f"restore the table to {instant or 'its latest savepoint'}") as state:
-        timeline = state.timeline
+    with recovered(context.session, f"restore the table to {instant or 'its latest savepoint'}") as table:
+        timeline = table.timeline
         savepoint, commit = _savepoint(context, timeline, instant)
-        storage, config = context.storage, state.config
-        plan = plan_restore(storage, config, timeline, commit)
+        plan = plan_restore(table.session, timeline, commit)
         if not plan.instants:
             return RestoreReport(
                 "restore", None, reason=f"nothing was written since {commit.time}", savepoint=commit.time
             )
         _check(context, timeline, savepoint, plan)
-        if context.metadata is not None:
-            context.metadata.check(storage, config, tuple(InstantTime(info.time) for info in plan.instants))
+        if context.session.metadata is not None:
+            context.session.metadata.check(table.session, tuple(InstantTime(info.time) for info in plan.instants))
         left = [InstantTime(info.time) for info in plan.instants]
 
-        def tell(undone: InstantTime) -> None:
+        def show(undone: InstantTime) -> None:
             left.remove(undone)
             context.progress.phase(f"{len(left)} of {len(plan.instants)} instants are left to undo")
 
-        time = request_restore(storage, config, timeline, plan, clock=context.clock)
-        result = finish_restore(
-            storage,
-            config,
-            time,
-            plan,
-            clock=context.clock,
-            metadata=context.metadata,
-            by_markers=context.settings.rollback_by_markers,
-            each=tell,
-        )
+        time = request_restore(table, plan)
+        result = finish_restore(table, time, plan, show)
         after = context.timeline()
         completed = after.find(time, Action.RESTORE)
     parts = [part for found in result.rollbacks.values() for done in found for part in done.partitions]

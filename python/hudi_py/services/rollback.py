@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
@@ -11,28 +10,24 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
-from hudi_py.services.attempt import check_dead
-from hudi_py.services.compaction.plan import read_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport, listed
 from hudi_py.services.savepoint import savepoints_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import (
-    FileGroup,
     RollbackMetadata,
-    decode_clustering_groups,
     decode_rollback_metadata,
     read_commit_metadata,
 )
+from hudi_py.timeline.pending_plans import COMPACTIONS, compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.conflicts import is_clustering
-from hudi_py.write.recovery import settled_timeline
-from hudi_py.write.rollback import find_rollback, rollback_instant
-from hudi_py.write.rollback_plan import check_logs
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.attempt import check_dead
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.plan import check_logs
+from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
+from hudi_py.transaction.session import LockedTable
 
-_COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _Sought = str | tuple[str, str]
 """A file's name; or a file id, and the instant of a base file, or empty for any file."""
 _LAST_BOOTSTRAP = "00000000000002"
@@ -88,13 +83,13 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
         LockError: the table lock was not had in time.
     """
-    with settled(context, f"roll back {instant}") as state:
-        timeline = state.timeline
+    with recovered(context.session, f"roll back {instant}") as table:
+        timeline = table.timeline
         found = _find(context, timeline, instant)
         if found is None:
             return _earlier(context, timeline, instant)
         if not found.completed:
-            return _pending(context, timeline, found)
+            return _pending(context, table, found)
         newer = _newer(timeline, found)
         if newer and not with_newer:
             raise ConflictError(
@@ -107,32 +102,12 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         gone: set[str] = set()
         for each in undone:
             gone.add(each.time)
-            _check(context, timeline, each, gone)
-        if context.metadata is not None:
-            context.metadata.check(context.storage, state.config, tuple(each.time for each in undone))
-        done = [_roll_back(context, each) for each in undone]
+            _check(context, table, each, gone)
+        if context.session.metadata is not None:
+            context.session.metadata.check(table.session, tuple(each.time for each in undone))
+        done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
     return _report(context, timeline, done)
-
-
-@contextmanager
-def settled(context: ServiceContext, purpose: str) -> Iterator[TableState]:
-    """The table under its lock, with failed writes rolled back.
-
-    Raises:
-        ConflictError: a write is under way.
-        LockError: the lock was not had in time.
-    """
-    with settled_timeline(
-        context.storage,
-        context.config(),
-        settings=context.settings,
-        clock=context.clock,
-        metadata=context.metadata,
-        purpose=purpose,
-        storage_options=context.storage_options,
-    ) as timeline:
-        yield TableState(context.config(), timeline)
 
 
 def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
@@ -165,8 +140,8 @@ def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> Rollb
     return _report(context, timeline, [decode_rollback_metadata(content)])
 
 
-def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> RollbackReport:
-    """Rolls a pending table service back; settling has left no pending writes."""
+def _pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
+    """Rolls a pending table service back; recovery has left no pending writes."""
     if found.state is State.REQUESTED:
         return RollbackReport(
             "rollback",
@@ -174,25 +149,14 @@ def _pending(context: ServiceContext, timeline: Timeline, found: Instant) -> Rol
             reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo, and its plan stays",
             plan_kept=True,
         )
-    check_dead(context, timeline, found, "roll back")
-    done = _roll_back(context, found)
+    check_dead(context.session, table.timeline, found, "roll back")
+    done = _roll_back(context, table, found)
     return _report(context, context.timeline(), [done], plan_kept=True)
 
 
-def _roll_back(context: ServiceContext, instant: Instant) -> RollbackMetadata:
-    storage, config = context.storage, context.config()
+def _roll_back(context: ServiceContext, table: LockedTable, instant: Instant) -> RollbackMetadata:
     context.progress.phase(f"undoing the {instant.action.value} {instant.time}")
-    time = rollback_instant(
-        storage,
-        config,
-        instant,
-        clock=context.clock,
-        metadata=context.metadata,
-        by_markers=context.settings.rollback_by_markers,
-    )
-    timeline = load_timeline(storage, config)
-    (completed,) = [each for each in timeline.completed if each.time == time and each.action is Action.ROLLBACK]
-    return decode_rollback_metadata(storage.read(timeline.layout.path(completed.file_name)))
+    return rollback_instant(table, instant)
 
 
 def _report(
@@ -216,11 +180,12 @@ def _newer(timeline: Timeline, instant: Instant) -> list[Instant]:
     return [each for each in timeline.write_completed if each.time > instant.time]
 
 
-def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: Collection[str]) -> None:
+def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: Collection[str]) -> None:
     """Refuses what would take away files that a savepoint or a plan counts on, or rows that nothing is left of.
 
     `gone`: what will have been undone by then, the instant itself included.
     """
+    timeline = table.timeline
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
@@ -232,7 +197,7 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: 
     for service in timeline.pending:
         if service.time < instant.time:
             continue
-        planned = touched & _planned(context, timeline, service)
+        planned = touched & table.plans.file_groups(service)
         if planned:
             partition, file_id = min(planned)
             raise ConflictError(
@@ -243,22 +208,10 @@ def _check(context: ServiceContext, timeline: Timeline, instant: Instant, gone: 
     _check_replaced(context, timeline, instant, metadata, gone)
 
 
-def _planned(context: ServiceContext, timeline: Timeline, service: Instant) -> frozenset[FileGroup]:
-    """File groups that a pending table service is to rewrite."""
-    if service.action in _COMPACTIONS:
-        operations = _operations(context, timeline, service.time, service.action)
-        return frozenset((each.partition_path, each.file_id) for each in operations)
-    if is_clustering(context.storage, timeline, service):
-        (path,) = timeline.layout.plan_paths(service.time, service.action)
-        groups = decode_clustering_groups(context.storage.read(path), f"the plan {context.storage.uri}/{path}")
-        return frozenset(groups or ())
-    return frozenset()
-
-
 def _operations(
     context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action
 ) -> tuple[CompactionOperation, ...]:
-    plan = read_plan(context.storage, timeline, instant, action)
+    plan = compaction_plan(context.storage, timeline.layout, instant, action)
     return plan.operations if plan is not None else ()
 
 
@@ -288,7 +241,7 @@ def _replaced(
 
     A clean deletes slices as a whole, so one file tells.
     """
-    operations = [each for action in _COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
+    operations = [each for action in COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
     for each in operations:
         yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
     compacted = {(each.partition_path, each.file_id) for each in operations}

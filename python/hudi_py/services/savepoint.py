@@ -16,12 +16,14 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
-from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
+from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, inflight_path
 from hudi_py.view import FileSystemView
-from hudi_py.write.instants import begin, complete, inflight_path
 
 Files = Mapping[str, tuple[str, ...]]
 """Partition path to names of base and log files."""
@@ -106,8 +108,8 @@ def create_savepoint(
                 f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
                 "out where there is nothing to say"
             )
-    with context.locked("make a savepoint") as state:
-        timeline = state.timeline
+    with context.locked("make a savepoint") as table:
+        timeline = table.timeline
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         context.progress.phase("listing files")
@@ -115,18 +117,16 @@ def create_savepoint(
             reason = f"the commit {commit.time} has a savepoint already"
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
-        view = context.view(state)
+        view = context.view(table)
         files = _files(context, view, commit.time)
         _check_not_cleaned(context, timeline, view, commit, files)
         metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
         begin(context.storage, timeline.layout, commit.time, Action.SAVEPOINT)
-        completion = context.clock.next_completion(timeline, commit.time)
-        content = encode_savepoint(metadata)
-        complete(context.storage, timeline.layout, commit.time, Action.SAVEPOINT, completion, content)
+        done = complete_action(table, commit.time, Action.SAVEPOINT, encode_savepoint(metadata), None)
     return SavepointReport(
         "savepoint",
         commit.time,
-        completion if timeline.layout.version >= 2 else None,
+        done.completion_time,
         savepoint=commit.time,
         num_partitions=len(files),
         num_files=sum(map(len, files.values())),
@@ -208,16 +208,14 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
 
 def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
     """Result of a completed clean, plan of a pending one; None where it has none, or was archived since."""
-    layout = timeline.layout
-    path = layout.path(clean.file_name if clean.completed else layout.requested_name(clean.time, Action.CLEAN))
+    if not clean.completed:
+        return PendingPlans(context.storage, timeline).clean(clean)
+    path = timeline.layout.path(clean.file_name)
     try:
         content = context.storage.read(path)
     except FileNotFoundError:
         return None
-    if not content:
-        return None
-    what = f"the clean {context.storage.uri}/{path}"
-    return decode_clean_metadata(content, what) if clean.completed else decode_clean_plan(content, what)
+    return decode_clean_metadata(content, f"the clean {context.storage.uri}/{path}") if content else None
 
 
 def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:

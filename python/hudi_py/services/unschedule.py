@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
-from hudi_py.services.attempt import check_dead
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.drop import drop_plan
 from hudi_py.services.pending import SERVICES
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import settled
 from hudi_py.storage.threads import in_threads
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.attempt import check_dead
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
-from hudi_py.write.conflicts import is_clustering
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,31 +57,31 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8
     # in version 6 a write that is under way may be about to write to logs which the plan names
-    with settled(context, purpose) if by_name else context.locked(purpose) as state:
-        timeline = state.timeline
+    with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
+        timeline = table.timeline
         context.progress.phase(f"dropping the plan {instant}")
-        found, service = _find(context, timeline, instant)
+        found, service = _find(context, table, instant)
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
                 "cannot be undone; run it to its end"
             )
         if found.state is State.INFLIGHT:
-            check_dead(context, timeline, found, "unschedule")
+            check_dead(context.session, timeline, found, "unschedule")
         if by_name and found.action is Action.COMPACTION:
             _check_logs(context, found)
-        rollback = drop_plan(context, found.time, found.action)
+        rollback = drop_plan(table, found.time, found.action)
     return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
 
 
-def _find(context: ServiceContext, timeline: Timeline, instant: str) -> tuple[Instant, str]:
+def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
     """The plan, and the service it is of."""
-    plans = {each: SERVICES[each.action] for each in timeline.pending if each.action in SERVICES}
-    plans |= {each: "clustering" for each in timeline.pending if is_clustering(context.storage, timeline, each)}
+    plans = {each: SERVICES[each.action] for each in table.plans.of(*SERVICES)}
+    plans |= dict.fromkeys(table.plans.clusterings, "clustering")
     for each, service in plans.items():
         if each.time == instant:
             return each, service
-    other = timeline.find(instant)
+    other = table.timeline.find(instant)
     raise ConfigError(
         f"Cannot unschedule {instant} of {context.storage.uri}: "
         + (

@@ -15,7 +15,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
-from hudi_py.timeline.metadata import decode_clustering_groups, decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Pin, Timeline
 
 _Place = Callable[[Instant | ArchivedInstant], CompletionTime]
@@ -140,10 +141,8 @@ def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:
     Later writes of a table in layout 1 may not be read past it by requested time, or its rows would be missed. Pending
     compactions and clusterings bring none (`TimelineUtils.handleHollowCommitIfNeeded`, 1.2.0).
     """
-    for instant in timeline.pending:
-        if instant.action in WRITE_ACTIONS and not _is_pending_clustering(storage, timeline, instant):
-            return instant
-    return None
+    plans = PendingPlans(storage, timeline)
+    return next((each for each in plans.of(*WRITE_ACTIONS) if not plans.is_clustering(each)), None)
 
 
 def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> Pin:
@@ -155,16 +154,6 @@ def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> P
     there = {(instant.time, instant.action.comparable) for instant in kept}
     others = [(i.time, i.action.comparable) for i in timeline.instants if i.time < newest]
     return Pin(newest, tuple((time, action.value) for time, action in others if (time, action) not in there))
-
-
-def _is_pending_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
-    if instant.action is not Action.REPLACE_COMMIT:
-        return False
-    path = timeline.layout.path(timeline.layout.requested_name(instant.time, instant.action))
-    try:
-        return decode_clustering_groups(storage.read(path), f"the plan {storage.uri}/{path}") is not None
-    except FileNotFoundError:  # taken back since it was listed; if it was not, the reader waits
-        return False
 
 
 def _active(

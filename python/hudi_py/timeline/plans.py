@@ -86,6 +86,16 @@ class CompactionPlan:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ClusteringSlice:
+    """One file slice that a clustering replaces."""
+
+    partition_path: str
+    file_id: str
+    files: tuple[str, ...]
+    """Paths of its base file and logs, absolute."""
+
+
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
     """An Avro container file."""
     requests = [
@@ -194,8 +204,8 @@ def encode_replace_request(operation: str | None = None) -> bytes:
     return encode_record("HoodieRequestedReplaceMetadata", record)
 
 
-def decode_clustering_groups(data: bytes, context: str = "a clustering plan") -> tuple[FileGroup, ...] | None:
-    """Input file groups of a requested replacecommit or clustering; None when it is no clustering, or empty.
+def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> tuple[ClusteringSlice, ...] | None:
+    """Input slices of a requested replacecommit or clustering; None when it is no clustering, or empty.
 
     Raises:
         CorruptFileError: naming `context`.
@@ -207,7 +217,11 @@ def decode_clustering_groups(data: bytes, context: str = "a clustering plan") ->
     if plan is None:
         return () if record.text("operationType") == CLUSTER else None
     return tuple(
-        (piece.text("partitionPath"), piece.text("fileId"))
+        ClusteringSlice(
+            piece.text("partitionPath"),
+            piece.text("fileId"),
+            tuple(path for path in (piece.text("dataFilePath"), *piece.texts("deltaFilePaths")) if path),
+        )
         for group in plan.records("inputGroups")
         for piece in group.records("slices")
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -18,12 +18,8 @@ from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, par
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.metadata import (
-    FileGroup,
-    decode_clustering_groups,
-    decode_compaction_plan,
-    read_commit_metadata,
-)
+from hudi_py.timeline.metadata import FileGroup, read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
@@ -251,47 +247,33 @@ def load_view(
     Raises:
         CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
     """
-    compactions = [i for i in timeline.pending if i.action is Action.COMPACTION]
-    clusterings = [i for i in timeline.pending if i.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)]
-    replaces = [i for i in timeline.write_completed if i.action is Action.REPLACE_COMMIT]
+    plans = PendingPlans(storage, timeline)
 
-    def plan(instant: Instant) -> tuple[bytes, str]:
-        for path in timeline.layout.plan_paths(instant.time, instant.action):
-            try:
-                return storage.read(path), f"the plan {storage.uri}/{path}"
-            except FileNotFoundError:  # taken back since it was listed
-                continue
-        return b"", ""
-
-    def compacted(instant: Instant) -> list[FileGroup]:
-        data, context = plan(instant)
-        operations = decode_compaction_plan(data, context).operations if data else ()
-        return [(operation.partition_path, operation.file_id) for operation in operations]
-
-    def clustered(instant: Instant) -> list[FileGroup]:
-        return list(decode_clustering_groups(*plan(instant)) or ())
-
-    def replaced(instant: Instant) -> list[FileGroup]:
+    def file_groups(instant: Instant) -> Iterable[FileGroup]:
+        if not instant.completed:
+            return plans.file_groups(instant)
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed, so its groups have been cleaned
-            return []
+            return ()
         return [(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids]
 
-    tasks = [(compacted, i) for i in compactions] + [(clustered, i) for i in clusterings]
-    tasks += [(replaced, i) for i in replaces]
-    found: dict[object, dict[FileGroup, InstantTime]] = {compacted: {}, clustered: {}, replaced: {}}
-    results = when_remote(storage, lambda task: task[0](task[1]), tasks)
-    for (read, instant), file_groups in zip(tasks, results, strict=True):
+    instants = plans.of(Action.COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)
+    instants += [instant for instant in timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
+    compacting: dict[FileGroup, InstantTime] = {}
+    clustering: dict[FileGroup, InstantTime] = {}
+    replaced: dict[FileGroup, InstantTime] = {}
+    for instant, groups in zip(instants, when_remote(storage, file_groups, instants), strict=True):
         # Instants come in order, so of several the newest stands, as in Apache Hudi
-        found[read].update(dict.fromkeys(file_groups, instant.time))
+        pending = compacting if instant.action is Action.COMPACTION else clustering
+        (replaced if instant.completed else pending).update(dict.fromkeys(groups, instant.time))
     return FileSystemView(
         config,
         timeline,
         lister or StorageLister(storage, config),
-        pending_compaction=found[compacted],
-        pending_clustering=found[clustered],
-        replaced=found[replaced],
+        pending_compaction=compacting,
+        pending_clustering=clustering,
+        replaced=replaced,
         sources=load_bootstrap_sources(storage, config),
     )
 

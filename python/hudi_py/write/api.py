@@ -12,28 +12,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.config import Option, Options, Scope
+from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.progress import Progress
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
-from hudi_py.view import load_view
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import normalise_schema, read_input
+from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.progress import Progress
-from hudi_py.write.protocols import AfterCommit, MetadataWriter
-from hudi_py.write.result import WriteResult, result_of
-from hudi_py.write.settings import TransactionSettings
-from hudi_py.write.transaction import WriteTransaction
+from hudi_py.write.plan import check_writable, new_table_schema, write_settings
+from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 
 _PROPERTIES = ".hoodie/hoodie.properties"
+_TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
 def write_options(
@@ -52,25 +53,29 @@ def write_options(
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
-    resolved = Options.resolve(options, Scope.WRITE)
-    keywords: list[tuple[str, Option[Any], str | None]] = [
-        ("record_key", table_config.RECORD_KEY, _names(record_key)),
-        ("partition_by", table_config.PARTITION_PATH, _names(partition_by)),
-        ("ordering_by", table_config.ORDERING, _names(ordering_by)),
-        ("table_type", table_config.TABLE_TYPE, _table_type(table_type)),
-        ("table_version", table_config.TABLE_VERSION, None if table_version is None else str(table_version)),
+    problems = Problems()
+    resolved = Options.resolve(options, Scope.WRITE, problems=problems)
+    keywords: list[tuple[str, Option[Any], object]] = [
+        ("record_key", table_config.RECORD_KEY, record_key),
+        ("partition_by", table_config.PARTITION_PATH, partition_by),
+        ("ordering_by", table_config.ORDERING, ordering_by),
+        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(table_type).lower(), table_type)),
+        ("table_version", table_config.TABLE_VERSION, table_version),
     ]
     changes: dict[Option[Any], str] = {}
-    for keyword, option, text in keywords:
-        if text is None:
+    for keyword, option, given in keywords:
+        if given is None:
             continue
-        value = option.read(text, keyword)
-        if resolved.given(option) and resolved.get(option) != value:
-            raise ConfigError(
-                f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
-                f"{resolved.values[option.key]!r}; give one of them"
-            )
-        changes[option] = text
+        with problems.collected():
+            text = _text(keyword, given)
+            value = option.read(text, keyword)
+            if resolved.given(option) and resolved.get(option) != value:
+                raise ConfigError(
+                    f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
+                    f"{resolved.values[option.key]!r}; give one of them"
+                )
+            changes[option] = text
+    problems.check()
     return resolved.replace(changes)
 
 
@@ -128,7 +133,10 @@ def write_rows(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is under way or got in between.
     """
+    storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
+    if has_table(storage):
+        check_writable(load_table_config(storage))  # before there is work with the input
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
     batches = source.batches()
@@ -137,7 +145,16 @@ def write_rows(
         if first is None:
             return result_of(kind.value, None, None, ())
         batches = itertools.chain((first,), batches)
-    result = _run(storage, config, source.schema, batches, kind, options, metadata, storage_options, clock)
+    settings = TransactionSettings.of(options)
+    session = TableSession.open(
+        storage,
+        metadata or DropMetadata(settings.drop_indexes),
+        config=config,
+        settings=settings,
+        clock=clock,
+        storage_options=storage_options,
+    )
+    result = _run(session, source, batches, kind, options)
     if after is None:
         return result
     return replace(result, services=after.run(storage, config, storage_options=storage_options))
@@ -162,35 +179,27 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
 
 
 def _run(
-    storage: Storage,
-    config: TableConfig,
-    schema: pa.Schema,
+    session: TableSession,
+    source: Input,
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
-    metadata: MetadataWriter | None,
-    storage_options: Mapping[str, str] | None,
-    clock: InstantClock | None,
 ) -> WriteResult:
-    seen = load_timeline(storage, config)
-    view = load_view(storage, config, seen)
+    storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(storage, config, seen, view, schema, operation, options)
+    settings: WriteSettings = write_settings(
+        storage, config, seen, session.view(seen), source.schema, operation, options
+    )
+    if source.in_memory:
+        for batch in source.columns(settings.keygen.partition_fields):
+            settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
-        with WriteTransaction.begin(
-            storage,
-            config,
-            action=action_of(operation, config),
-            operation=operation.java_name,
-            settings=TransactionSettings.of(options),
-            metadata=metadata,
-            storage_options=storage_options,
-            clock=clock,
-        ) as transaction:
+        action = action_of(operation, config)
+        with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
-                    storage, config, transaction.timeline, transaction.view, schema, operation, options
+                    storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
             job = Job(transaction, settings, progress=progress)
             result = run_operation(job, batches, operation)
@@ -203,7 +212,14 @@ def _run(
             )
     finally:
         progress.close()
-    return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    changes = settings.schema.changes
+    log_schema_changes(config.name, commit.instant, changes)
+    return result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
+
+
+def has_table(storage: Storage) -> bool:
+    """Whether there is a table, its properties maybe amid an update."""
+    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
 
 
 def open_or_create(
@@ -221,7 +237,7 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    if not has_table(storage):
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
@@ -243,9 +259,9 @@ def _named(storage: Storage, spec: TableSpec) -> TableSpec:
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 
-def _names(value: str | list[str] | tuple[str, ...] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else ",".join(value)
-
-
-def _table_type(value: str | None) -> str | None:
-    return None if value is None else {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}.get(value.lower(), value)
+def _text(keyword: str, value: object) -> str:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise ConfigError(f"Argument {keyword}={value!r} is of type {type(value).__name__}; expected text or a list of it")

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
+from hudi_py.file_stats.keys import KeyReader
+from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.merge import MergeSettings
+from hudi_py.merge import CommittedInstants, MergeSettings
 from hudi_py.model.names import FileId, new_file_id
+from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY, with_meta
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.assign import MEGABYTE, Packing
 from hudi_py.write.evolution import WriteSchema
 from hudi_py.write.index import IndexSettings
 from hudi_py.write.keygen import KeyGenerator
-from hudi_py.write.progress import Progress
 from hudi_py.write.rows import DEFAULT_BUDGET
-from hudi_py.write.summary.columns import IndexedColumn, indexed_columns
-from hudi_py.write.summary.keys import KeyReader, committed_instants
-from hudi_py.write.summary.sidecar import Sidecar, SidecarSettings
-from hudi_py.write.transaction import WriteTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class WriteSettings:
     combine_before_delete: bool = True
     allow_duplicates: bool = True
     """Whether an insert into a small file keeps keys which that file holds."""
+    sort_by_key: bool = False
+    """Whether a bulk insert, or an overwrite, writes the rows of a partition in order of their keys."""
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
     """Incoming rows held in memory; what is more goes to the local disk."""
@@ -125,7 +127,7 @@ class Job:
     def key_reader(self) -> KeyReader:
         """Reads keys of the table's files as this write sees them, its own files included."""
         transaction = self.transaction
-        committed = committed_instants(transaction.config, transaction.timeline, transaction.instant)
+        committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed)
 
     def save(self, sidecar: Sidecar, file_name: str) -> None:

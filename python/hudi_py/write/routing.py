@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.keys import KeyReader
 from hudi_py.merge import MergeSettings, Versions, delete_marks, find_winners, reduce_input
 from hudi_py.merge.ordering import default_mask
 from hudi_py.merge.reduce import combined, row_ordering
@@ -19,7 +20,6 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
 from hudi_py.write.index import RecordIndexTagger
 from hudi_py.write.rows import PartitionedRows
-from hudi_py.write.summary.keys import KeyReader
 
 FILE_ID = "_hudi_py_file_id"
 """Column of such rows: the file group of the key, null where the key is new."""

@@ -11,7 +11,7 @@ from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.locations import bloom_filters
-from hudi_py.metadata_write.bloom_filters import BloomFilters
+from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
@@ -19,8 +19,8 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 from tests.support.kept_up import rows, write
 from tests.support.statistics import made
 

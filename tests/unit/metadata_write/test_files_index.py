@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata_write.files import FilesIndex, listed
+from hudi_py.metadata_write.partitions.files import FilesIndex
+from hudi_py.metadata_write.partitions.listing import listed
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
@@ -19,8 +20,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.timeline import timeline_of
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
 
 T = InstantTime("20260101000000000")
 CONFIG = TableConfig({"hoodie.table.name": "t", "hoodie.table.version": "9", "hoodie.table.partition.fields": "p"})

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from hudi_py.file_stats.files import DataFile
 from hudi_py.metadata.table import PARTITION_STATS
-from hudi_py.metadata_write.partition_stats import PartitionStats, _Gathered, _overtaken
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStats, _Gathered, _overtaken
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
@@ -21,9 +22,8 @@ from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline, timeline_of
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.summary.files import DataFile
 from tests.support.kept_up import rows, settings, write
 from tests.support.statistics import Records, made, stored
 

@@ -19,7 +19,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write.instants import request
+from hudi_py.transaction.instants import request
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, settings, write
 
 EAGER = {"hoodie.metadata.compact.max.delta.commits": "3"}

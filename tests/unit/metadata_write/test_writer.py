@@ -22,10 +22,10 @@ from hudi_py.services.service import run_all
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
-from hudi_py.timeline.state import load_state
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.protocols import TableChange
-from hudi_py.write.rollback import rollback_instant
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import TableChange
+from tests.support.choice import cases
+from tests.support.sessions import record, roll_back, session_of
 from tests.unit.metadata_write.upkeep import (
     QUICK,
     check_listing,
@@ -60,7 +60,7 @@ def definitions(storage) -> dict:
     return json.loads(storage.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "a new table"))
 def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, partitioned):
     write(storage, rows(range(6), 1), version=version, kind=kind, partitioned=partitioned)
     expected = ["column_stats", "files"]
@@ -82,7 +82,7 @@ def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, part
     ]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "it lists"))
 def test_it_lists_what_the_storage_has(storage, version, kind, partitioned):
     made = {"version": version, "kind": kind, "partitioned": partitioned}
     state: dict[int, int] = {}
@@ -303,7 +303,7 @@ def test_a_write_that_was_recorded_and_not_completed_is_undone(storage, version,
         warnings.simplefilter("error")
         pending = timeline(storage).find(failed)
         assert pending is not None
-        rollback_instant(storage, load_table_config(storage), pending, clock=clock(storage), metadata=writer(INDEXES))
+        roll_back(session_of(storage, writer(INDEXES), clock=clock(storage)), pending)
     own = own_timeline(storage)
     assert own.find(failed, Action.DELTA_COMMIT) is None
     rollbacks = [instant for instant in own.completed if instant.action is Action.ROLLBACK]
@@ -333,7 +333,7 @@ def test_recording_again_takes_the_place_of_the_first_time(storage, version):
     storage.delete(layout.path(newest.file_name))
     change = TableChange(newest.time, newest.action, commit)
     for _ in range(2):
-        writer().record(storage, load_state(storage), change, clock(storage))
+        record(storage, writer(), change, clock(storage))
     storage.put(layout.path(newest.file_name), content)
     check_listing(storage)
     assert read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
@@ -352,7 +352,7 @@ def test_a_delta_commit_that_broke_off_is_undone_by_the_next_write(storage, vers
     assert failed == newest.time
     pending = timeline(storage).find(failed)
     assert pending is not None
-    rollback_instant(storage, load_table_config(storage), pending, clock=clock(storage), metadata=writer())
+    roll_back(session_of(storage, writer(), clock=clock(storage)), pending)
     assert own_timeline(storage).find(failed, Action.DELTA_COMMIT) is None
     write(storage, rows(range(3), 2), version=version)
     check_listing(storage)
@@ -369,7 +369,7 @@ def test_a_metadata_table_that_is_no_use_is_made_anew(storage):
 
 def test_others_drop_it_as_before(storage):
     write(storage, rows(range(6), 1))
-    DropMetadata().record(storage, load_state(storage), TableChange(InstantTime("1"), Action.COMMIT), clock(storage))
+    record(storage, DropMetadata(), TableChange(InstantTime("1"), Action.COMMIT), clock(storage))
     assert partitions(storage) == ()
 
 

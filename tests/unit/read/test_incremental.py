@@ -125,7 +125,7 @@ def test_filter_columns_keys_partitions_and_limit_apply(tmp_path: Path, version:
     scan = opened.scan(columns=["name"], filter="id < 'c'", query_type="incremental", begin="000")
     assert sorted(scan.to_table().to_pydict()["name"]) == ["a3", "b2"]
     assert read(table, "000", keys=["b", "x"]) == [("b", "b2")]
-    assert read(table, "000", partitions=["nowhere"]) == []
+    assert read(table, "000", partitions=[]) == []
     assert opened.scan(query_type="incremental", begin="000", limit=2).count() == 2
     filters = {"hoodie.datasource.read.incr.filters": "id >= 'b', id < 'c'"}
     assert read(table, "000", options=filters) == [("b", "b2")]
@@ -171,6 +171,18 @@ def test_logs_of_the_range_are_merged_among_themselves(tmp_path: Path, version: 
     assert read(table, one) == [("a", "late"), ("c", "c3")]
     assert read(table, "000") == [("a", "a1"), ("c", "c3")]
     assert read(table, "000", two) == [("a", "a1"), ("b", "b2")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_from_before_the_range_outrank_nothing_in_it(tmp_path: Path, version: int) -> None:
+    """The base file is one of the range, but its row of `a` was only copied into it."""
+    table = made(tmp_path, version)
+    table.commit(1, stats=(stat(table.base(1, [row("a", 10, "a1")])),))
+    rows = table.rows([row("a", 10, "a1")], 1), table.rows([row("b", 1, "b2")], 2)
+    table.commit(2, stats=(stat(rewrite(table, 2, rows)),), action=Action.COMMIT)
+    table.commit(3, stats=(stat(table.log(3, [row("a", 5, "late")], base_at=2)),))
+    assert read(table, time(table, 1)) == [("a", "late"), ("b", "b2")]
+    assert read(table, "000") == [("a", "a1"), ("b", "b2")]
 
 
 def test_a_log_file_which_later_commits_went_on_with(tmp_path: Path) -> None:

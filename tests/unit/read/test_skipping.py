@@ -218,6 +218,7 @@ def test_keys_are_looked_for_by_bounds_and_footers(indexed: Indexed) -> None:
     assert kept(table, "id = 'b'") == ["first"]
     assert kept(table, "_hoodie_record_key IN ('c', 'd')") == ["second"]
     assert "footers" in table.scan(keys=["c"]).explain()
+    assert [kept(table, keys=[key]) for key in "abcd"] == [["first"], ["first"], ["second"], ["second"]]
     indexed.stat("_hoodie_record_key", f"{FILE_ID}_", "a", "b", values=2)
     indexed.stat("_hoodie_record_key", f"{OTHER}_", "c", "d", values=2)
     assert kept(indexed.done(), keys=["c"]) == ["second"]
@@ -283,6 +284,18 @@ def test_row_groups_of_floating_columns(tmp_path: Path) -> None:
     assert ids(table, "price = 0") == ["c"]
     assert ids(table, "price < 0") == []
     assert ids(table, "price <= 0") == ["c"]
+
+
+def test_key_bounds_in_footers_include_both_ends(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for keys in (["a", "b"], ["c", "d"]):
+        rows = pa.table({"id": keys, "ts": [1, 1]})
+        hudi_py.write(path, rows, "bulk_insert", {"hoodie.metadata.enable": "false"}, record_key="id", ordering_by="ts")
+    table = hudi_py.open_table(path)
+    for key in "abcd":
+        scan = table.scan(keys=[key])
+        assert scan.to_table()["id"].to_pylist() == [key]
+        assert "footers" in scan.explain()
 
 
 def test_float_constants_are_those_of_the_column(tmp_path: Path) -> None:

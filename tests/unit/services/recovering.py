@@ -14,8 +14,8 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.metadata_drop import DropMetadata
-from hudi_py.write.protocols import TableChange
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.protocols import TableChange
 
 VERSIONS = (6, 8, 9)
 
@@ -25,9 +25,9 @@ class Recorder(DropMetadata):
 
     changes: ClassVar[list[TableChange]] = []
 
-    def record(self, storage, state, change, clock):
+    def record(self, session, timeline, change):
         self.changes.append(change)
-        return super().record(storage, state, change, clock)
+        return super().record(session, timeline, change)
 
 
 def context(root: Path, storage=None, options: dict[str, str] | None = None, *, metadata=None) -> ServiceContext:

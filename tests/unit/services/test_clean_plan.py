@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import CleanSettings, earliest_to_retain
 from hudi_py.timeline.times import epoch_ms
-from hudi_py.write.instants import requested_path
+from hudi_py.transaction.instants import requested_path
 from tests.support.clean_tables import HandMadeTable, clean_options
 
 F1 = ("a", "f1")
@@ -193,9 +193,7 @@ def test_chosen_partitions() -> None:
     assert {path[0] for path in table.planned_files(**full, regex="[a]", selected="b")} == {"b"}
     with pytest.raises(ConfigError, match=r"partition\.filter\.regex cannot be used with incremental cleaning"):
         table.plan(commits=1, regex="a")
-    with pytest.raises(
-        ConfigError, match=r"partition\.filter\.regex = '\(' is not valid: expected a regular expression"
-    ):
+    with pytest.raises(ConfigError, match=r"partition\.filter\.regex = '\(' is not valid: .*a regular expression"):
         table.plan(**full, regex="(")
 
 

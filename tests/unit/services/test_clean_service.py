@@ -13,15 +13,14 @@ from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.service import PlannedService, run, run_all
-from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import inflight_path, requested_path
+from hudi_py.transaction.locks import caller_holds_lock
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import TableSession
 from hudi_py.view import StorageLister
-from hudi_py.write.instants import inflight_path, requested_path
-from hudi_py.write.protocols import Recorded, TableChange
 from tests.support.clean_tables import HandMadeTable
 
 F1 = ("a", "f1")
@@ -368,20 +367,20 @@ class Telling:
         self.changes: list[TableChange] = []
         self.completed_before: list[bool] = []
 
-    def check(self, storage: Storage, config: TableConfig, rolled_back: tuple[Any, ...] = ()) -> None:
+    def check(self, session: TableSession, rolled_back: tuple[Any, ...] = ()) -> None:
         pass
 
-    def prepare(self, storage: Storage, config: TableConfig, timeline: Timeline, clock: InstantClock) -> TableConfig:
-        return config
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
+        return session.config
 
     def sidecar(self, config: TableConfig, schema_json: str) -> None:
         return None
 
-    def record(self, storage: Storage, state: TableState, change: TableChange, clock: InstantClock) -> Recorded:
-        found = state.timeline.find(change.instant, Action.CLEAN)
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        found = timeline.find(change.instant, Action.CLEAN)
         self.completed_before.append(found is not None and found.completed)
         self.changes.append(change)
-        return Recorded()
+        return MetadataUpdate()
 
 
 def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() -> None:
@@ -391,7 +390,8 @@ def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() ->
     stuck = next(path for path in sorted(planned) if path.startswith("a/"))
     table.storage.stuck = {stuck.rpartition("/")[2]}
     telling = Telling()
-    context = replace(table.context(versions=1), metadata=telling)
+    context = table.context(versions=1)
+    context = replace(context, session=replace(context.session, metadata=telling))
     report = run_all(table.cleaning, context)
     assert report.failed == (stuck,)
     (change,) = telling.changes
@@ -404,7 +404,8 @@ def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() ->
 
 def test_a_metadata_table_is_cleaned_once_it_was_compacted() -> None:
     table = HandMadeTable(mor=True, partitioned=False)
-    context = replace(table.context(versions=1), metadata=None, locks=False)
+    context = table.context(versions=1)
+    context = replace(context, session=replace(context.session, metadata=None, locks=caller_holds_lock))
     table.insert(("", "files-0000-0"))
     group = ("", "files-0000-0")
     for _ in range(3):

@@ -19,9 +19,10 @@ from hudi_py.storage import LocalStorage, MemoryStorage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.recovery_records import decode_restore_metadata, decode_restore_plan, encode_restore_plan
 from hudi_py.timeline.timeline import timeline_of
-from hudi_py.write.restore import plan_restore
+from hudi_py.transaction.recovery.restore import plan_restore
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
 from tests.support.hand_writes import new_table
+from tests.support.sessions import session_of
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
 
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
@@ -151,7 +152,8 @@ def test_the_order_is_that_of_apache_hudi():
     (commit,) = [i for i in timeline.write_completed if i.time == f"{day}000000004"]
     storage = MemoryStorage("restore plan")
     mor = new_table(storage, 9, mor=True)
-    assert [(time[-2:], action) for time, action in instants_of(plan_restore(storage, mor, timeline, commit))] == [
+    plan = plan_restore(session_of(storage, config=mor), timeline, commit)
+    assert [(time[-2:], action) for time, action in instants_of(plan)] == [
         ("08", "clustering"),
         ("09", "compaction"),
         ("05", "deltacommit"),
@@ -174,7 +176,7 @@ def test_layout_1_has_only_requested_times():
     )
     storage = MemoryStorage("restore plan of layout 1")
     cow = new_table(storage, 6)
-    plan = plan_restore(storage, cow, timeline, timeline.completed[1])
+    plan = plan_restore(session_of(storage, config=cow), timeline, timeline.completed[1])
     assert instants_of(plan) == [("20240101000000003", "commit")]
 
 
@@ -261,7 +263,7 @@ def test_a_young_restore_of_another_engine_is_waited_for(tmp_path):
     before = read(tmp_path)
     write(working.storage, rows(range(20), 3), "upsert", 9, "cow")
     trial = context(tmp_path)
-    plan = plan_restore(trial.storage, trial.config(), trial.timeline(), trial.timeline().find(savepoint))
+    plan = plan_restore(trial.session, trial.timeline(), trial.timeline().find(savepoint))
     theirs = "20200101000000000"
     path = f".hoodie/timeline/{theirs}.restore.requested"
     working.storage.put(path, encode_restore_plan(plan))

@@ -19,8 +19,8 @@ from hudi_py.services.savepoint import create_savepoint
 from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
-from hudi_py.write.identity import end_work
-from hudi_py.write.staging import close_gate
+from hudi_py.transaction.owner.claim import revoke_claim
+from hudi_py.transaction.owner.identity import end_work
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
 
@@ -158,7 +158,7 @@ def test_a_compaction_that_died_in_its_commit_is_not_waited_for(tmp_path):
     before, own = read(tmp_path), context(tmp_path)
     scheduled = Compaction(always=True).schedule(own).instant
     work = Compaction().begin(own, scheduled)
-    close_gate(own.storage, scheduled)
+    revoke_claim(own.storage, scheduled)
     with pytest.raises(ConflictError, match=f"writer {work.attempt.owner.id} .* is at it"):
         rollback(own, scheduled)
     end_work(work.attempt.owner.id)

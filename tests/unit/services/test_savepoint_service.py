@@ -171,7 +171,7 @@ def test_what_a_clean_did_not_retain_is_refused(tmp_path, version, pending):
     make_table(tmp_path, version, "cow")
     working = context(tmp_path)
     first, second = times(working.timeline())
-    clean = working.clock.next_instant(working.timeline())
+    clean = working.session.clock.next_instant(working.timeline())
     name = working.timeline().layout.path(f"{clean}.clean.requested")
     plan = CleanPlan("KEEP_LATEST_COMMITS", RetainedInstant(second, "commit"), second)
     working.storage.put(name, encode_clean_plan(plan))
@@ -191,7 +191,7 @@ def test_a_clean_that_counts_versions_may_have_taken_files_of_any_commit(tmp_pat
     first, second = times(working.timeline())
     old = {path for path in data_files(tmp_path) if first in path}
     parts = {path.partition("/")[0]: (path.rpartition("/")[2],) for path in old}
-    clean = working.clock.next_instant(working.timeline())
+    clean = working.session.clock.next_instant(working.timeline())
     if pending:
         files = {partition: (f"/elsewhere/{partition}/{name}",) for partition, (name,) in parts.items()}
         plan = CleanPlan("KEEP_LATEST_FILE_VERSIONS", None, second, files)
@@ -232,7 +232,7 @@ def test_slices_without_base_file_are_looked_for_too(tmp_path):
     # as if the group of a partition that the second commit has not written to had begun with a log file
     write(working.storage, rows(range(4), 3), "upsert", 9, "cow")
     partition, name = "a", f".f9_{first}.log.1_0-1-0"
-    clean = working.clock.next_instant(working.timeline())
+    clean = working.session.clock.next_instant(working.timeline())
     part = CleanedPartition(partition, "KEEP_LATEST_FILE_VERSIONS", (name,), (name,))
     done = encode_clean_metadata(CleanMetadata(clean, 1, "", second, (part,)))
     working.storage.put(f".hoodie/timeline/{clean}_{clean[:-1]}9.clean", done)

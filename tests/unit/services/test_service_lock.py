@@ -43,7 +43,7 @@ def test_nothing_is_completed_without_the_lock(request: pytest.FixtureRequest) -
     clock = _RobbedClock(config, skew_ms=0)
     clock.robbed = storage
     with pytest.raises(LockError, match=f"commit the compaction {planned}.*was taken away"):
-        run(compaction, replace(context, clock=clock))
+        run(compaction, replace(context, session=replace(context.session, clock=clock)))
     assert compaction.pending(context) == [planned]
     assert storage.stat(LOCK) is None
     assert run(compaction, context).instant == planned

@@ -20,8 +20,8 @@ from hudi_py.services.service import run, run_all
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.records import encode_record
-from hudi_py.write.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
-from hudi_py.write.staging import open_gate
+from hudi_py.transaction.owner.claim import claim_proof
+from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.unit.metadata_write import upkeep
 from tests.unit.services.recovering import context, of_action
@@ -57,7 +57,7 @@ def test_the_plan_of_a_clustering_is_in_the_way_until_it_is_dropped(tmp_path, ve
     make_table(tmp_path, version, kind)
     before, files = read(tmp_path), data_files(tmp_path)
     own = context(tmp_path, options=IMPATIENT)
-    planned = own.clock.next_instant(own.timeline())
+    planned = own.session.clock.next_instant(own.timeline())
     layout = own.timeline().layout
     file_id = next(
         name.rpartition("/")[2].partition("_")[0] for name in files if name.endswith(".parquet") and name[:2] == "a/"
@@ -118,10 +118,10 @@ def test_in_version_6_a_write_under_way_refuses_it(tmp_path):
     make_table(tmp_path, 6, "mor")
     own = context(tmp_path)
     planned = ALWAYS.schedule(own).instant
-    writing = own.clock.next_instant(own.timeline())
+    writing = own.session.clock.next_instant(own.timeline())
     writer = WriterIdentity(new_writer_id(), process_identity())
     begin_work(writer.id)
-    open_gate(own.storage, writing, writer)
+    claim_proof(own.storage, writing, writer)
     own.storage.put(f".hoodie/.heartbeat/{writing}", b"")
     own.storage.put(f".hoodie/{writing}.deltacommit.requested", b"")
     own.storage.put(f".hoodie/{writing}.deltacommit.inflight", b"")
@@ -179,7 +179,7 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
     work = ALWAYS.begin(own, planned)
     outcomes = ALWAYS.execute(own, work, range(work.num_pieces))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hudi_py.services.context.complete", _fails)
+        patch.setattr("hudi_py.transaction.action.complete", _fails)
         with pytest.raises(OSError, match="full"):
             ALWAYS.commit(own, work, outcomes)
     ALWAYS.give_up(own, work)

@@ -19,7 +19,7 @@ from hudi_py.timeline.metadata import (
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
-    decode_clustering_groups,
+    decode_clustering_plan,
     decode_commit_metadata,
     decode_compaction_plan,
     decode_rollback_metadata,
@@ -211,9 +211,9 @@ def test_rollback_metadata() -> None:
 
 
 def test_replace_request() -> None:
-    assert decode_clustering_groups(encode_replace_request()) is None
-    assert decode_clustering_groups(encode_replace_request("DELETE_PARTITION")) is None
-    assert decode_clustering_groups(b"") is None
+    assert decode_clustering_plan(encode_replace_request()) is None
+    assert decode_clustering_plan(encode_replace_request("DELETE_PARTITION")) is None
+    assert decode_clustering_plan(b"") is None
     (content,) = list(fastavro.reader(io.BytesIO(encode_replace_request())))
     assert set(content.values()) == {None}
 
@@ -226,7 +226,9 @@ def test_clustering_groups() -> None:
             {"slices": [{"fileId": "c-0", "partitionPath": "q"}]},
         ]},
     })  # fmt: skip
-    assert decode_clustering_groups(data) == (("p", "a-0"), ("", "b-0"), ("q", "c-0"))
+    found = decode_clustering_plan(data)
+    assert found is not None
+    assert [(each.partition_path, each.file_id) for each in found] == [("p", "a-0"), ("", "b-0"), ("q", "c-0")]
 
 
 def test_compaction_plan() -> None:

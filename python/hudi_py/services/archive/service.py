@@ -15,7 +15,7 @@ from typing import Final
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
-from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
@@ -27,14 +27,13 @@ from hudi_py.services.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
-from hudi_py.timeline.plans import decode_rollback_plan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.recovery_records import decode_restore_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.timeline.times import table_zone
-from hudi_py.write.markers import remove_markers
-from hudi_py.write.paths import MARKERS
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.paths import MARKERS
 
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
@@ -185,7 +184,7 @@ class _Archiver:
                 self._states,
                 new,
                 batch_size=self._settings.batch_size,
-                zone=table_zone(self._config, self._context.clock.zone),
+                zone=table_zone(self._config, self._context.session.zone),
                 threads=threads,
             )
             names, size = (file.name,), file.size
@@ -229,6 +228,7 @@ class _Archiver:
         files = [file for instant in instants for file in self._states[_key(instant)]]
         pending = [layout.path(file.file_name) for file in files if not file.completed]
         deleted = sum(when_remote(storage, storage.delete, pending, self._context.threads))
+        storage.sync()  # without its completed file an instant would look pending, and be rolled back
         for file in files:
             if file.completed:
                 deleted += storage.delete(layout.path(file.file_name))
@@ -279,19 +279,14 @@ def _last_metadata_compaction(storage: Storage) -> str | None:
 
 def _undone(storage: Storage, timeline: Timeline) -> list[str]:
     """Instants which pending rollbacks undo, and the savepoints of pending restores."""
+    plans = PendingPlans(storage, timeline)
     found: list[str] = []
-    for instant in timeline.pending:
-        if instant.action not in (Action.ROLLBACK, Action.RESTORE):
-            continue
-        requested = next((file for file in timeline.states_of(instant) if file.state is State.REQUESTED), None)
-        path = timeline.layout.path(requested.file_name) if requested is not None else None
-        data = storage.read(path) if path is not None else b""
-        if not data:
-            found.append(instant.time)
-        elif instant.action is Action.ROLLBACK:
-            found.append(decode_rollback_plan(data, f"the plan of a rollback {storage.uri}/{path}").instant)
-        else:
-            found.append(decode_restore_plan(data, f"the plan of a restore {storage.uri}/{path}").savepoint)
+    for instant in plans.of(Action.ROLLBACK):
+        undoing = plans.rollback(instant)
+        found.append(undoing.instant if undoing is not None else instant.time)
+    for instant in plans.of(Action.RESTORE):
+        restoring = plans.restore(instant)
+        found.append(restoring.savepoint if restoring is not None else instant.time)
     return [time for time in found if time]
 
 

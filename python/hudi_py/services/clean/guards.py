@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hudi_py.model.instant import Action, Instant
+from hudi_py.model.instant import Action
 from hudi_py.storage import Storage
-from hudi_py.timeline.metadata import FileGroup, decode_compaction_plan
-from hudi_py.timeline.records import Fields, decode_record
+from hudi_py.timeline.metadata import FileGroup
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.recovery_records import decode_savepoint
 from hudi_py.timeline.timeline import Timeline
 
@@ -47,36 +47,13 @@ def load_guards(storage: Storage, timeline: Timeline) -> Guards:
             names.update(files)
     compacting: dict[FileGroup, str] = {}
     clustering: set[tuple[str, str]] = set()
-    for instant in timeline.pending:
-        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
-            data, context = _plan(storage, timeline, instant)
-            for operation in decode_compaction_plan(data, context).operations if data else ():
-                group = (operation.partition_path, operation.file_id)
-                compacting[group] = min(operation.base_instant, compacting.get(group, operation.base_instant))
-        elif instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT):
-            data, context = _plan(storage, timeline, instant)
-            clustering.update(_clustered_files(data, context))
+    plans = PendingPlans(storage, timeline)
+    for instant in plans.of(*COMPACTIONS):
+        plan = plans.compaction(instant)
+        for operation in plan.operations if plan is not None else ():
+            group = (operation.partition_path, operation.file_id)
+            compacting[group] = min(operation.base_instant, compacting.get(group, operation.base_instant))
+    for instant in plans.clusterings:
+        for piece in plans.clustering(instant) or ():
+            clustering.update((piece.partition_path, path.rpartition("/")[2]) for path in piece.files)
     return Guards(tuple(instant.time for instant in savepoints), frozenset(names), compacting, frozenset(clustering))
-
-
-def _plan(storage: Storage, timeline: Timeline, instant: Instant) -> tuple[bytes, str]:
-    """Empty where the plan was taken back since it was listed."""
-    for path in timeline.layout.plan_paths(instant.time, instant.action):
-        try:
-            return storage.read(path), f"the plan {storage.uri}/{path}"
-        except FileNotFoundError:
-            continue
-    return b"", ""
-
-
-def _clustered_files(data: bytes, context: str) -> set[tuple[str, str]]:
-    plan = Fields(decode_record(data, context), context).record("clusteringPlan") if data else None
-    if plan is None:
-        return set()
-    return {
-        (piece.text("partitionPath"), path.rpartition("/")[2])
-        for group in plan.records("inputGroups")
-        for piece in group.records("slices")
-        for path in (piece.text("dataFilePath"), *piece.texts("deltaFilePaths"))
-        if path
-    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from hudi_py.config.clean import PARTITION_REGEX
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
+from hudi_py.schema.patterns import matching
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
 from hudi_py.services.clean.policy import (
@@ -57,12 +58,12 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         timeline,
         settings,
         now_ms=now_ms,
-        zone=context.clock.zone,
+        zone=context.session.zone,
         last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
     )
     if earliest is None and not settings.by_versions:
         return Planned(None, reason_nothing_retained(timeline, settings))
-    if settings.by_versions and context.metadata is None and config.is_mor and not _compacted_since(timeline):
+    if settings.by_versions and context.session.metadata is None and config.is_mor and not _compacted_since(timeline):
         return Planned(None, "the metadata table was not compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
@@ -241,8 +242,7 @@ def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[st
         selected = set(settings.partitions_selected)
         return [partition for partition in partitions if partition in selected]
     if settings.partition_regex:
-        pattern = re.compile(settings.partition_regex)
-        return [partition for partition in partitions if pattern.fullmatch(partition)]
+        return matching(settings.partition_regex, partitions, PARTITION_REGEX.key, whole=True)
     return [str(partition) for partition in partitions]
 
 
@@ -276,7 +276,7 @@ def _marks_progress(
         return False
     if last is None:
         return True
-    return now_ms - epoch_ms(last[0].time, context.clock.zone) > settings.empty_interval_hours * _HOUR_MS
+    return now_ms - epoch_ms(last[0].time, context.session.zone) > settings.empty_interval_hours * _HOUR_MS
 
 
 def _not_backwards(plan: CleanPlan, last: CleanMetadata | None) -> CleanPlan:

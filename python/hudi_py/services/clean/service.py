@@ -14,7 +14,7 @@ from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, fil
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
-from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport, listed
 from hudi_py.services.service import Dropped, Scheduled
 from hudi_py.timeline.clean_records import (
@@ -28,11 +28,13 @@ from hudi_py.timeline.clean_records import (
 )
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.pending_plans import read_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction import instants
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import PARTITION_METAFILE, StorageLister
-from hudi_py.write import instants
-from hudi_py.write.protocols import TableChange
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,7 +105,7 @@ class Cleaning:
             planned = plan_clean(context, state, settings, now_ms=self.now_ms())
             if planned.plan is None:
                 return Scheduled(None, planned.reason)
-            time_ = instant if instant is not None else context.clock.next_instant(timeline)
+            time_ = instant if instant is not None else context.session.clock.next_instant(timeline)
             content = encode_clean_plan(planned.plan)
             instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
             return Scheduled(time_)
@@ -125,8 +127,8 @@ class Cleaning:
             found = _clean(context, timeline, instant)
             if found.completed:
                 return CleanWork(instant, timeline.layout, 0, started_ms)
-            content = _plan_bytes(context, timeline.layout, instant)
-            plan = _decoded(context, instant, content)
+            content, source = read_plan(storage, timeline.layout, instant, Action.CLEAN)
+            plan = decode_clean_plan(content, source) if content else None
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
@@ -194,8 +196,8 @@ class Cleaning:
         Raises:
             ConfigError: a piece has no outcome.
         """
-        with context.locked(f"complete the clean {work.instant}") as state:
-            timeline = state.timeline
+        with context.locked(f"complete the clean {work.instant}") as table:
+            timeline = table.timeline
             found = _clean(context, timeline, work.instant)
             if found.completed:
                 return _told(self.name, context, timeline, found)
@@ -209,14 +211,14 @@ class Cleaning:
             if plan is None:
                 raise ConflictError(f"Cannot complete the clean {work.instant}: its plan is gone")
             failed = set(work.spared).union(*_failed_of_pieces(outcomes))
-            emptied = _delete_partitions(context, state, plan)
+            emptied = _delete_partitions(context, table, plan)
             metadata = _metadata(plan, work, failed, emptied)
             deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
             change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
             content = encode_clean_metadata(metadata)
-            completion = complete_action(context, state, Action.CLEAN, change, content)
+            done = complete_action(table, work.instant, Action.CLEAN, content, change)
         num_bytes = sum(outcome.num_bytes for outcome in outcomes)
-        return _report(self.name, work.instant, completion, metadata, num_bytes)
+        return _report(self.name, work.instant, done.completion_time, metadata, num_bytes)
 
     def nothing(self, reason: str) -> CleanReport:
         return CleanReport(self.name, None, reason=reason)
@@ -240,21 +242,10 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
     )
 
 
-def _plan_bytes(context: ServiceContext, layout: Layout, time_: InstantTime) -> bytes:
-    """Content of the requested file; empty where it is missing."""
-    try:
-        return context.storage.read(instants.requested_path(layout, time_, Action.CLEAN))
-    except FileNotFoundError:
-        return b""
-
-
-def _decoded(context: ServiceContext, time_: InstantTime, content: bytes) -> CleanPlan | None:
-    return decode_clean_plan(content, f"the plan of the clean {time_} of {context.storage.uri}") if content else None
-
-
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
     """The plan of a pending clean; None where its file is empty or missing."""
-    return _decoded(context, time_, _plan_bytes(context, layout, time_))
+    data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
+    return decode_clean_plan(data, source) if data else None
 
 
 def _spared(

@@ -17,13 +17,13 @@ from hudi_py.model.names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudi_py.services.attempt import Attendance
 from hudi_py.services.compaction.phases import CompactionWork
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.write.publication import FilePermit, Publication
+from hudi_py.transaction.attempt import Participation
+from hudi_py.transaction.publication import FilePermit, Publication
 
 _STAGE = 1
 
@@ -63,7 +63,7 @@ def compact_slice(
     work: CompactionWork,
     rewrite: Rewrite,
     extension: str,
-    attendance: Attendance,
+    participation: Participation,
     operation: CompactionOperation,
     piece: int,
 ) -> WriteStat:
@@ -74,7 +74,7 @@ def compact_slice(
         HistoryCleanedError: a file of the plan is gone.
     """
     started = time.monotonic()
-    storage, publication = context.storage, attendance.publication
+    storage, publication = context.storage, participation.publication
     whole = slice_of(storage, operation)
     base = whole.base_file
     permit: FilePermit = publication.permit_base_file(

@@ -9,37 +9,36 @@ from dataclasses import dataclass, replace
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.services.attempt import (
-    Attempt,
-    Attendance,
-    begin_attempt,
-    check_open,
-    close_attempt,
-    end_attempt,
-    gone,
-    join_attempt,
-    undo_attempt,
-)
 from hudi_py.services.compaction.plan import existing_plan, not_overtaken
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteSettings
-from hudi_py.services.context import ServiceContext, complete_action
+from hudi_py.services.context import ServiceContext
 from hudi_py.services.drop import drop_plan
 from hudi_py.services.service import Dropped
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
-from hudi_py.write.identity import end_work
-from hudi_py.write.instants import requested_path
-from hudi_py.write.protocols import TableChange
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.attempt import (
+    Participation,
+    begin_attempt,
+    close_attempt,
+    end_attempt,
+    join_attempt,
+    undo_attempt,
+)
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.claim import Attempt, check_open, gone
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.protocols import TableChange
 
 _log = logging.getLogger(__name__)
 
 Prepare = Callable[[TableState], RewriteSettings | None]
 """How slices are rewritten; refuses tables that would lose something."""
-OnePiece = Callable[[Attendance, CompactionOperation, int], WriteStat]
+OnePiece = Callable[[Participation, CompactionOperation, int], WriteStat]
 """Carries one operation out; the number is that of the piece."""
 
 
@@ -81,18 +80,18 @@ def begin_plan(
     attempt: Attempt | None = None
     storage = context.storage
     try:
-        with context.locked(f"begin the {action.value} {instant}") as state:
-            timeline = state.timeline
+        with context.locked(f"begin the {action.value} {instant}") as table:
+            timeline = table.timeline
             plan = existing_plan(storage, timeline, instant, action)
-            settings = prepare(state)
+            settings = prepare(table)
             kept = plan.operations
             if action is Action.LOG_COMPACTION:
-                kept = not_overtaken(context.view(state), kept)
+                kept = not_overtaken(context.view(table), kept)
             in_vain = bool(plan.operations) and not kept
-            attempt = begin_attempt(context, state, instant, action, local=local)
+            attempt = begin_attempt(table, instant, action, local=local)
             if in_vain:
                 undo_attempt(storage, timeline.layout, instant, action)
-                drop_plan(context, instant, action)
+                drop_plan(table, instant, action)
             elif len(kept) < len(plan.operations):
                 content = encode_compaction_plan(replace(plan, operations=kept), log_compaction=True)
                 storage.put(requested_path(timeline.layout, instant, action), content)
@@ -118,7 +117,7 @@ def join_plan(context: ServiceContext, instant: InstantTime, action: Action, pre
         ConfigError: it is not under way.
     """
     state = context.state()
-    attempt = join_attempt(context, state, instant, action)
+    attempt = join_attempt(context.session, state, instant, action)
     plan = existing_plan(context.storage, state.timeline, instant, action)
     return CompactionWork(attempt, len(plan.operations), prepare(state))
 
@@ -133,10 +132,10 @@ def execute_plan(context: ServiceContext, work: CompactionWork, pieces: Sequence
     check_open(context.storage, work.attempt)
     plan = existing_plan(context.storage, context.timeline(), work.instant, work.attempt.action)
     context.progress.phase("compacting", len(pieces))
-    with Attendance(context, work.attempt) as attendance:
+    with Participation(context.session, work.attempt) as participation:
 
         def outcome(piece: int) -> Outcome:
-            return Outcome(piece, one(attendance, plan.operations[piece], piece))
+            return Outcome(piece, one(participation, plan.operations[piece], piece))
 
         return in_threads(outcome, pieces, context.threads)
 
@@ -169,30 +168,21 @@ def commit_plan(
             f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
             f"{work.num_pieces} pieces were not executed, the first is {missing[0]}; execute them, then commit"
         )
-    with context.locked(f"commit the {action.value} {work.instant}") as state:
-        timeline = state.timeline
+    with context.locked(f"commit the {action.value} {work.instant}") as table:
+        timeline = table.timeline
         done = timeline.find(work.instant, action)
         if done is not None and done.completed:
             found = read_commit_metadata(storage, timeline.layout, done)
-            completion = done.completion_time if timeline.layout.version >= 2 else None
-            return CompactionReport.of(service, work.instant, completion, found)
+            completed_at = table.session.completion_shown(done.completion_time)
+            return CompactionReport.of(service, work.instant, completed_at, found)
         if done is None:
             raise gone(storage, attempt, "its plan is not there")
         metadata = CommitMetadata(
             operation=operation, stats=tuple(stats[piece] for piece in sorted(stats)), extra=extra, compacted=True
         )
-        close_attempt(storage, attempt, {stat.path for stat in metadata.stats})
-        _check_files(context, attempt, metadata)
+        close_attempt(table, attempt, metadata.stats)
         content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
         change = TableChange(work.instant, action.comparable, commit=metadata)
-        completion = complete_action(context, state, action, change, content)
+        completed = complete_action(table, work.instant, action, content, change)
     end_attempt(storage, attempt)
-    return CompactionReport.of(service, work.instant, completion, metadata)
-
-
-def _check_files(context: ServiceContext, attempt: Attempt, metadata: CommitMetadata) -> None:
-    infos = when_remote(context.storage, context.storage.stat, [stat.path for stat in metadata.stats])
-    for stat, info in zip(metadata.stats, infos, strict=True):
-        if info is None or info.size != stat.file_size:
-            found = "is gone" if info is None else f"has {info.size} bytes instead of {stat.file_size}"
-            raise gone(context.storage, attempt, f"its data file {stat.path} {found}")
+    return CompactionReport.of(service, work.instant, completed.completion_time, metadata)

@@ -10,7 +10,7 @@ from datetime import date
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import (
     StrategySettings,
@@ -21,7 +21,8 @@ from hudi_py.services.compaction.strategy import (
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup, decode_compaction_plan
+from hudi_py.timeline.pending_plans import PendingPlans, compaction_plan
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 
@@ -123,7 +124,7 @@ def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystem
     start = min(i.time for i in compactions if (i.completion_time or i.time) >= last.time)
     found: set[str] = set()
     for instant in (i for i in compactions if i.time >= start):
-        plan = read_plan(storage, timeline, instant.time, Action.COMPACTION)
+        plan = compaction_plan(storage, timeline.layout, instant.time, Action.COMPACTION)
         if plan is None:
             return list(view.partitions())
         found.update(plan.missing_partitions or ())
@@ -146,44 +147,23 @@ def busy_groups(
     log compactions too."""
     groups: set[FileGroup] = {*view.pending_compaction, *view.pending_clustering}
     if log_compactions:
-        for instant in timeline.pending:
-            if instant.action is Action.LOG_COMPACTION:
-                plan = read_plan(storage, timeline, instant.time, instant.action)
-                operations = plan.operations if plan is not None else ()
-                groups.update((each.partition_path, each.file_id) for each in operations)
+        plans = PendingPlans(storage, timeline)
+        for instant in plans.of(Action.LOG_COMPACTION):
+            groups.update(plans.file_groups(instant))
     return frozenset(groups)
 
 
-def pending_plans(timeline: Timeline, action: Action) -> list[Instant]:
-    """Plans that were made and not carried out, oldest first."""
-    return [instant for instant in timeline.pending if instant.action is action]
-
-
-def read_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan | None:
-    """The plan of a compaction or log compaction; None when it is not there.
-
-    Raises:
-        CorruptFileError: it cannot be read.
-    """
-    for path in timeline.layout.plan_paths(instant, action):
-        try:
-            return decode_compaction_plan(storage.read(path), f"the plan {storage.uri}/{path}")
-        except FileNotFoundError:
-            continue
-    return None
-
-
 def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
-    """As `read_plan`.
+    """As `compaction_plan`.
 
     Raises:
         ConfigError: there is no such plan.
     """
-    plan = read_plan(storage, timeline, instant, action)
+    plan = compaction_plan(storage, timeline.layout, instant, action)
     if plan is None:
         raise ConfigError(
             f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-            + (", ".join(i.time for i in pending_plans(timeline, action)) or "none")
+            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
         )
     return plan
 

@@ -100,14 +100,13 @@ class RewriteSettings:
             options.get(option)  # of reads, so not checked with the options of writes
         memory = LogMemory.of(options.values)
         threads = options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
-        completed = frozenset(instant.time for instant in timeline.write_completed)
         return cls(
             schema=schema,
             avro_json=_dump(avro),
             extra=extra,
             merge=merge_settings(config, options.values),
             history=table.history,
-            committed=None if config.version >= 8 else CommittedInstants(timeline.start or "", completed),
+            committed=CommittedInstants.of(config, timeline),
             bloom=bloom_config(options) if config.populates_meta_fields else None,
             codec=base_file_codec(options),
             row_group_bytes=options.get(write_config.BLOCK_SIZE),

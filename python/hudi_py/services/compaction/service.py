@@ -11,7 +11,6 @@ from functools import partial
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.services.attempt import give_up_attempt
 from hudi_py.services.compaction.execute import compact_slice
 from hudi_py.services.compaction.phases import (
     CompactionWork,
@@ -25,7 +24,6 @@ from hudi_py.services.compaction.phases import (
 from hudi_py.services.compaction.plan import (
     busy_groups,
     partitions_to_look_at,
-    pending_plans,
     plan_compaction,
 )
 from hudi_py.services.compaction.report import CompactionReport
@@ -38,8 +36,9 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
-from hudi_py.write.conflicts import pending_writes
-from hudi_py.write.instants import request
+from hudi_py.transaction.attempt import give_up_attempt
+from hudi_py.transaction.instants import request
+from hudi_py.transaction.session import LockedTable
 
 _ACTION = Action.COMPACTION
 _OPERATION = "COMPACT"
@@ -79,20 +78,20 @@ class Compaction:
         if self.rewrite is None:
             check_compactable(config)
         with context.locked("plan a compaction") as state:
-            if instant is not None and any(i.time == instant for i in pending_plans(state.timeline, _ACTION)):
+            if instant is not None and any(i.time == instant for i in state.plans.of(_ACTION)):
                 return Scheduled(instant)
             return self._schedule(context, state, instant)
 
-    def _schedule(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Scheduled:
+    def _schedule(self, context: ServiceContext, state: LockedTable, instant: InstantTime | None) -> Scheduled:
         config, timeline, options, storage = state.config, state.timeline, context.options, context.storage
-        now = instant or InstantTime(format_instant(wall_clock_ms(), context.clock.zone))
+        now = instant or InstantTime(format_instant(wall_clock_ms(), context.session.zone))
         if not self.always:
-            reason = why_not_due(Trigger.of(options), timeline, now, context.clock.zone)
+            reason = why_not_due(Trigger.of(options), timeline, now, context.session.zone)
             if reason:
                 return Scheduled(None, reason)
         if config.version < 8:
             # their blocks may lie in log files that the plan names, and would be lost with them
-            writes = [write for write in pending_writes(storage, timeline) if instant is None or write.time < instant]
+            writes = [write for write in state.plans.writes if instant is None or write.time < instant]
             if writes:
                 return Scheduled(
                     None,
@@ -101,8 +100,9 @@ class Compaction:
                 )
         view = context.view(state)
         # on demand everything is looked at: what a strategy by partition passed over is not known as left out
-        incremental = options.get(compaction_config.INCREMENTAL) and context.metadata is not None and not self.always
-        chosen = instant if instant is not None else context.clock.next_instant(timeline)
+        looks_up = context.session.metadata is not None and not self.always
+        incremental = options.get(compaction_config.INCREMENTAL) and looks_up
+        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         plan = plan_compaction(
             view,
             partitions_to_look_at(storage, timeline, view, chosen) if incremental else list(view.partitions()),
@@ -110,7 +110,7 @@ class Compaction:
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=False),
             max_file_size=options.get(write_config.MAX_FILE_SIZE),
-            today=datetime.now(context.clock.zone).date(),
+            today=datetime.now(context.session.zone).date(),
             tells_missing=options.get(compaction_config.INCREMENTAL),
         )
         if not plan.operations:
@@ -119,7 +119,7 @@ class Compaction:
         return Scheduled(chosen)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
-        return [instant.time for instant in pending_plans(context.timeline(), _ACTION)]
+        return [instant.time for instant in context.timeline().pending if instant.action is _ACTION]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
         """Takes a plan to inflight. What an attempt that died left of it is removed.
@@ -172,4 +172,4 @@ class Compaction:
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)
-        give_up_attempt(context, work.attempt, f"give the compaction {work.instant} up")
+        give_up_attempt(context.session, work.attempt)

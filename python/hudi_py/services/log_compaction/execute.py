@@ -28,13 +28,13 @@ from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.attempt import Attendance
 from hudi_py.services.compaction.execute import publishing, slice_of, write_token
 from hudi_py.services.compaction.phases import CompactionWork
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.transaction.attempt import Participation
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ def compact_logs(
     context: ServiceContext,
     work: CompactionWork,
     rewrite: Rewrite,
-    attendance: Attendance,
+    participation: Participation,
     operation: CompactionOperation,
     piece: int,
 ) -> WriteStat:
@@ -64,7 +64,7 @@ def compact_logs(
         UnsupportedTableError: the logs hold partial updates.
     """
     started = time.monotonic()
-    storage, publication = context.storage, attendance.publication
+    storage, publication = context.storage, participation.publication
     whole = slice_of(storage, operation)
     permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(piece))
     name = permit.path.rpartition("/")[2]

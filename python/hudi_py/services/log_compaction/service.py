@@ -16,7 +16,6 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.attempt import give_up_attempt
 from hudi_py.services.compaction.phases import (
     CompactionWork,
     Outcome,
@@ -25,7 +24,7 @@ from hudi_py.services.compaction.phases import (
     execute_plan,
     join_plan,
 )
-from hudi_py.services.compaction.plan import busy_groups, operations_of, pending_plans
+from hudi_py.services.compaction.plan import busy_groups, operations_of
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
@@ -36,7 +35,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.state import TableState
-from hudi_py.write.instants import request
+from hudi_py.transaction.attempt import give_up_attempt
+from hudi_py.transaction.instants import request
 
 _ACTION = Action.LOG_COMPACTION
 _OPERATION = "LOG_COMPACT"
@@ -77,7 +77,7 @@ class LogCompaction:
         if self.rewrite is None:
             check_logs_compactable(config, context.options)
         with context.locked("plan a log compaction") as state:
-            if instant is not None and any(i.time == instant for i in pending_plans(state.timeline, _ACTION)):
+            if instant is not None and any(i.time == instant for i in state.plans.of(_ACTION)):
                 return Scheduled(instant)
             return self._schedule(context, state, instant)
 
@@ -96,7 +96,7 @@ class LogCompaction:
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(state)
-        chosen = instant if instant is not None else context.clock.next_instant(timeline)
+        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         operations = operations_of(
             view,
             list(view.partitions()),
@@ -116,7 +116,7 @@ class LogCompaction:
         return Scheduled(chosen)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
-        return [instant.time for instant in pending_plans(context.timeline(), _ACTION)]
+        return [instant.time for instant in context.timeline().pending if instant.action is _ACTION]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork | Dropped:
         """Takes a plan to inflight. What an attempt that died left of it is removed, and so are file groups which a
@@ -163,7 +163,7 @@ class LogCompaction:
     def give_up(self, context: ServiceContext, work: Work) -> None:
         """Removes the files of the attempt; the plan stays."""
         assert isinstance(work, CompactionWork)
-        give_up_attempt(context, work.attempt, f"give the log compaction {work.instant} up")
+        give_up_attempt(context.session, work.attempt)
 
 
 def _settings(context: ServiceContext, instant: InstantTime, state: TableState) -> RewriteSettings:

@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.file_stats.keys import written_log_changes
+from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
+from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import delete_marks
@@ -22,9 +25,6 @@ from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.index import RECORD_INDEXES
 from hudi_py.write.job import Job
-from hudi_py.write.summary.keys import written_log_changes
-from hudi_py.write.summary.ranges import ColumnRanges, column_ranges
-from hudi_py.write.summary.sidecar import Sidecar
 
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""

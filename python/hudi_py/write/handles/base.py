@@ -9,13 +9,13 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from hudi_py.file_stats.footers import written_ranges
+from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.parquet_writer import BaseFileSummary, BaseFileWriter
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.write.job import Job
-from hudi_py.write.summary.footers import written_ranges
-from hudi_py.write.summary.sidecar import Sidecar
 
 STEP_ROWS = 16_384
 """Rows between two looks at the size of a file."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
 from hudi_py.merge.entries import ordering_types
@@ -26,7 +27,6 @@ from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
 from hudi_py.write.handles.base import BaseFileHandle
 from hudi_py.write.job import Job
-from hudi_py.write.summary.sidecar import Sidecar
 
 BASE_ROWS = 262_144
 """Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""

@@ -34,9 +34,9 @@ from hudi_py.services.unschedule import unschedule
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.write import recovery
-from hudi_py.write.heartbeat import now_ms
-from hudi_py.write.identity import end_work
+from hudi_py.transaction.owner.heartbeat import now_ms
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.recovery import failed_writes as recovery
 from tests.faults.tables import rows, write
 from tests.golden import tables
 
@@ -62,7 +62,8 @@ def context(storage: Storage, options: Mapping[str, object] | None = None) -> Se
         Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
         None,
     )
-    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+    clock = InstantClock(found.config(), skew_ms=0)
+    return replace(found, session=replace(found.session, clock=clock))
 
 
 def read(storage: MemoryStorage, query_type: str = "snapshot") -> pa.Table:
@@ -239,7 +240,7 @@ def test_why_it_failed_is_told_though_it_cannot_be_undone_either(
 
     with monkeypatch.context() as patched:
         patched.setattr(Compaction, "execute", fail)
-        patched.setattr("hudi_py.services.attempt.undo_attempt", refuse)
+        patched.setattr("hudi_py.transaction.attempt.undo_attempt", refuse)
         with pytest.raises(CorruptFileError, match="the log x is torn"):
             run(ALWAYS, own)
     assert f"compaction {instant} is undone by the next one: the lock is held by another" in caplog.text
@@ -274,7 +275,7 @@ def test_without_its_process_the_heartbeat_tells(storage: MemoryStorage, monkeyp
     apart.begin(own, instant)
     with pytest.raises(ConflictError, match="last sign of life 0 s ago"):
         apart.begin(own, instant)
-    later = now_ms() + own.settings.heartbeat_expiry_ms + 1
+    later = now_ms() + own.session.settings.heartbeat_expiry_ms + 1
     monkeypatch.setattr(recovery, "now_ms", lambda: later)
     assert run(ALWAYS, own).instant == instant
 
@@ -310,9 +311,9 @@ def test_a_late_task_takes_the_lock_before_it_beats_again(tmp_path) -> None:
     storage = LocalStorage(str(tmp_path))
     make(storage, 9)
     own, apart, work, beat = begun_long_ago(storage, tmp_path)
-    settings = replace(own.settings, lock=replace(own.settings.lock, wait_ms=50, retries=0))
-    with own.locked("look at it"), pytest.raises(LockError, match=f"go on with the compaction {work.instant}"):
-        apart.execute(replace(own, settings=settings), work, [0])
+    settings = replace(own.session.settings, lock=replace(own.session.settings.lock, wait_ms=50, retries=0))
+    with own.locked("look at it"), pytest.raises(LockError, match=f"continue the compaction {work.instant}"):
+        apart.execute(replace(own, session=replace(own.session, settings=settings)), work, [0])
     assert beat.stat().st_mtime == 1
 
 
@@ -439,7 +440,7 @@ def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
         storage.put(f".hoodie/.temp/{instant}/{orphan}.marker.MERGE", b"")
     with pytest.raises(ConflictError, match="another engine is at it"):
         run(ALWAYS, own)
-    later = now_ms() + own.settings.heartbeat_expiry_ms + 1
+    later = now_ms() + own.session.settings.heartbeat_expiry_ms + 1
     monkeypatch.setattr(recovery, "now_ms", lambda: later)
     assert run(ALWAYS, own).instant == instant
     assert storage.stat(orphan) is None

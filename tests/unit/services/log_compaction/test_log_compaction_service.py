@@ -47,7 +47,8 @@ def make(storage: Storage, version: int = 9) -> None:
 def context(storage: Storage, options: Mapping[str, object] | None = None) -> ServiceContext:
     given = {"hoodie.log.compaction.blocks.threshold": 3, **(options or {})}
     found = ServiceContext.of(storage, Options.resolve(given), None)
-    return replace(found, clock=InstantClock(found.config(), skew_ms=0))
+    clock = InstantClock(found.config(), skew_ms=0)
+    return replace(found, session=replace(found.session, clock=clock))
 
 
 def read(storage: Storage, **query: object) -> pa.Table:

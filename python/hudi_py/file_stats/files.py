@@ -1,0 +1,142 @@
+"""Ranges of data files, from their sidecars, or else from the files themselves.
+
+Sources: `HoodieTableMetadataUtil.readColumnRangeMetadataFrom`, `getLogFileColumnRangeMetadata`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.file_stats.columns import IndexedColumn, named_columns
+from hudi_py.file_stats.footers import footer_ranges
+from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
+from hudi_py.file_stats.sidecar import read_sidecar
+from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.hfile import read_hfile
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.merge import scan_log
+from hudi_py.model.files import BaseFile, LogFile
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.view.bootstrap import METADATA_INSTANT
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A base or log file to be summarised."""
+
+    partition: str
+    name: str
+    size: int
+    """Bytes."""
+
+    @classmethod
+    def of(cls, file: BaseFile | LogFile) -> DataFile:
+        return cls(file.partition, str(file.name), file.size)
+
+
+def ranges_of_files(
+    storage: Storage, files: Iterable[DataFile], columns: Sequence[IndexedColumn], *, sidecars: str = ""
+) -> Iterator[tuple[DataFile, ColumnRanges | None]]:
+    """Each file with its ranges, in order; None where nothing can be told: there are no ranges of ORC and HFile base
+    files, nor of bootstrapped ones, nor of change data, nor, with a warning, of files which cannot be read. Files are
+    read by several threads, sidecars of a local folder one by one.
+
+    Args:
+        sidecars: folder with the sidecars of the files.
+    """
+
+    def one(file: DataFile) -> ColumnRanges | None:
+        try:
+            return ranges_of_file(storage, file, columns, sidecars=sidecars)
+        except FileNotFoundError:
+            return None
+        except (CorruptFileError, UnsupportedTableError, SchemaMismatchError) as error:
+            warnings.warn(f"No statistics are kept of the file {file.name}: {error}", UserWarning, stacklevel=2)
+            return None
+
+    listed = list(files)
+    found = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
+    yield from zip(listed, found, strict=True)
+
+
+def ranges_of_file(
+    storage: Storage, file: DataFile, columns: Sequence[IndexedColumn], *, sidecars: str = ""
+) -> ColumnRanges | None:
+    """As `ranges_of_files`, of one file.
+
+    Raises:
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: the file cannot be read.
+        FileNotFoundError: there is no such file.
+    """
+    sidecar = read_sidecar(storage, sidecars, file.name)
+    rows = None if sidecar is None else sidecar.ranges
+    if rows is not None:
+        return ColumnRanges(rows)
+    path = join_path(PartitionPath(file.partition), file.name)
+    log = parse_log_file_name(file.name)
+    if log is not None:
+        return None if log.cdc else log_ranges(storage, LogFile(PartitionPath(file.partition), log, file.size), columns)
+    base = parse_base_file_name(file.name)
+    if base is None or base.extension != "parquet" or base.instant == METADATA_INSTANT:
+        return None  # of the last ones the rows are in another file
+    return footer_ranges(storage, path, columns)
+
+
+def log_ranges(storage: Storage, file: LogFile, columns: Sequence[IndexedColumn]) -> ColumnRanges:
+    """Ranges of the records of a log file, none of them merged; deletes do not count.
+
+    Raises:
+        CorruptFileError: a block cannot be decoded.
+    """
+    blocks = scan_log(storage, [file], committed=None)
+    if not blocks:  # those of a log compaction stand for blocks of other files
+        blocks = [b for b in read_blocks(storage, file.path, file.size) if HeaderKey.COMPACTED_BLOCK_TIMES in b.header]
+    parts = [
+        part
+        for block in blocks
+        if block.type is not BlockType.DELETE
+        for part in _block_ranges(storage, block, columns)
+    ]
+    return ColumnRanges.merged(parts, columns) if parts else column_ranges((), columns)
+
+
+def _block_ranges(storage: Storage, block: LogBlock, columns: Sequence[IndexedColumn]) -> Iterator[ColumnRanges]:
+    content = read_content(storage, block)
+    schema_json = block.header.get(HeaderKey.SCHEMA)
+    if not schema_json:
+        raise CorruptFileError(f"Data block at byte {block.content_offset} of {block.path} has no SCHEMA")
+    # the types with which the records were written; those of absent columns do not matter
+    written = {column.name: column for column in named_columns(schema_json, [each.name for each in columns])}
+    stored = [written.get(column.name, column) for column in columns]
+    heads = {column.name.partition(".")[0] for column in columns}
+    schema = json.loads(schema_json)
+    batches: Iterable[pa.RecordBatch] = ()
+    if block.type is BlockType.AVRO:
+        batches = [decode_log_content([content], schema, columns=heads, context=block.path)]
+    elif block.type is BlockType.HFILE:
+        batches = decode_values(
+            read_hfile(content, context=block.path).scan().values, schema, heads, context=block.path
+        )
+    elif block.type is BlockType.PARQUET:
+        batches = _parquet_batches(content, heads, block.path)
+    for batch in batches:
+        if batch.num_rows:
+            yield column_ranges(batch, stored)
+
+
+def _parquet_batches(content: bytes, columns: set[str], path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        names = [name for name in file.schema_arrow.names if name in columns]
+        yield from file.iter_batches(columns=names, use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorruptFileError(f"Cannot read a Parquet block of {path}: {error}") from error

@@ -1,0 +1,187 @@
+"""Ranges of the columns of base files, by their Parquet footers (`ParquetUtils.readColumnStatsFromMetadata`, 1.2.0).
+
+Footers do not always tell: writers leave out bounds of long texts and of columns with a NaN, or leave the NaN out of
+them. Apache Hudi then keeps bounds which lose rows (0.0, or none, as of a column of nulls); here the column is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from hudi_py.file_stats.columns import IndexedColumn, ValueType
+from hudi_py.file_stats.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.parquet_writer import NAN_COLUMNS
+from hudi_py.storage import Storage
+
+_PHYSICAL: Final = {
+    "BOOLEAN": ValueType.BOOLEAN,
+    "INT32": ValueType.INT,
+    "INT64": ValueType.LONG,
+    "INT96": ValueType.TIMESTAMP_MICROS,
+    "FLOAT": ValueType.FLOAT,
+    "DOUBLE": ValueType.DOUBLE,
+    "BYTE_ARRAY": ValueType.BYTES,
+    "FIXED_LEN_BYTE_ARRAY": ValueType.FIXED,
+}
+_TIMES: Final = {
+    ("TIME", "milliseconds"): (ValueType.TIME_MILLIS, ValueType.TIME_MILLIS),
+    ("TIME", "microseconds"): (ValueType.TIME_MICROS, ValueType.TIME_MICROS),
+    ("TIMESTAMP", "milliseconds"): (ValueType.TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_MILLIS),
+    ("TIMESTAMP", "microseconds"): (ValueType.TIMESTAMP_MICROS, ValueType.LOCAL_TIMESTAMP_MICROS),
+    ("TIMESTAMP", "nanoseconds"): (ValueType.TIMESTAMP_NANOS, ValueType.LOCAL_TIMESTAMP_NANOS),
+}
+_FLOATS: Final = (ValueType.FLOAT, ValueType.DOUBLE)
+_DEFAULTS: Final[dict[str, Bound]] = {"BOOLEAN": 0, "INT32": 0, "INT64": 0, "FLOAT": 0.0, "DOUBLE": 0.0}
+"""What Java takes for the bounds of a column of nulls, by its physical type (`Statistics.genericGetMin`)."""
+
+
+def footer_ranges(
+    storage: Storage, path: str, columns: Sequence[IndexedColumn], *, nan: Collection[str] | None = None
+) -> ColumnRanges:
+    """Ranges of a base file's columns; those which the file lacks are left out.
+
+    Types are those of the file, which may be older than the table's. Columns whose range the footer does not tell are
+    read: texts of more than 4096 bytes, and floating-point numbers unless the footer tells which have a NaN, or its
+    writer is known to keep them apart.
+
+    Args:
+        nan: names of the floating-point columns with a NaN, from whoever wrote the file; None: not known.
+
+    Raises:
+        CorruptFileError: the file is no whole Parquet file.
+        FileNotFoundError: there is no such file.
+    """
+    with open_parquet(storage, path) as file:
+        found, unknown = _of_metadata(file.metadata, columns, nan)
+        if unknown:
+            _read(file, unknown)
+    return ColumnRanges.of(found)
+
+
+def written_ranges(
+    storage: Storage,
+    path: str,
+    metadata: pq.FileMetaData,
+    columns: Sequence[IndexedColumn],
+    nan: Collection[str],
+) -> ColumnRanges:
+    """As `footer_ranges`, of a file whose footer is at hand: it is opened only where that does not tell."""
+    found, unknown = _of_metadata(metadata, columns, nan)
+    if unknown:
+        with open_parquet(storage, path) as file:
+            _read(file, unknown)
+    return ColumnRanges.of(found)
+
+
+def _of_metadata(
+    metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
+) -> tuple[list[Range], list[Range]]:
+    """Ranges of the columns there are, and those of them which the footer does not tell."""
+    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    noted = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
+    if nan is None and noted is not None:
+        nan = noted.decode("utf-8", "replace").split(",")
+    found: list[Range] = []
+    unknown: list[Range] = []
+    for column in columns:
+        at = places.get(column.name)
+        stored = None if at is None else stored_column(metadata.schema.column(at), column.name)
+        if at is None or stored is None:
+            continue
+        known = None if nan is None else column.name in nan
+        whole, told = _told(metadata, at, stored, known)
+        found.append(whole)
+        if not told:
+            unknown.append(whole)
+    return found, unknown
+
+
+def stored_column(schema: Any, name: str) -> IndexedColumn | None:
+    """The type of a column in a file (`ValueType.fromParquetPrimitiveType`); None: of values without an order.
+
+    Args:
+        schema: its `pyarrow.parquet.ColumnSchema`.
+    """
+    physical, logical = schema.physical_type, schema.logical_type
+    kind = logical.type
+    if kind in ("STRING", "ENUM", "JSON"):
+        return IndexedColumn(name, ValueType.STRING)
+    if kind == "DECIMAL":
+        return IndexedColumn(name, ValueType.DECIMAL, schema.precision, schema.scale)
+    if kind == "DATE":
+        return IndexedColumn(name, ValueType.DATE)
+    if kind in ("TIME", "TIMESTAMP"):
+        said = json.loads(logical.to_json())
+        utc, local = _TIMES.get((kind, said.get("timeUnit")), (None, None))
+        chosen = utc if said.get("isAdjustedToUTC") else local
+        return None if chosen is None else IndexedColumn(name, chosen)
+    if kind in ("FLOAT16", "INTERVAL"):
+        return None
+    return IndexedColumn(name, _PHYSICAL[physical]) if physical in _PHYSICAL else None
+
+
+def _told(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
+    """What a footer tells of a column, and whether that is all there is to know."""
+    whole = Range(column)
+    physical = metadata.schema.column(at).physical_type
+    is_float = column.type in _FLOATS
+    trusted = not is_float or nan is not None or str(metadata.created_by or "").startswith("parquet-mr")
+    told = True
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(at)
+        whole.values += chunk.num_values
+        whole.size += chunk.total_compressed_size
+        whole.raw_size += chunk.total_uncompressed_size
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
+            told = told and not chunk.num_values
+            continue
+        whole.nulls += statistics.null_count
+        if statistics.null_count == chunk.num_values:
+            continue
+        if statistics.has_min_max and trusted:
+            bounds = [_decoded(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
+            if None in bounds or any(bound != bound for bound in bounds):
+                told = False
+            else:
+                whole.include(*bounds)
+        elif not (nan and is_float):
+            told = False
+    if told and whole.values and whole.nulls == whole.values:
+        whole.low = whole.high = _DEFAULTS.get(physical)
+    if nan and is_float:
+        whole.include(float("nan"), float("nan"))
+    widen_zeros(whole)
+    return whole, told
+
+
+def _decoded(raw: Any, column: IndexedColumn) -> Bound:
+    """A bound as footers have it; None: it is cut within a character."""
+    if column.type is ValueType.DECIMAL:
+        return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+    if column.type is ValueType.STRING:
+        try:
+            return bytes(raw).decode()
+        except UnicodeDecodeError:
+            return None
+    if column.type in (ValueType.BYTES, ValueType.FIXED):
+        return bytes(raw)
+    return float(raw) if column.type in _FLOATS else int(raw)
+
+
+def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
+    """Makes the ranges anew from the values themselves; sizes stay."""
+    fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
+    names = [each.column.name for each in fresh]
+    for batch in file.iter_batches(columns=names, use_threads=False):
+        for each in fresh:
+            add_values(each, leaf(batch, each.column.name))
+    for each, made in zip(unknown, fresh, strict=True):
+        each.low, each.high, each.nulls, each.values = made.low, made.high, made.nulls, made.values
+        widen_zeros(each)

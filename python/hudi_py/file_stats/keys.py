@@ -1,0 +1,198 @@
+"""Which record keys a data file brings into its file group or takes out of it, found out from the files themselves.
+
+Sources: `BaseFileRecordParsingUtils`, `HoodieTableMetadataUtil.getRevivedAndDeletedKeysFromMergedLogs`, 1.2.0. Unlike
+Java, a delete in a log that loses against a base row by its ordering value does not count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
+from hudi_py.merge.decode import read_versions
+from hudi_py.merge.entries import KEY as ENTRY_KEY
+from hudi_py.merge.reduce import Mask
+from hudi_py.model.files import FileSlice, LogFile
+from hudi_py.read.slice import read_slice
+from hudi_py.schema import RECORD_KEY, SchemaHistory
+from hudi_py.storage import Storage
+
+_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReader:
+    """How the keys of a table's files are read."""
+
+    storage: Storage
+    schema: pa.Schema
+    """All columns of a row, the meta columns first."""
+    merge: MergeSettings
+    committed: CommittedInstants | None
+    """Instants whose log blocks count; None where the names of log files tell (since table version 8)."""
+    history: SchemaHistory | None = None
+
+    def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
+        """The keys (string) of the rows of a slice, its log files merged."""
+        if not slice_.log_files:
+            if slice_.base_file is not None:
+                yield from self.of_base_file(slice_.base_file.path)
+            return
+        for batch in read_slice(
+            self.storage,
+            slice_.base_file,
+            slice_.log_files,
+            schema=self.schema,
+            columns=[RECORD_KEY],
+            settings=self.merge,
+            committed=self.committed,
+            history=self.history,
+        ):
+            yield batch.column(0)
+
+    def of_base_file(self, path: str) -> Iterator[pa.Array]:
+        """The keys (string) of a base file's rows."""
+        for batch in iter_base_batches(self.storage, path, [RECORD_KEY], batch_rows=_ROWS):
+            if batch.num_columns != 1:
+                raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; its keys cannot be indexed")
+            yield batch.column(0).cast(pa.string())
+
+    def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
+        """For each key whether the slice has a row of it."""
+        found = np.zeros(len(keys), np.bool_)
+        for some in self.of_slice(slice_):
+            place = pc.index_in(some, value_set=keys).drop_null()
+            found[place.to_numpy()] = True
+        return found
+
+    def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
+        """`_hoodie_record_key` and the ordering columns of the rows of a slice with some keys (string, distinct)."""
+        columns = [RECORD_KEY, *self.merge.ordering_columns]
+        schema = pa.schema([field for field in self.schema if field.name in columns])
+        batches = read_slice(
+            self.storage,
+            slice_.base_file,
+            slice_.log_files,
+            schema=self.schema,
+            columns=columns,
+            settings=self.merge,
+            committed=self.committed,
+            history=self.history,
+        )
+        return pa.Table.from_batches(
+            [batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in batches], schema
+        )
+
+    def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
+        """The keys (string) which log files delete, whatever the base file has."""
+        wanted = {RECORD_KEY, *self.merge.columns}
+        schema = pa.schema([field for field in self.schema if field.name in wanted])
+        blocks = scan_log(self.storage, log_files, committed=self.committed)
+        records = reduce_log(self.storage, blocks, schema, self.merge, history=self.history)
+        if records is None:
+            return pa.array([], pa.string())
+        return records.keys.filter(pa.array(records.winners.deletes))
+
+    def touched_by(self, log: LogFile) -> pa.Array:
+        """The distinct keys (string) of which a log file has a row or a delete."""
+        schema = pa.schema([field for field in self.schema if field.name in {RECORD_KEY, *self.merge.columns}])
+        blocks = scan_log(self.storage, [log], committed=self.committed)
+        parts = [pa.array([], pa.string())]
+        for versions in read_versions(self.storage, blocks, schema, self.merge, history=self.history):
+            for keys in (versions.rows[RECORD_KEY], versions.entries[ENTRY_KEY]):
+                parts.extend(chunk.cast(pa.string()) for chunk in keys.chunks)
+        return pa.concat_arrays(parts).unique()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges:
+    """What became of the keys of a file group. Both string, distinct."""
+
+    added: pa.Array
+    removed: pa.Array
+
+
+def no_changes() -> KeyChanges:
+    """Every key is where it was."""
+    empty = pa.array([], pa.string())
+    return KeyChanges(empty, empty)
+
+
+def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> KeyChanges:
+    """What a base file changes against the previous one of its file group, or against none."""
+    keys = _all(reader.of_base_file(path))
+    if previous is None:
+        return KeyChanges(keys, pa.array([], pa.string()))
+    old = _all(reader.of_base_file(previous))
+    return KeyChanges(_without(keys, old), _without(old, keys))
+
+
+def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array | None = None) -> KeyChanges:
+    """What a log file changes in its slice, by merging it with and without the file.
+
+    Args:
+        before: the slice; the log file itself, where it is listed already, does not count.
+        keys: distinct ones to look at; None: all that the log file has.
+    """
+    touched = reader.touched_by(log) if keys is None else keys
+    if not len(touched):
+        return no_changes()
+    others = tuple(file for file in before.log_files if file.name != log.name)
+    was = reader.live(replace(before, log_files=others), touched)
+    now = reader.live(replace(before, log_files=(*others, log)), touched)
+    return KeyChanges(touched.filter(pa.array(now & ~was)), touched.filter(pa.array(was & ~now)))
+
+
+def written_log_changes(
+    reader: KeyReader,
+    before: FileSlice,
+    log: LogFile,
+    keys: pa.Array,
+    deletes: Mask,
+    *,
+    unconditional: bool,
+    known_live: bool,
+) -> KeyChanges:
+    """What a log file that was just written changes, reading no more than it has to.
+
+    Args:
+        before: the slice without the log file.
+        keys: of the rows written, data and deletes; those of the table's rows as tagging found them.
+        deletes: rows that are deletes.
+        unconditional: deletes count whatever came before.
+        known_live: tagging looked at rows that are there, not only at base files.
+    """
+    distinct = keys.unique()
+    if len(distinct) < len(keys) or before.base_file is None or reader.merge.folds:
+        return log_file_changes(reader, before, log, distinct)
+    gone, data = keys.filter(pa.array(deletes)), keys.filter(pa.array(~deletes))
+    doubtful: list[pa.Array] = []
+    changes = no_changes()
+    if len(gone) and (unconditional or not reader.merge.by_event_time):
+        changes = KeyChanges(changes.added, gone)
+    elif len(gone):
+        doubtful.append(gone)
+    if len(data) and before.log_files and not known_live:
+        # an update of a row that only a log deletes brings it back
+        dead = data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files)))
+        doubtful.append(dead)
+    asked = pa.concat_arrays(doubtful) if doubtful else pa.array([], pa.string())
+    if len(asked):
+        found = log_file_changes(reader, before, log, asked)
+        changes = KeyChanges(found.added, pa.concat_arrays([changes.removed, found.removed]))
+    return changes
+
+
+def _all(parts: Iterator[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([pa.array([], pa.string()), *parts]).unique()
+
+
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    return keys.filter(pc.invert(pc.is_in(keys, value_set=others)))

@@ -1,0 +1,447 @@
+"""Ranges of columns: least and greatest value, number of values and of nulls, for one file or many.
+
+What Apache Hudi keeps of them for log records is `HoodieTableMetadataUtil.collectColumnRangeMetadata`, how they are put
+together `HoodieColumnRangeMetadata.merge` and `FileFormatUtils.getColumnRangeInPartition` (1.2.0). Texts and bytes are
+ordered by their bytes as in Spark, floating-point numbers as `Double.compareTo` does: -0.0 before 0.0, NaN after all.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.file_stats.columns import IndexedColumn, ValueType
+
+Bound = bool | int | float | str | bytes | None
+"""Unscaled numbers of decimals, days of dates, numbers of the type's unit for times and timestamps."""
+
+_NUMBER: Final = pa.decimal256(76, 0)
+BOUND: Final = pa.struct(
+    [
+        ("whole", pa.int64()),
+        ("real", pa.float64()),
+        ("text", pa.string()),
+        ("bytes", pa.binary()),
+        ("number", _NUMBER),
+    ]
+)
+"""A bound: the member for its type is set, see `slot_of`. All members are null where there is no bound."""
+RANGES: Final = pa.schema(
+    [
+        ("column", pa.string()),
+        ("type", pa.int32()),
+        ("detail", pa.string()),
+        ("low", BOUND),
+        ("high", BOUND),
+        ("values", pa.int64()),
+        ("nulls", pa.int64()),
+        ("size", pa.int64()),
+        ("raw_size", pa.int64()),
+    ]
+)
+"""Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`),
+`values` counts nulls too, sizes are bytes in the file and before compression (0 for log records)."""
+_WHOLE: Final = frozenset(
+    {
+        ValueType.BOOLEAN,
+        ValueType.INT,
+        ValueType.LONG,
+        ValueType.DATE,
+        ValueType.TIME_MILLIS,
+        ValueType.TIME_MICROS,
+        ValueType.TIMESTAMP_MILLIS,
+        ValueType.TIMESTAMP_MICROS,
+        ValueType.TIMESTAMP_NANOS,
+        ValueType.LOCAL_TIMESTAMP_MILLIS,
+        ValueType.LOCAL_TIMESTAMP_MICROS,
+        ValueType.LOCAL_TIMESTAMP_NANOS,
+    }
+)
+_UNITS: Final = {
+    ValueType.TIME_MILLIS: 10**3,
+    ValueType.TIMESTAMP_MILLIS: 10**3,
+    ValueType.LOCAL_TIMESTAMP_MILLIS: 10**3,
+    ValueType.TIME_MICROS: 10**6,
+    ValueType.TIMESTAMP_MICROS: 10**6,
+    ValueType.LOCAL_TIMESTAMP_MICROS: 10**6,
+    ValueType.TIMESTAMP_NANOS: 10**9,
+    ValueType.LOCAL_TIMESTAMP_NANOS: 10**9,
+}
+_ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_WIDE: Final = decimal.Context(prec=100)
+_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+"""The years 1 to 9999."""
+_REST: Final = 2**63 - 1
+"""All bits but the sign."""
+_LAST_TEXT: Final = "\U0010ffff" * 8
+_LAST_BYTES: Final = b"\xff" * 32
+
+
+def slot_of(kind: ValueType) -> str:
+    """The member of `BOUND` which holds bounds of a type."""
+    if kind in _WHOLE:
+        return "whole"
+    if kind in (ValueType.FLOAT, ValueType.DOUBLE):
+        return "real"
+    if kind in (ValueType.STRING, ValueType.UUID):
+        return "text"
+    return "number" if kind is ValueType.DECIMAL else "bytes"
+
+
+@dataclass(slots=True)
+class Range:
+    """The range of one column while it is made."""
+
+    column: IndexedColumn
+    low: Bound = None
+    high: Bound = None
+    values: int = 0
+    nulls: int = 0
+    size: int = 0
+    raw_size: int = 0
+
+    def add(self, other: Range) -> None:
+        """Takes a range of the same type in."""
+        self.include(other.low, other.high)
+        self.values += other.values
+        self.nulls += other.nulls
+        self.size += other.size
+        self.raw_size += other.raw_size
+
+    def include(self, low: Bound, high: Bound) -> None:
+        if low is not None:
+            self.low = low if self.low is None else _least(self.low, low)
+        if high is not None:
+            self.high = high if self.high is None else _greatest(self.high, high)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRanges:
+    """Ranges of the columns of a file, or of files put together. `rows` has the columns of `RANGES`."""
+
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @classmethod
+    def of(cls, ranges: Sequence[Range]) -> ColumnRanges:
+        """The ranges, one row each."""
+        # some dozens: one for each column
+        arrays = [
+            pa.array([each.column.name for each in ranges], pa.string()),
+            pa.array([int(each.column.type) for each in ranges], pa.int32()),
+            pa.array([each.column.detail for each in ranges], pa.string()),
+            _bounds([(each.column.type, each.low) for each in ranges]),
+            _bounds([(each.column.type, each.high) for each in ranges]),
+            pa.array([each.values for each in ranges], pa.int64()),
+            pa.array([each.nulls for each in ranges], pa.int64()),
+            pa.array([each.size for each in ranges], pa.int64()),
+            pa.array([each.raw_size for each in ranges], pa.int64()),
+        ]
+        return cls(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
+
+    @classmethod
+    def merged(cls, parts: Iterable[ColumnRanges], columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
+        """One range for each column that any part has, in the order of `columns`, others behind them.
+
+        Args:
+            columns: the types in which ranges come out, as columns may have had other ones in older files; of columns
+                that are not among them the type is that of the last part.
+        """
+        table = pa.Table.from_batches([part.rows for part in parts], RANGES)
+        return merge_rows(table, columns)
+
+
+def merge_rows(table: pa.Table, columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
+    """As `ColumnRanges.merged`, of rows with the columns of `RANGES`."""
+    return merge_groups(table, pa.nulls(table.num_rows, pa.int32()), columns).get(None, ColumnRanges.of(()))
+
+
+def merge_groups(
+    table: pa.Table, groups: pa.Array, columns: Sequence[IndexedColumn] = ()
+) -> dict[int | None, ColumnRanges]:
+    """As `merge_rows`, for each group of rows apart.
+
+    Args:
+        groups: int32, the group of each row.
+    """
+    wanted = {column.name: column for column in columns}
+    reduced = _reduced(table, groups)
+    found: dict[int | None, dict[str, list[Range]]] = {}
+    # a row for each column of a group, or some where its type changed
+    for row in reduced.to_pylist():
+        part = Range(column_of(row["column"], row["type"], row["detail"]))
+        slot = slot_of(part.column.type)
+        for name, function in (("low", "min"), ("high", "max")):
+            bound = row[f"{name}_{slot}_{function}"]
+            if slot == "number" and bound is not None:
+                bound = int(bound)
+            setattr(part, name, bound)
+        part.values, part.nulls = row["values_sum"], row["nulls_sum"]
+        part.size, part.raw_size = row["size_sum"], row["raw_size_sum"]
+        found.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
+    result: dict[int | None, ColumnRanges] = {}
+    for group, members in found.items():
+        order = [name for name in wanted if name in members] + [name for name in members if name not in wanted]
+        result[group] = ColumnRanges.of([_joined(members[name], wanted.get(name)) for name in order])
+    return result
+
+
+def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
+    target = wanted or _last_told([part.column for part in parts])
+    whole = Range(target)
+    for part in parts:
+        part.low, part.high = promoted(part.low, part.high, part.column, target)
+        whole.add(part)
+    return whole
+
+
+def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
+    """One row for each group, column and type."""
+    flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
+    flat |= {name: table[name] for name in ("column", "type", "detail")}
+    sums = ["values", "nulls", "size", "raw_size"]
+    flat |= {name: table[name] for name in sums}
+    aggregations = [(name, "sum") for name in sums]
+    for name, function in (("low", "min"), ("high", "max")):
+        whole = table[name].combine_chunks()
+        bounds = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+        for field in BOUND:
+            values = pc.struct_field(bounds, field.name)
+            flat[f"{name}_{field.name}"] = _ordered(values) if field.name == "real" else values
+            aggregations.append((f"{name}_{field.name}", function))
+    kinds = pa.table(flat).group_by(["group", "column", "type", "detail"], use_threads=False).aggregate(aggregations)
+    for name in ("low_real_min", "high_real_max"):
+        numbers = _unordered(pa.concat_arrays(kinds[name].chunks) if kinds.num_rows else pa.array([], pa.int64()))
+        kinds = kinds.set_column(kinds.schema.get_field_index(name), name, numbers)
+    return kinds
+
+
+def _ordered(numbers: pa.Array) -> pa.Array:
+    """Floating-point numbers as integers in the order of `Double.compareTo`."""
+    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+    values[np.isnan(values)] = np.nan  # all of one sign
+    bits = values.view(np.int64)
+    return pa.array(np.where(bits < 0, bits ^ np.int64(_REST), bits), mask=np.asarray(numbers.is_null()))
+
+
+def _unordered(whole: pa.Array) -> pa.Array:
+    bits = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = np.where(bits < 0, bits ^ np.int64(_REST), bits).view(np.float64)
+    return pa.array(numbers, mask=np.asarray(whole.is_null()))
+
+
+def column_ranges(
+    data: pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch], columns: Sequence[IndexedColumn]
+) -> ColumnRanges:
+    """Ranges of rows as they are written to a log: data rows, deletes left out.
+
+    Without rows every range is empty and its type is NULL. A column which the rows lack is null in all of them.
+
+    Args:
+        data: rows with the table's Arrow types, meta columns among them where they are indexed.
+        columns: see `indexed_columns`.
+    """
+    if isinstance(data, pa.Table):
+        data = data.to_batches()
+    elif isinstance(data, pa.RecordBatch):
+        data = [data]
+    ranges = [Range(column) for column in columns]
+    rows = 0
+    for batch in data:
+        rows += batch.num_rows
+        for each in ranges:
+            add_values(each, leaf(batch, each.column.name))
+    if not rows:
+        return ColumnRanges.of([Range(IndexedColumn(column.name, ValueType.NULL)) for column in columns])
+    for each in ranges:
+        widen_zeros(each)
+    return ColumnRanges.of(ranges)
+
+
+def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column by its name with dots; nulls where the batch lacks it or one of those it is inside of is null."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    parts = name.split(".")
+    if parts[0] not in batch.schema.names:
+        return pa.nulls(batch.num_rows)
+    array = batch.column(parts[0])
+    for part in parts[1:]:
+        if not pa.types.is_struct(array.type) or array.type.get_field_index(part) < 0:
+            return pa.nulls(batch.num_rows)
+        array = pc.struct_field(array, part)
+    return array
+
+
+def add_values(target: Range, array: pa.Array) -> None:
+    """Takes the values of an array in."""
+    target.values += len(array)
+    target.nulls += array.null_count
+    if array.null_count == len(array):
+        return
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+        if array.null_count == len(array):
+            target.nulls += array.null_count
+            return
+    kind = array.type
+    if pa.types.is_floating(kind):
+        low, high = _float_bounds(array)
+        target.include(low, high)
+        return
+    found = pc.min_max(array)
+    for scalar in (found["min"], found["max"]):
+        bound = _bound(scalar, kind, target.column)
+        target.include(bound, bound)
+
+
+def widen_zeros(target: Range) -> None:
+    """Takes the zeros of both signs in where one is a bound: Apache Hudi has -0.0 before 0.0, Spark takes them for one.
+
+    Of base files Java does so as it reads a footer (`Statistics.DoubleBuilder`), of log records it does not.
+    """
+    if slot_of(target.column.type) == "real" and target.nulls < target.values:
+        target.low = -0.0 if target.low == 0 else target.low
+        target.high = 0.0 if target.high == 0 else target.high
+
+
+def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
+    """A column of the type that a record tells."""
+    precision, _, scale = (detail or "").partition(",")
+    digits = (int(precision), int(scale)) if precision.strip().isdecimal() and scale.strip().isdecimal() else (0, 0)
+    return IndexedColumn(name, ValueType(kind), *digits)
+
+
+def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) -> tuple[Bound, Bound]:
+    """Bounds of one type as bounds of another, wide enough for every value in between as Apache Hudi promotes it."""
+    if low is None or high is None or (old.type, old.scale) == (new.type, new.scale) or old.type is ValueType.NULL:
+        return low, high
+    if new.type is ValueType.DECIMAL and old.type in (ValueType.DECIMAL, ValueType.INT, ValueType.LONG):
+        shift = new.scale - (old.scale if old.type is ValueType.DECIMAL else 0)
+        return _rescaled(int(low), shift, up=False), _rescaled(int(high), shift, up=True)
+    if slot_of(old.type) == slot_of(new.type) == "whole":
+        before, after = _UNITS.get(old.type), _UNITS.get(new.type)
+        if before and after:
+            return int(low) * after // before, -(-int(high) * after // before)
+        if ValueType.DATE not in (old.type, new.type):
+            return low, high
+    if slot_of(new.type) == "real":
+        if old.type is ValueType.FLOAT:
+            # as texts, for a promoted 0.1 stays 0.1
+            return float(str(np.float32(low))), float(str(np.float32(high)))
+        if old.type in (ValueType.BOOLEAN, ValueType.INT, ValueType.LONG):
+            as_type = np.float32 if new.type is ValueType.FLOAT else np.float64
+            return float(as_type(low)), float(as_type(high))
+    if slot_of(old.type) == "text" and slot_of(new.type) == "bytes":
+        return str(low).encode(), str(high).encode()
+    if slot_of(old.type) == "bytes" and slot_of(new.type) == "bytes":
+        return low, high
+    return widest(new)
+
+
+def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
+    """Bounds which hold every value of a type that rows are looked for by: those of a column whose range is not known.
+
+    Apache Hudi takes a file without bounds for one without values.
+    """
+    kind = column.type
+    if kind in _UNITS:
+        unit = _UNITS[kind]
+        if kind in (ValueType.TIME_MILLIS, ValueType.TIME_MICROS):
+            return 0, 86_400 * unit - 1
+        limit = 2**63 - 1
+        return max(_SECONDS[0] * unit, -limit), min((_SECONDS[1] + 1) * unit - 1, limit)
+    match kind:
+        case ValueType.BOOLEAN:
+            return 0, 1
+        case ValueType.INT:
+            return -(2**31), 2**31 - 1
+        case ValueType.LONG:
+            return -(2**63), 2**63 - 1
+        case ValueType.DATE:
+            return _SECONDS[0] // 86_400, _SECONDS[1] // 86_400
+        case ValueType.FLOAT | ValueType.DOUBLE:
+            return float("-inf"), float("nan")
+        case ValueType.STRING | ValueType.UUID:
+            return "", _LAST_TEXT
+        case ValueType.DECIMAL:
+            return -(10**column.precision) + 1, 10**column.precision - 1
+        case _:
+            return b"", _LAST_BYTES
+
+
+def _last_told(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
+    told = [kind for kind in kinds if kind.type is not ValueType.NULL]
+    return (told or list(kinds))[-1]
+
+
+def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
+    slots: Mapping[str, list[Any]] = {field.name: [None] * len(bounds) for field in BOUND}
+    for row, (kind, bound) in enumerate(bounds):
+        if bound is None:
+            continue
+        slot = slot_of(kind)
+        slots[slot][row] = decimal.Decimal(int(bound)) if slot == "number" else int(bound) if slot == "whole" else bound
+    return pa.StructArray.from_arrays([pa.array(slots[field.name], field.type) for field in BOUND], fields=list(BOUND))
+
+
+def _float_bounds(array: pa.Array) -> tuple[float, float]:
+    """Bounds of floating-point numbers, not all of them null."""
+    numbers = array.drop_null().to_numpy(zero_copy_only=False)
+    told = numbers[~np.isnan(numbers)]
+    if not len(told):
+        return float("nan"), float("nan")
+    low, high = float(told.min()), float(told.max())
+    if low == 0:
+        low = -0.0 if bool(np.signbit(told[told == 0]).any()) else 0.0
+    if high == 0:
+        high = -0.0 if bool(np.signbit(told[told == 0]).all()) else 0.0
+    return low, float("nan") if len(told) < len(numbers) else high
+
+
+def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound:
+    types = pa.types
+    if types.is_decimal(kind):
+        exact = scalar.as_py().scaleb(column.scale, _WIDE)
+        return int(exact.to_integral_value(decimal.ROUND_HALF_UP))
+    if types.is_timestamp(kind) or types.is_time(kind):
+        whole = scalar.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).as_py()
+        # Avro's milliseconds are rounded down as they are written
+        return int(whole) * _UNITS.get(column.type, _ARROW_UNITS[kind.unit]) // _ARROW_UNITS[kind.unit]
+    if types.is_date(kind):
+        return int(scalar.cast(pa.date32()).cast(pa.int32()).as_py())
+    value = scalar.as_py()
+    if slot_of(column.type) == "bytes" and isinstance(value, str):
+        return value.encode()
+    return value  # type: ignore[no-any-return]
+
+
+def _rescaled(unscaled: int, shift: int, *, up: bool) -> int:
+    power: int = 10 ** abs(shift)
+    if shift >= 0:
+        return unscaled * power
+    return -(-unscaled // power) if up else unscaled // power
+
+
+def _least(one: Any, other: Any) -> Bound:
+    least: Bound = min(one, other, key=_total) if isinstance(one, float) else min(one, other)
+    return least
+
+
+def _greatest(one: Any, other: Any) -> Bound:
+    greatest: Bound = max(one, other, key=_total) if isinstance(one, float) else max(one, other)
+    return greatest
+
+
+def _total(number: float) -> tuple[bool, float, bool]:
+    if number != number:
+        return True, 0.0, False
+    return False, number, not np.signbit(number)

@@ -1,0 +1,268 @@
+"""The `column_stats` partition: ranges of the columns of each data file.
+
+Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convertFilesToColumnStatsRecords`,
+`HoodieMetadataPayload.getColumnStatsIndexKey`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
+from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
+from hudi_py.file_stats.files import DataFile
+from hudi_py.file_stats.ranges import ColumnRanges
+from hudi_py.metadata.keys import column_id, file_id, partition_id
+from hudi_py.metadata.table import COLUMN_STATS
+from hudi_py.metadata_write.definitions import IndexDefinition, source_fields, version_of
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
+from hudi_py.metadata_write.partitions.listing import Listing, listed
+from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
+from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.stats_values import removal_values, stats_values
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema.meta import META_FIELDS, OPERATION
+from hudi_py.transaction.protocols import TableChange
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 1024
+"""Files whose records are made at once."""
+
+
+class StatsCheck(RecordCheck):
+    """Ranges of columns. Keys are hashes, so records are named by what they hold."""
+
+    field: ClassVar[str] = "ColumnStatsMetadata"
+
+    def __init__(self, source: TableSource) -> None:
+        # the columns that the table's own definition names, whatever the options of this call ask for
+        columns = source_fields(source.definitions, COLUMN_STATS)
+        if columns:
+            source = replace(source, settings=replace(source.settings, columns=tuple(columns)))
+        super().__init__(source)
+
+    @cached_property
+    def listing(self) -> Listing:
+        return Listing(self.source)
+
+    def known_names(self) -> Collection[str]:
+        """What records may be of: names of files."""
+        return self.listing.places.keys()
+
+    def is_left(self, name: str) -> bool:
+        """Whether a failed write left behind what a record would be of."""
+        return self.listing.is_left(name)
+
+    def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Not those of a column without values, as one has that came to the table after the files."""
+        stats = self.content(values)
+        names = pc.struct_field(stats, "fileName").to_pylist()
+        left = {name for name in set(names) if self.is_left(name)}
+        there = pc.is_valid(pc.struct_field(stats, "maxValue")).to_pylist()
+        return np.array([has and name not in left for name, has in zip(names, there, strict=True)], np.bool_)
+
+    def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        stats = self.content(values)
+        known = pa.array(sorted(self.known_names()), pa.string())
+        return unset(pc.or_(pc.struct_field(stats, "isDeleted"), pc.is_in(pc.struct_field(stats, "fileName"), known)))
+
+    def difference(self, expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str:
+        one, other = expected or {}, found or {}
+        return "it is marked as removed" if other.get("isDeleted") else self.range_difference(one, other)
+
+    @staticmethod
+    def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+        """How two ranges differ, in words."""
+        if not all(_equal(expected[name], found[name]) for name in ("minValue", "maxValue")):
+            return f"expected the range {shown_range(expected)}, found {shown_range(found)}"
+        for name in ("columnName", "valueCount", "nullCount"):
+            if expected[name] != found[name]:
+                return f"expected {name} = {expected[name]}, found {found[name]}"
+        return ""
+
+    def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
+        stats = self.content(values).to_pylist() if len(keys) else []
+        return [f"{each['columnName']} of {each['fileName']}" if each else repr(each) for each in stats]
+
+
+def shown_range(stats: Mapping[str, Any]) -> str:
+    """The bounds of a record of statistics, for people."""
+    low, high = (next((m["value"] for m in (stats[n] or {}).values() if m), None) for n in ("minValue", "maxValue"))
+    return f"{low!r} to {high!r}"
+
+
+def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two bounds are the same, numbers of different types among them."""
+    both = bool(one) and bool(other)
+    return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats(MetadataPartition):
+    """The partition `column_stats`."""
+
+    name: ClassVar[str] = COLUMN_STATS
+    file_id_prefix: ClassVar[str] = "col-stats"
+    superfluous_harm: ClassVar[bool] = False
+    check: ClassVar[type[RecordCheck]] = StatsCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return settings.column_stats is not False
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        return settings.column_stats is False
+
+    def combine(self, *, logs_only: bool) -> Combine:
+        return combine_stats
+
+    def file_groups(self, source: TableSource) -> int:
+        """As many as the options ask for."""
+        return source.settings.column_stats_groups
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """Ranges of every file with rows there is, older versions of file groups among them."""
+        files = (
+            DataFile(partition, name, size)
+            for listing in listed(source)
+            for partition, sizes in listing.items()
+            for name, size in sizes.items()
+        )
+        yield from _of_files(source, files, KeptStatistics.of(source), "", with_rows=True)
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Ranges of the files a commit wrote; removals of those that a clean deleted.
+
+        What a rollback takes away left the metadata table with the delta commit of the instant rolled back.
+        """
+        if change.commit is not None:
+            files = files_of_commit(change.commit)
+            yield from _of_files(source, files, KeptStatistics.of(source), change.sidecars)
+        if change.action is Action.CLEAN:
+            yield from _removals(change.deleted, KeptStatistics.of(source))
+
+    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+        """Names of the columns whose ranges are kept, for a write with an Avro schema."""
+        version = 2 if config.version >= 9 else 1
+        return tuple(column.name for column in _columns(config, schema_json, settings, version))
+
+    def definition(self, source: TableSource) -> IndexDefinition:
+        """The columns whose ranges are kept, as of now. Warns of names in the options that are none of them."""
+        kept = KeptStatistics.of(source)
+        fields = tuple(column.name for column in kept.columns)
+        unknown = set(source.settings.columns) - {*fields, *META_FIELDS, OPERATION}
+        if unknown and source.schema_json:
+            warnings.warn(
+                f"No statistics are kept of {', '.join(map(repr, sorted(unknown)))}, "
+                f"named in {COLUMN_STATS_COLUMNS.key}: table {source.config.name!r} has no such columns, "
+                "or their types have no order",
+                UserWarning,
+                stacklevel=2,
+            )
+        return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{kept.version}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStatistics:
+    """Which statistics a table keeps."""
+
+    columns: tuple[IndexedColumn, ...]
+    version: int
+    """Their form: 1, or 2 with types (`HoodieIndexVersion`)."""
+
+    @classmethod
+    def of(cls, source: TableSource) -> KeptStatistics:
+        """As of now. Reads the definitions of indexes."""
+        stored = version_of(source.definitions, COLUMN_STATS, source.config)
+        version = 1 if stored == "V1" else 2
+        return cls(_columns(source.config, source.schema_json, source.settings, version), version)
+
+
+def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
+    """The base and log files a commit wrote, each once; change data is not among them."""
+    found: dict[str, DataFile] = {}
+    for stat in commit.stats:
+        if stat.path:
+            found[stat.path] = DataFile(stat.partition_path, stat.path.rpartition("/")[2], stat.file_size)
+    return list(found.values())
+
+
+def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
+    """The records of some files."""
+    told = [(file, found) for file, found in ranges if found is not None and len(found)]
+    if not told:
+        return MetadataRecords(COLUMN_STATS)
+    keys: list[str] = []
+    names: list[str] = []
+    for file, found in told:
+        ending = partition_id(file.partition) + file_id(file.name)
+        keys += [column_id(column) + ending for column in found.rows["column"].to_pylist()]
+        names += [file.name] * len(found)
+    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in told])
+    values = stats_values(COLUMN_STATS_RECORD, rows, pa.array(names, pa.string()), index_version=index_version)
+    return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
+
+
+def _columns(
+    config: TableConfig, schema_json: str, settings: MetadataWriteSettings, index_version: int
+) -> tuple[IndexedColumn, ...]:
+    return indexed_columns(
+        schema_json,
+        names=settings.columns,
+        limit=settings.max_columns,
+        meta_columns=config.populates_meta_fields,
+        index_version=index_version,
+    )
+
+
+def _of_files(
+    source: TableSource,
+    files: Iterable[DataFile],
+    kept: KeptStatistics,
+    sidecars: str,
+    *,
+    with_rows: bool = False,
+) -> Iterator[MetadataRecords]:
+    """`with_rows`: files without a row, such as logs of deletes, are left out."""
+    for some in _some(files):
+        found = source.ranges(some, kept.columns, sidecars)
+        if with_rows:
+            found = [(file, each) for file, each in found if each is not None and pc.any(_counted(each)).as_py()]
+        yield stats_records(found, index_version=kept.version)
+
+
+def _counted(ranges: ColumnRanges) -> pa.Array:
+    return pc.greater(ranges.rows["values"], 0)
+
+
+def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Iterator[MetadataRecords]:
+    fields = [column.name for column in kept.columns]
+    gone = [(partition, name) for partition, names in deleted.items() for name in names]
+    for some in _some(gone):
+        endings = [partition_id(partition) + file_id(name) for partition, name in some]
+        keys = [column_id(field) + ending for ending in endings for field in fields]
+        names = pa.array([name for _, name in some for _ in fields], pa.string())
+        columns = pa.array(fields * len(some), pa.string())
+        values = removal_values(COLUMN_STATS_RECORD, columns, names, index_version=kept.version)
+        yield MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
+
+
+def _some(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items, so many at once."""
+    rest = iter(items)
+    while found := list(islice(rest, _AT_ONCE)):
+        yield found

@@ -1,0 +1,138 @@
+"""The files there are, whatever the metadata table says, and what is known of those it may rightly say otherwise of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
+from hudi_py.metadata.keys import UNPARTITIONED
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.storage import FileInfo
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import StorageLister
+
+_PARTITIONS_AT_ONCE: Final = 256
+
+
+class Listing:
+    """Files on the storage.
+
+    Attributes:
+        places: partition path and bytes by the file's name.
+        partitions: what records about partitions call them.
+    """
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+        self.places: dict[str, tuple[str, int]] = {}
+        self.partitions: set[str] = set()
+        for listing in listed(source):
+            for partition, files in listing.items():
+                self.partitions.update((partition, partition or UNPARTITIONED))
+                self.places.update((name, (partition, size)) for name, size in files.items())
+
+    @cached_property
+    def going(self) -> frozenset[str]:
+        """Names of files that a pending clean is to delete, and may have deleted: it tells the metadata table at last.
+
+        Raises:
+            CorruptFileError: its plan cannot be read.
+        """
+        plans = PendingPlans(self._source.storage, self._source.timeline)
+        names: set[str] = set()
+        for plan in map(plans.clean, plans.of(Action.CLEAN)):
+            for paths in plan.files.values() if plan is not None else ():
+                names.update(each.rpartition("/")[2] for each in paths)
+        return frozenset(names)
+
+    def is_left(self, name: str) -> bool:
+        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it.
+
+        Of a partition: whether it has no other files. Rolling a write back leaves the folders it made.
+        """
+        if name in self.partitions:
+            path = "" if name == UNPARTITIONED else name
+            return all(self.is_left(file) for file, (partition, _) in self.places.items() if partition == path)
+        timeline = self._source.timeline
+        base = parse_base_file_name(name)
+        log = None if base is not None else parse_log_file_name(name)
+        if base is not None or log is None or self._source.config.version >= 8:
+            parsed = base or log
+            return parsed is not None and not timeline.is_committed(parsed.instant)
+        # the name of a version 6 log does not tell who wrote it
+        times = {block.instant_time for block in self._blocks(name)} - self._rolled_back(name, log)
+        return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
+
+    @cached_property
+    def _slices(self) -> dict[tuple[str, str, str], list[str]]:
+        """Names of logs by partition path, file id and instant of the base file."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for name, (partition, _) in self.places.items():
+            log = parse_log_file_name(name)
+            if log is not None:
+                found.setdefault((partition, log.file_id, log.instant), []).append(name)
+        return found
+
+    def _rolled_back(self, name: str, log: LogFileName) -> set[str | None]:
+        """Instants that blocks in the logs of a slice undo: once archived, they look as if they were committed."""
+        partition, _ = self.places.get(name, ("", 0))
+        blocks = (
+            block
+            for each in self._slices.get((partition, log.file_id, log.instant), ())
+            for block in self._blocks(each)
+        )
+        return {block.header.get(HeaderKey.TARGET_INSTANT_TIME) for block in blocks if block.is_rollback}
+
+    def _blocks(self, name: str) -> Iterator[LogBlock]:
+        partition, size = self.places.get(name, ("", 0))
+        return read_blocks(self._source.storage, join_path(PartitionPath(partition), name), size)
+
+
+def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
+    """Partitions, file names and bytes as the storage has them, some partitions at a time.
+
+    Files of pending actions are left out, and those of times after the newest completed action (`DirectoryInfo`).
+    Partitions whose path the option's regular expression matches are left out too.
+    """
+    lister = StorageLister(source.storage, source.config)
+    pattern = source.settings.directory_filter
+    partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
+    if not source.timeline.instants:
+        return
+    newest, pending = _limits(source.timeline)
+    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        some = partitions[at : at + _PARTITIONS_AT_ONCE]
+        listing: dict[str, dict[str, int]] = {}
+        for partition, files in zip(some, in_threads(lister.files, some), strict=True):
+            if _is_partition(partition, files):
+                listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
+        yield listing
+
+
+def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
+    # of an unpartitioned table nothing was written yet: it has no partition, not an empty one
+    return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
+
+
+def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
+    newest = max((instant.time for instant in timeline.completed), default="")
+    # neither an indexing nor a savepoint writes files; a savepoint that broke off has the time of a completed commit
+    others = (Action.INDEXING, Action.SAVEPOINT)
+    return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
+
+
+def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
+    base = parse_base_file_name(name)
+    parsed = base or parse_log_file_name(name)
+    if parsed is None or parsed.instant > newest:
+        return False
+    # in table version 6 logs written while a compaction is pending have its time
+    action = pending.get(parsed.instant)
+    return action is None or (base is None and action is Action.COMPACTION)

@@ -1,0 +1,373 @@
+"""The `partition_stats` partition: ranges of columns over the files of each data partition.
+
+A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and
+those beside them. As long as files only come, the standing record tells of the latter: the cost of a commit does not
+grow with the partition. Where files go, or a column is new, `column_stats` tells of the files of the newest slices.
+Where it does not either, the file is asked and `column_stats` is completed; a partition whose files do not all tell has
+bounds that hold every value.
+
+Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
+`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.file_stats.files import DataFile
+from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.column_stats import (
+    KeptStatistics,
+    StatsCheck,
+    files_of_commit,
+    shown_range,
+    stats_records,
+)
+from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
+from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN, resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import TableChange
+
+_DELETE_PARTITION: Final = "DELETE_PARTITION"
+_PARTITIONS_AT_ONCE: Final = 64
+_MERGED_LOGS: Final = 8
+"""First table version whose log files are named by their own instant."""
+_SCHEMAS: Final = ".hoodie/.schema"
+"""Where versions of the schema are kept once columns have been renamed."""
+
+
+class PartitionStatsCheck(StatsCheck):
+    """An overwrite leaves the ranges of what it replaced in, in Apache Hudi as here: too wide is not wrong."""
+
+    def known_names(self) -> Collection[str]:
+        return self.listing.partitions
+
+    def is_left(self, name: str) -> bool:
+        return False
+
+    @staticmethod
+    def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+        inside = covers(found["minValue"], expected["minValue"], lower=True)
+        inside = inside and covers(found["maxValue"], expected["maxValue"], lower=False)
+        if not inside:
+            return f"the range {shown_range(found)} does not cover {shown_range(expected)}"
+        # Of a log compaction that completes behind later writes, their records do not count the rows it wrote again
+        for what, has, noted in zip(("nulls", "values"), _has(expected), _has(found), strict=True):
+            if has and not noted and found.get("isTightBound"):
+                return f"expected {what}, found valueCount = {found['valueCount']}, nullCount = {found['nullCount']}"
+        return ""
+
+
+def _has(stats: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether there are nulls, and others: all that readers ask the counts for."""
+    return stats["nullCount"] > 0, stats["valueCount"] > stats["nullCount"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats(MetadataPartition):
+    """The partition `partition_stats`: the ranges of whole partitions."""
+
+    name: ClassVar[str] = PARTITION_STATS
+    file_id_prefix: ClassVar[str] = "partition-stats"
+    needs: ClassVar[str] = COLUMN_STATS
+    superfluous_harm: ClassVar[bool] = False
+    check: ClassVar[type[RecordCheck]] = PartitionStatsCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return settings.column_stats is not False and not self.unsupported_by(config)
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        return settings.column_stats is False
+
+    def combine(self, *, logs_only: bool) -> Combine:
+        return combine_stats
+
+    def unsupported_by(self, config: TableConfig) -> str:
+        return "" if config.version >= 8 and config.partition_fields else "table version 8 or later, and partitions"
+
+    def file_groups(self, source: TableSource) -> int:
+        """As many as the options ask for."""
+        return source.settings.partition_stats_groups
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """Ranges of all partitions, over their newest slices."""
+        kept = KeptStatistics.of(source)
+        for some in _chunks(source.view.partitions()):
+            gathered = _Gathered(source, kept, some)
+            files = [file for path in some for piece in source.view.latest_slices(path) for file in _files(piece)]
+            gathered.ask(files)
+            yield gathered.records()
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Ranges of the partitions a commit wrote to, and removals of those it deleted; records of `column_stats` of
+        files which that does not know.
+
+        What a rollback takes away left the metadata table with the delta commit of the instant rolled back; a clean
+        takes none of the newest slices away.
+        """
+        if change.commit is None:
+            return
+        kept = KeptStatistics.of(source)
+        if change.commit.operation == _DELETE_PARTITION:
+            yield _removals([path for path, ids in change.commit.replaced.items() if ids], kept)
+            return
+        written: dict[str, list[DataFile]] = {}
+        for file in files_of_commit(change.commit):
+            written.setdefault(file.partition, []).append(file)
+        retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
+        anew = retyped or _overtaken(source.timeline)
+        replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
+        for some in _chunks(sorted(written)):
+            gathered = _Gathered(source, kept, some)
+            gathered.ask([file for path in some for file in written[path]], change.sidecars)
+            _prefetch(source, (path for path in some if _groups(written[path])))
+            growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
+            standing = set() if anew else gathered.take_standing(growing)
+            others = [path for path in some if path not in standing]
+            _prefetch(source, others)
+            yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
+            yield gathered.records()
+        if retyped:  # bounds of the former type are none of the present one
+            for some in _chunks([path for path in source.view.partitions() if path not in written]):
+                gathered = _Gathered(source, kept, some)
+                _prefetch(source, some)
+                slices = [piece for path in some for piece in source.view.latest_slices(path)]
+                yield gathered.look_up([file for piece in slices for file in _files(piece)])
+                yield gathered.records()
+
+
+class _Gathered:
+    """Ranges of the files of some partitions."""
+
+    def __init__(self, source: TableSource, kept: KeptStatistics, partitions: Sequence[str]) -> None:
+        self._source = source
+        self._columns = kept.columns
+        self._version = kept.version
+        self._partitions = list(partitions)
+        self._numbers = {partition: at for at, partition in enumerate(partitions)}
+        self._tables: list[pa.Table] = []
+        self._groups: list[npt.NDArray[np.int32]] = []
+        self._told: set[str] = set()
+        """Partitions of which anything is known."""
+
+    def ask(
+        self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[str, set[str]] | None = None
+    ) -> list[tuple[DataFile, ColumnRanges]]:
+        """Takes the ranges of files from themselves; returns what is new to `column_stats`.
+
+        Args:
+            known: by name of a file the columns whose ranges have been taken already.
+        """
+        fresh: list[tuple[DataFile, ColumnRanges]] = []
+        for file, found in self._source.ranges(files, self._columns, sidecars):
+            there = known.get(file.name, set()) if known is not None else set()
+            if found is None:
+                # whatever the file holds is within; but nothing is said of a partition of such files alone
+                wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
+                self._add(file.partition, ColumnRanges.of(wide))
+                continue
+            self._told.add(file.partition)
+            rows = int(pc.max(found.rows["values"]).as_py() or 0)
+            found = _without(found, there)
+            names = {*there, *found.rows["column"].to_pylist()}
+            absent = [column for column in self._columns if column.name not in names]
+            if absent and self._renamed:
+                self._add(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
+            elif absent:
+                nulls = ColumnRanges.of([Range(column, None, None, rows, rows) for column in absent])
+                found = _both(found, nulls)
+            self._add(file.partition, found)
+            fresh.append((file, found))
+        return fresh
+
+    def take_standing(self, partitions: Sequence[str]) -> set[str]:
+        """Takes what the records of partitions tell already; returns those of which that is all there was to know."""
+        metadata = self._source.metadata
+        if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
+            return set()
+        keys = [partition_stats_key(column.name, path) for path in partitions for column in self._columns]
+        table = stored_ranges(metadata, keys, partitions, partition=PARTITION_STATS)
+        taken: set[str] = set()
+        for path in partitions:
+            rows = table.filter(pc.equal(table[FILE], path)).drop_columns([FILE])
+            names = rows["column"].to_pylist()
+            counts = set(rows["values"].to_pylist())
+            # each column once, and all over the same rows: none came later than the files
+            if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
+                self._tables.append(rows)
+                self._groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
+                self._told.add(path)
+                taken.add(path)
+        return taken
+
+    def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
+        """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
+        which complete it."""
+        metadata = self._source.metadata
+        known: dict[str, set[str]] = {}
+        if files and metadata is not None and metadata.has(COLUMN_STATS):
+            partitions = {file.partition for file in files}
+            prefixes = [column_id(column.name) + partition_id(path) for path in partitions for column in self._columns]
+            # names of files are unique in a table, whatever the partition
+            places = {file.name: self._numbers[file.partition] for file in files}
+            table = stored_ranges(metadata, prefixes, places)
+            names = table[FILE].to_pylist()
+            self._tables.append(table.drop_columns([FILE]))
+            self._groups.append(np.fromiter((places[name] for name in names), np.int32, len(names)))
+            self._told.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
+            for name, column in zip(names, table["column"].to_pylist(), strict=True):
+                known.setdefault(name, set()).add(column)
+        lacking = [file for file in files if len(known.get(file.name, ())) < len(self._columns)]
+        fresh = [(file, found) for file, found in self.ask(lacking, known=known) if len(found)]
+        return stats_records(fresh, index_version=self._version)
+
+    def records(self) -> MetadataRecords:
+        """The records of the partitions of which anything is known."""
+        if not self._tables:
+            return MetadataRecords(PARTITION_STATS)
+        merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
+        chosen = [(path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._told]
+        rows = pa.Table.from_batches([found.rows for _, found in chosen], RANGES)
+        paths = [path for path, found in chosen for _ in range(len(found))]
+        keys = [partition_stats_key(name, path) for name, path in zip(rows["column"].to_pylist(), paths, strict=True)]
+        if not keys:
+            return MetadataRecords(PARTITION_STATS)
+        values = stats_values(
+            PARTITION_STATS_RECORD, rows, pa.array(paths, pa.string()), index_version=self._version, tight=True
+        )
+        return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
+
+    def _add(self, partition: str, ranges: ColumnRanges) -> None:
+        if len(ranges):
+            self._tables.append(pa.Table.from_batches([ranges.rows.replace_schema_metadata(None)]))
+            self._groups.append(np.full(len(ranges), self._numbers[partition], np.int32))
+
+    @cached_property
+    def _renamed(self) -> bool:
+        """Whether a column may have another name in older files."""
+        return bool(self._source.storage.list(_SCHEMAS))
+
+
+def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
+    """Whether the commit gives a column with statistics another type."""
+    before = resolve_table_schema(source.storage, source.config, source.timeline)
+    if before is None or (text := json.dumps(before.avro)) == source.schema_json:
+        return False
+    former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
+    return any(former.get(column.name, column) != column for column in kept.columns)
+
+
+def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
+    if not names:
+        return ranges
+    kept = [name not in names for name in ranges.rows["column"].to_pylist()]
+    return ColumnRanges(ranges.rows.filter(pa.array(kept, pa.bool_())))
+
+
+def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
+    arrays = [pa.concat_arrays([one.rows.column(at), other.rows.column(at)]) for at in range(len(RANGES))]
+    return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
+
+
+def _prefetch(source: TableSource, partitions: Iterable[PartitionPath]) -> None:
+    lister = source.view.lister
+    if isinstance(lister, MetadataLister):
+        lister.prefetch(partitions)
+
+
+def _overtaken(timeline: Timeline) -> bool:
+    """Whether a commit completed behind one that was requested later: the records of that one stand, which does not
+    know what the other brought, and counts what it took away."""
+    first: str | None = None
+    for instant in reversed(timeline.write_completed):
+        completed = instant.completion_time or instant.time
+        if first is not None and first < completed:
+            return True
+        first = completed if first is None else min(first, completed)
+    return False
+
+
+def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
+    """The files of a partition which stay of the newest state beside those written; those of file groups which the
+    commit itself replaces are among them, as in Apache Hudi."""
+    return [file for piece in source.view.latest_slices(partition) for file in _kept(source, piece, written)]
+
+
+def _grows(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
+    """Whether the files written come to others in a partition, and none takes the place of others."""
+    groups = _groups(written)
+    if not groups:
+        return True  # logs of file groups that are there: the partition need not be listed
+    slices = source.view.latest_slices(partition)
+    return bool(slices) and not any(piece.file_id in groups for piece in slices)
+
+
+def _groups(written: Iterable[DataFile]) -> set[str]:
+    """File groups of the base files written."""
+    return {base.file_id for file in written if (base := parse_base_file_name(file.name))}
+
+
+def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
+    """The files of a slice which are of the newest state still, once those written are."""
+    names = {file.name for file in written}
+    begun = max(
+        (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == piece.file_id),
+        default=None,
+    )
+    files = _files(piece)
+    if begun is not None:
+        # a new base file takes the place of all but the logs that belong to it, as the view will assign them
+        files = [file for file in files if _belongs(source, file.name, begun)]
+    return [file for file in files if file.name not in names]
+
+
+def _belongs(source: TableSource, name: str, begun: str) -> bool:
+    log = parse_log_file_name(name)
+    if log is None:
+        return False
+    if source.config.version < _MERGED_LOGS:
+        return log.instant == begun
+    completed = source.timeline.completion_time(log.instant)
+    return completed is not None and completed >= begun
+
+
+def _files(piece: FileSlice) -> list[DataFile]:
+    logs = [DataFile.of(log) for log in piece.log_files]
+    return logs if piece.base_file is None else [DataFile.of(piece.base_file), *logs]
+
+
+def _removals(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:
+    if not paths:
+        return MetadataRecords(PARTITION_STATS)
+    names = [column.name for _ in paths for column in kept.columns]
+    keys = [partition_stats_key(column.name, path) for path in paths for column in kept.columns]
+    nowhere = pa.repeat(pa.scalar(""), len(names))
+    values = removal_values(
+        PARTITION_STATS_RECORD, pa.array(names, pa.string()), nowhere, index_version=kept.version, tight=True
+    )
+    return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
+
+
+def _chunks(partitions: Sequence[str]) -> Iterator[list[PartitionPath]]:
+    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        yield [PartitionPath(partition) for partition in partitions[at : at + _PARTITIONS_AT_ONCE]]

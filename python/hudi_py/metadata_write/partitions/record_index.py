@@ -1,0 +1,296 @@
+"""The `record_index` partition: where the row of each record key is, over all data partitions or within each one.
+
+Sources: `HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords`, `BaseFileRecordParsingUtils`,
+`HoodieBackedTableMetadataWriter.getRecordIndexAdditionalUpserts`, `.initializeRecordIndexPartition`, 1.2.0; format
+reference 10.2.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.file_stats.keys import (
+    KeyChanges,
+    KeyReader,
+    base_file_changes,
+    log_file_changes,
+)
+from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
+from hudi_py.formats.avro import arrow_schema
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.merge import CommittedInstants, merge_settings
+from hudi_py.metadata.locations import is_by_partition, partition_groups
+from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
+from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import with_meta
+from hudi_py.storage import Storage
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.times import epoch_ms, table_zone
+from hudi_py.transaction.protocols import TableChange
+
+_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
+"""Operations after which every row is in the file group where it was."""
+_REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
+"""Operations whose replaced file groups take their rows along. A clustering's come back in its new ones."""
+_LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
+_MASK: Final = (1 << 64) - 1
+_RECORD_BYTES: Final = 48
+"""Size of an entry by which file groups are counted out (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+_THREADS: Final = 8
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class LocationCheck(RecordCheck):
+    """Where each record key is; when a record was written last does not count."""
+
+    field: ClassVar[str] = "recordIndexMetadata"
+
+    def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
+        one, other = self.content(expected), self.content(found)
+        differs = np.zeros(len(expected), np.bool_)
+        for name in _LOCATION:
+            left, right = pc.struct_field(one, name), pc.struct_field(other, name)
+            same = pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False)
+            both_null = pc.and_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
+            differs |= ~(same | both_null)
+        return np.flatnonzero(differs)
+
+    def difference(self, expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+        return f"expected {_shown(expected)}, found {_shown(found)}"
+
+
+def _shown(info: Mapping[str, Any]) -> str:
+    if info["fileIdEncoding"]:
+        return f"{info['fileId']} of partition '{info['partitionName']}'"
+    bits = (info["fileIdHighBits"] & _MASK) << 64 | (info["fileIdLowBits"] & _MASK)
+    return f"{uuid.UUID(int=bits)}-{info['fileIndex']} of partition '{info['partitionName']}'"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex(MetadataPartition):
+    """The partition `record_index`."""
+
+    name: ClassVar[str] = RECORD_INDEX
+    file_id_prefix: ClassVar[str] = "record-index"
+    check: ClassVar[type[RecordCheck]] = LocationCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return bool(settings.global_record_index or settings.record_index)
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        asked = (settings.global_record_index, settings.record_index)
+        return not any(asked) and False in asked
+
+    def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
+        """As many as hold the table's rows, and the growth expected, at the size wanted; for an index by data partition
+        of each, by the prefix of their ids (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
+        view = source.view
+        if is_partitioned(source):
+            bounds = source.settings.partition_record_index_groups
+            return {
+                partition_groups(partition): _group_count(source, bounds, slices)
+                for partition in view.partitions()
+                if (slices := view.latest_slices(partition))
+            }
+        slices = [slice_ for partition in view.partitions() for slice_ in view.latest_slices(partition)]
+        return _group_count(source, source.settings.record_index_groups, slices)
+
+    def definition(self, source: TableSource) -> IndexDefinition:
+        """Says whether it is an index by data partition."""
+        return record_index_definition(partitioned=is_partitioned(source))
+
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """Every row's key. Reads the key column of all base files, and merges slices with log files."""
+        slices = [piece for partition in source.view.partitions() for piece in source.view.latest_slices(partition)]
+        if not slices:
+            return
+        reader, zone = _key_reader(source), table_zone(source.config)
+
+        def read(slice_: FileSlice) -> list[pa.Array]:
+            return list(reader.of_slice(slice_))
+
+        with RecordEntries(by_partition=is_partitioned(source)) as entries:
+            for slice_, keys in _in_order(read, slices):
+                time = epoch_ms(slice_.base_instant, zone)
+                place = entries.place(Location(slice_.partition, slice_.file_id, time))
+                for some in keys:
+                    entries.add(some, place)
+            yield from entries.records()
+
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """The keys which came into file groups or left them, by the sidecars of the action's files, or by the files
+        themselves where there is none.
+
+        Other actions than commits change nothing: what a rollback or restore takes away was taken out of the metadata
+        table with the instant that had put it there.
+        """
+        commit = change.commit
+        if commit is None or commit.operation in _SERVICES:
+            return
+        if commit.operation not in _REPLACING and not commit.stats:
+            return
+        reader = _Changes(source, change)
+        time = epoch_ms(change.instant, table_zone(source.config))
+        with RecordEntries(by_partition=is_partitioned(source)) as entries:
+            for stat, found in _in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
+                place = entries.place(Location(stat.partition_path, stat.file_id, time))
+                for keys, removed in _pairs(found):
+                    if removed:
+                        entries.remove(keys, stat.partition_path)
+                    else:
+                        entries.add(keys, place)
+            if commit.operation in _REPLACING:
+                replaced = [
+                    (PartitionPath(partition), FileId(file_id))
+                    for partition, ids in commit.replaced.items()
+                    for file_id in ids
+                ]
+                for (partition, _), gone in _in_order(reader.of_replaced, replaced):
+                    for keys in gone:
+                        entries.remove(keys, partition)
+            yield from entries.records()
+
+
+def record_index_definition(*, partitioned: bool) -> IndexDefinition:
+    """Definition of `record_index`."""
+    return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
+
+
+def is_partitioned(source: TableSource) -> bool:
+    """Whether the record index is one by data partition: as it is, or is to be, else as the options ask for it."""
+    return _is_partitioned(source.storage, source.config, source.settings)
+
+
+def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
+    """Notes in its definition of which kind a record index is to be, before it is made or made anew: whoever goes on
+    after a crash may have other options."""
+    if RECORD_INDEX in config.metadata_partitions_to_make:
+        return config  # noted already
+    return put_definition(
+        storage, config, record_index_definition(partitioned=_is_partitioned(storage, config, settings))
+    )
+
+
+def _is_partitioned(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
+    if RECORD_INDEX in config.metadata_partitions:
+        files = storage.list(f"{FOLDER}/{RECORD_INDEX}")
+        ids = {info.name.lstrip(".").partition("_")[0] for info in files}
+        prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}
+        return is_by_partition(storage, config, prefixes)
+    if RECORD_INDEX in config.metadata_partitions_to_make:
+        return is_by_partition(storage, config, ())
+    return settings.record_index is True
+
+
+class _Changes:
+    """What one action does to the keys of each file group."""
+
+    def __init__(self, source: TableSource, change: TableChange) -> None:
+        self._source = source
+        self._change = change
+        self._reader: KeyReader | None = None
+
+    def of_stat(self, stat: WriteStat) -> SidecarContent | KeyChanges:
+        content = read_sidecar(self._source.storage, self._change.sidecars, stat.path.rpartition("/")[2])
+        return content if content is not None and content.has_keys else self._derived(stat)
+
+    def of_replaced(self, group: tuple[PartitionPath, FileId]) -> list[pa.Array]:
+        slice_ = self._slice(*group)
+        return [] if slice_ is None else list(self._keys.of_slice(slice_))
+
+    @property
+    def _keys(self) -> KeyReader:
+        if self._reader is None:
+            self._reader = _key_reader(self._source, self._change)
+        return self._reader
+
+    def _derived(self, stat: WriteStat) -> KeyChanges:
+        partition, name = PartitionPath(stat.partition_path), stat.path.rpartition("/")[2]
+        log = parse_log_file_name(name)
+        if log is None:
+            previous = None if stat.prev_base_file is None else join_path(partition, stat.prev_base_file)
+            return base_file_changes(self._keys, stat.path, previous)
+        before = self._slice(partition, FileId(stat.file_id))
+        if before is None:
+            before = FileSlice(partition, FileId(stat.file_id), log.instant, None)
+        return log_file_changes(self._keys, before, LogFile(partition, log, stat.file_size))
+
+    def _slice(self, partition: PartitionPath, file_id: FileId) -> FileSlice | None:
+        found = (piece for piece in self._source.view.latest_slices(partition) if piece.file_id == file_id)
+        return next(found, None)
+
+
+def _pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]]:
+    if isinstance(found, KeyChanges):
+        yield found.added, False
+        yield found.removed, True
+        return
+    for batch in found.key_batches():
+        keys, removed = batch.column(KEY), batch.column(REMOVED)
+        yield keys.filter(pc.invert(removed)), False
+        yield keys.filter(removed), True
+
+
+def _key_reader(source: TableSource, change: TableChange | None = None) -> KeyReader:
+    config, timeline = source.config, source.timeline
+    stored = resolve_table_schema(source.storage, config, timeline)
+    own = source.schema_json if change is not None and source.schema_json else None
+    if stored is not None and own is None:
+        schema, history = stored.arrow, stored.history
+    else:
+        schema, history = with_meta(arrow_schema(json.loads(own or "{}"))), None
+    committed = CommittedInstants.of(config, timeline, None if change is None else change.instant)
+    return KeyReader(source.storage, schema, merge_settings(config), committed, history)
+
+
+def _group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[FileSlice]) -> int:
+    least, most = bounds
+    if least == most:
+        return least
+    settings = source.settings
+    by_group = settings.record_index_group_bytes // _RECORD_BYTES
+    bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+    # a row takes more than a byte: small tables need no footers read
+    if sum(base.size for base in bases) * settings.record_index_growth < (least + 1) * max(by_group, 1):
+        return least
+    rows = sum(count for _, count in _in_order(lambda base: _num_rows(source.storage, base), bases))
+    wanted = -int(-rows * settings.record_index_growth // 1) // max(by_group, 1)
+    return max(least, min(most, wanted, 2**31 - 1))
+
+
+def _num_rows(storage: Storage, base: BaseFile) -> int:
+    with open_parquet(storage, base.path) as file:
+        return int(file.metadata.num_rows)
+
+
+def _in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
+    """What `work` makes of each item, in their order, some of them worked on ahead in threads."""
+    waiting: list[tuple[_T, Future[_R]]] = []
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-record-index") as pool:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > 2 * _THREADS:
+                first, future = waiting.pop(0)
+                yield first, future.result()
+        for item, future in waiting:
+            yield item, future.result()

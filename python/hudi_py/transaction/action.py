@@ -1,0 +1,64 @@
+"""How every action ends: recorded in the metadata table, then completed on the timeline.
+
+The order is the whole of it. Readers go by the completed file alone, so whatever they need stands before it: the data
+files, then their records in the metadata table. What is only upkeep comes after it, and its failures change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.transaction.instants import complete
+from hudi_py.transaction.metadata_drop import warn_dropped
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import LockedTable
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """An action that was completed."""
+
+    instant: InstantTime
+    completion_time: CompletionTime | None
+    """None on timeline layout 1, which stores none."""
+    dropped_metadata_partitions: tuple[str, ...] = ()
+
+
+def complete_action(
+    table: LockedTable,
+    instant: InstantTime,
+    action: Action,
+    content: bytes,
+    change: TableChange | None,
+    *,
+    in_between: Callable[[], None] | None = None,
+) -> CommitResult:
+    """Completes an inflight action: metadata table, completed file, services of the metadata table.
+
+    Args:
+        table: read since the action's last change to the timeline.
+        action: that of the pending files, such as `COMPACTION`; `change.action` is what it completes as.
+        content: of the completed file.
+        change: None for what the metadata table does not record (savepoints).
+        in_between: changes the timeline once the metadata table is up to date and before the action completes.
+
+    Raises:
+        ConflictError: the action is not inflight, or completed already.
+        LockError: the lock was lost meanwhile; nothing is completed.
+    """
+    session = table.session
+    update = MetadataUpdate()
+    if session.metadata is not None and change is not None:
+        update = session.metadata.record(session, table.timeline, change)
+    timeline = table.timeline
+    if in_between is not None:
+        in_between()
+        timeline = session.timeline()
+    completion = session.clock.next_completion(timeline, instant)
+    table.lock.check()
+    done = complete(session.storage, session.layout, instant, action, completion, content)
+    update.maintain(timeline.plus(done))
+    warn_dropped(session.config, update.dropped)
+    return CommitResult(instant, session.completion_shown(completion), update.dropped)

@@ -1,0 +1,106 @@
+"""State files of instants: created whole and only if absent, so that of two writers with the same instant one fails."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.names import join_path
+from hudi_py.storage import Storage
+from hudi_py.timeline.layout import Layout
+
+
+def requested_path(layout: Layout, time: InstantTime, action: Action) -> str:
+    return join_path(layout.folder, layout.requested_name(time, action))
+
+
+def inflight_path(layout: Layout, time: InstantTime, action: Action) -> str:
+    return join_path(layout.folder, layout.inflight_name(time, action))
+
+
+def request(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes) -> None:
+    """Writes the requested file. One with the same content may be there: a killed process left it.
+
+    Raises:
+        ConflictError: the instant was requested with another content.
+    """
+    path = requested_path(layout, time, action)
+    if not storage.put_if_absent(path, content) and storage.read(path) != content:
+        raise ConflictError(
+            f"Cannot request the {action.value} {time}: {path} exists already with another content, so another writer "
+            "has taken the instant; try again"
+        )
+
+
+def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes = b"") -> None:
+    """Takes a requested instant to inflight; one that is inflight stays as it is.
+
+    Raises:
+        ConflictError: the instant is not requested: it was rolled back, or never planned.
+    """
+    if action is not Action.SAVEPOINT:
+        path = requested_path(layout, time, action)
+        if storage.stat(path) is None:
+            raise ConflictError(
+                f"Cannot begin the {action.value} {time}: {path} is not there; it was rolled back, or never planned"
+            )
+    storage.put_if_absent(inflight_path(layout, time, action), content)
+
+
+def revert(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:
+    """Takes an inflight table service back to requested, to be run anew. Idempotent."""
+    storage.delete(inflight_path(layout, time, action))
+
+
+def complete(
+    storage: Storage,
+    layout: Layout,
+    time: InstantTime,
+    action: Action,
+    completion: CompletionTime,
+    content: bytes,
+) -> Instant:
+    """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
+
+    All that was written before is on disk first, and the completed file when this returns.
+
+    `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
+
+    Returns:
+        The completed instant, for `Timeline.plus`.
+
+    Raises:
+        ConflictError: the instant is not inflight, or completed already.
+    """
+    name = layout.completed_name(time, action, completion)
+    if storage.stat(inflight_path(layout, time, action)) is None:
+        raise ConflictError(
+            f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
+            "rolled back, or never begun"
+        )
+    storage.sync()
+    if not _create(storage, join_path(layout.folder, name), content):
+        raise ConflictError(
+            f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
+            "write again"
+        )
+    storage.sync()
+    return Instant(time, action.comparable, State.COMPLETED, name, completion)
+
+
+def _create(storage: Storage, path: str, content: bytes) -> bool:
+    """`put_if_absent` of what must not be done twice: it is done, too, where the answer alone is lost."""
+    try:
+        return storage.put_if_absent(path, content)
+    except OSError:
+        with contextlib.suppress(OSError):
+            if storage.read(path) == content:
+                return True
+        raise
+
+
+def remove_pending(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:
+    """Deletes the inflight file, then the requested one (`HoodieActiveTimeline.deletePending`). Idempotent."""
+    storage.delete(inflight_path(layout, time, action))
+    storage.delete(requested_path(layout, time, action))

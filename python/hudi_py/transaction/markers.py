@@ -1,0 +1,82 @@
+"""Marker files: which data files an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
+
+Ours are DIRECT markers: an empty file `.hoodie/.temp/<instant>/<partition>/<data file>.marker.<type>`. Java's default,
+TIMELINE_SERVER_BASED, keeps the same names as lines of `MARKERS<n>` files; both are read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.instant import InstantTime
+from hudi_py.storage import Storage
+from hudi_py.transaction.paths import marker_folder
+
+_MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.DOTALL)
+_SERVER_TYPE = "MARKERS.type"
+_SERVER_FILE = re.compile(r"MARKERS\d+", re.ASCII)
+_END_OF_LINE = re.compile(r"(?:(?<=\.marker\.CREATE)|(?<=\.marker\.APPEND)|(?<=\.marker\.MERGE))\n")
+"""Paths may hold line feeds: only one behind the name of a marker ends it."""
+
+
+class MarkerType(str, Enum):
+    """What is done to the marked file (`IOType`)."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+    """Table version 6, log files: what is written to a log is undone by a rollback block, not by deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One data file that an instant may have written."""
+
+    path: str
+    """Of the data file, relative to the base path."""
+    type: MarkerType
+
+
+def marker_path(instant: InstantTime, path: str, type: MarkerType) -> str:
+    """Path of the direct marker of the data file `path`."""
+    return f"{marker_folder(instant)}/{path}.marker.{type.value}"
+
+
+def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] | None:
+    """The instant's markers of either kind, sorted by path; None when it has no marker folder.
+
+    Raises:
+        CorruptFileError: a file in the marker folder is not a marker.
+    """
+    folder = marker_folder(instant)
+    files = list(storage.walk(folder))
+    if not files:
+        return None if storage.stat(folder) is None else ()
+    names = {info.path[len(folder) + 1 :] for info in files}
+    if _SERVER_TYPE in names:
+        files_of_server = (name for name in names if _SERVER_FILE.fullmatch(name))
+        names = {line for name in files_of_server for line in _lines(storage.read(f"{folder}/{name}"))}
+    markers: list[Marker] = []
+    for name in sorted(names):
+        found = _MARKER.fullmatch(name)
+        if found is None:
+            raise CorruptFileError(
+                f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
+                "'<data file>.marker.CREATE|MERGE|APPEND'; with hoodie.rollback.using.markers=false the instant is "
+                "rolled back by the names of the table's files"
+            )
+        markers.append(Marker(found["path"], MarkerType(found["type"])))
+    return tuple(markers)
+
+
+def _lines(content: bytes) -> list[str]:
+    """The names in a file of the timeline server."""
+    return [line for line in _END_OF_LINE.split(content.decode("utf-8", errors="replace")) if line]
+
+
+def remove_markers(storage: Storage, instant: InstantTime) -> None:
+    """Removes the instant's marker folder; an absent one is fine."""
+    storage.delete_tree(marker_folder(instant))

@@ -1,0 +1,135 @@
+"""Dropping the metadata table, where a table is to be written without one.
+
+A metadata table that misses a commit makes Java's readers miss it too, so it goes in the commit that would outdate it:
+first the properties by which readers trust it, then its folder, then the definitions of its indexes
+(`HoodieTableMetadataUtil.deleteMetadataTable`, 1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.file_stats.sidecar import SidecarSettings
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.paths import METADATA_TABLE
+from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.session import TableSession
+
+DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
+"""Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
+
+_WHOLE = "files"
+"""The partition that goes with the whole metadata table alone."""
+_PARTITIONS = "hoodie.table.metadata.partitions"
+_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
+_DEFINITIONS = "hoodie.table.index.defs.path"
+_DEFAULT_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DropMetadata:
+    """A `MetadataWriter` that drops the metadata table with the first action that would outdate it."""
+
+    drop_indexes: bool = False
+    """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        if not rolled_back or _holds(session.storage, rolled_back):
+            check_droppable(session.config, drop_indexes=self.drop_indexes)
+
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
+        return session.config
+
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        if change.action is Action.ROLLBACK and not _holds(session.storage, change.rolled_back):
+            return MetadataUpdate()  # it knows nothing of what was undone
+        return MetadataUpdate(drop_metadata_table(session.storage, drop_indexes=self.drop_indexes))
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        return None
+
+
+def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
+    """Refuses a write that would have to drop an index which somebody made on purpose.
+
+    Raises:
+        ConfigError: such an index exists and `drop_indexes` is False.
+    """
+    there = {*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
+    kept = sorted(there - DROPPABLE)
+    if kept and not drop_indexes:
+        raise ConfigError(
+            f"Cannot write to the table {config.name!r} without its metadata table (hoodie.metadata.enable=false): it "
+            f"holds the indexes {', '.join(kept)}, which were made on purpose and would go with it; write with it, or "
+            "with hoodie.py.drop.indexes=true, which drops the whole metadata table"
+        )
+
+
+def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collection[str] = ()) -> tuple[str, ...]:
+    """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
+
+    Args:
+        to_make: partitions which the caller makes next. The properties note them, for whoever goes on after a crash,
+            and their definitions stay: they tell what kind of index each was.
+
+    Returns:
+        The partitions there were, sorted: hand them to `warn_dropped`.
+
+    Raises:
+        ConfigError: as `check_droppable`; nothing is changed then.
+    """
+    config = load_table_config(storage)
+    check_droppable(config, drop_indexes=drop_indexes)
+    dropped = tuple(sorted(set(config.metadata_partitions + config.metadata_partitions_inflight)))
+    changes = {_PARTITIONS: None, _INFLIGHT: None, METADATA_TO_MAKE: ",".join(sorted(to_make)) or None}
+    if to_make or not changes.keys().isdisjoint(config.properties):
+        update_table_config(storage, changes)
+    there = storage.stat(METADATA_TABLE) is not None
+    if there:
+        storage.delete_tree(METADATA_TABLE)
+    if dropped or there:
+        _clear_definitions(storage, config, to_make)
+    return dropped
+
+
+def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
+    """Tells the user what was dropped: the metadata table, or indexes of it; to be called after the commit."""
+    if not dropped:
+        return
+    names = ", ".join(dropped)
+    text = (
+        f"Dropped the metadata table of {config.name!r} (partitions {names}): reads list the storage instead, and the "
+        "next write with hoodie.metadata.enable=true makes it anew"
+        if _WHOLE in dropped
+        else f"Dropped the indexes {names} of {config.name!r}, which are not kept up to date here"
+    )
+    warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
+    """Whether the metadata table has changes of the instants, which must not outlive them."""
+    meta = f"{METADATA_TABLE}/.hoodie"
+    names = [info.name for folder in (meta, f"{meta}/timeline") for info in storage.list(folder)]
+    return any(name.startswith(instants) for name in names)
+
+
+def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[str]) -> None:
+    path = config.properties.get(_DEFINITIONS, _DEFAULT_DEFINITIONS).strip("/")
+    try:
+        content = json.loads(storage.read(path))
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
+    found = content.get("indexDefinitions") if isinstance(content, dict) else None
+    left = {name: each for name, each in found.items() if name in kept} if isinstance(found, dict) else {}
+    if found and left != found:
+        storage.put(path, json.dumps({**content, "indexDefinitions": left}, indent=2).encode())

@@ -1,0 +1,1 @@
+"""Who owns a pending instant, and whether that process is still alive."""

@@ -1,0 +1,155 @@
+"""Who is at work on an instant: the claim that lets an attempt publish files, and the note that outlives it.
+
+A plan may be attempted again and again under its instant, so an attempt is known by the random id of its owner. The
+claim, a file in `.hoodie/.hudi_py/<instant>`, exists while the attempt takes files; commit and rollback remove it
+first. The note shows whose commit it was that was killed after that: the owner file of a planned action, whose inflight
+file Apache Hudi wants empty, or the inflight file of a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hudi_py.errors import ConflictError, RolledBackError
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.transaction.instants import inflight_path
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
+from hudi_py.transaction.paths import REPORTS, STAGING, claim_path, forbidden_path, owner_path, write_folder
+
+PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+"""Actions which carry out a plan: it stays when an attempt at it fails or is rolled back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What every process of one attempt at an action needs to know of it. Pickles; holds no credentials."""
+
+    instant: InstantTime
+    action: Action
+    """That of the pending files."""
+    config: TableConfig
+    """The table's properties when it began."""
+    owner: WriterIdentity
+
+    @property
+    def inflight(self) -> str:
+        """Path of the inflight file."""
+        return inflight_path(layout_for(self.config), self.instant, self.action)
+
+    def __str__(self) -> str:
+        return f"{self.action.value} {self.instant}"
+
+
+def claim(storage: Storage, attempt: Attempt) -> None:
+    """Lets the attempt publish files.
+
+    Raises:
+        ConflictError: another one has claimed the instant.
+    """
+    storage.put_if_absent(claim_path(attempt.instant), attempt.owner.to_json().encode())
+    found = claimant(storage, attempt.instant)
+    if found is None or found.id != attempt.owner.id:
+        raise ConflictError(
+            f"Cannot begin the {attempt} of {storage.uri}: another process has begun it "
+            f"({claim_path(attempt.instant)}); wait until it is done, or write again under another instant"
+        )
+
+
+def claim_proof(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> None:
+    """Leaves a claim with an instant that is begun and ended under one table lock: whoever finds it pending knows that
+    its process held the lock, and so is over."""
+    storage.put_if_absent(claim_path(instant), writer.to_json().encode())
+
+
+def claimant(storage: Storage, instant: InstantTime) -> WriterIdentity | None:
+    """Who may publish files under the instant; None when nobody may."""
+    return _read_writer(storage, claim_path(instant))
+
+
+def revoke_claim(storage: Storage, instant: InstantTime) -> None:
+    """From here on no attempt gets or keeps a permit to publish a file. Idempotent."""
+    storage.delete(claim_path(instant))
+
+
+def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
+    """Who is at work on a pending instant, or was last; None where that was another engine, or nobody yet."""
+    found = claimant(storage, instant)
+    if found is not None:
+        return found
+    if action in PLANNED:
+        return _read_writer(storage, owner_path(instant))
+    try:
+        content = storage.read(inflight_path(layout, instant, action))
+    except FileNotFoundError:
+        return None
+    text = decode_commit_metadata(content).extra.get(WRITER_KEY) if content else None
+    return parse_writer(text) if text else None
+
+
+def check_open(storage: Storage, attempt: Attempt) -> None:
+    """Raises RolledBackError where the attempt takes no more files."""
+    found = claimant(storage, attempt.instant)
+    if found is None:
+        raise gone(storage, attempt, "it takes no more files")
+    if found.id != attempt.owner.id:
+        raise gone(storage, attempt, "another attempt has begun")
+    if storage.stat(attempt.inflight) is None:
+        raise gone(storage, attempt, "its inflight file has vanished")
+
+
+def gone(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
+    """The error of an attempt that comes too late."""
+    return RolledBackError(
+        f"Cannot continue the {attempt} of {storage.uri}: {what}; it was given up, rolled back, or completed without "
+        "this attempt"
+    )
+
+
+def forbid(storage: Storage, instant: InstantTime) -> None:
+    """The instant must not be begun any more. The next write removes the note: by then others have begun."""
+    storage.put_if_absent(forbidden_path(instant), b"")
+
+
+def is_forbidden(storage: Storage, instant: InstantTime) -> bool:
+    """Whether the write was aborted before it began."""
+    return storage.stat(forbidden_path(instant)) is not None
+
+
+def remove_write_folder(storage: Storage, instant: InstantTime) -> None:
+    """Removes claim, unpublished files and staged data of a write."""
+    revoke_claim(storage, instant)
+    storage.delete_tree(write_folder(instant))
+
+
+def forget_write(storage: Storage, instant: InstantTime) -> None:
+    """Removes what a write keeps besides timeline and data. The write folder goes last: the next write sweeps the rest
+    by it after a crash."""
+    remove_heartbeat(storage, instant)
+    remove_markers(storage, instant)
+    remove_write_folder(storage, instant)
+
+
+def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
+    """Removes folders, markers and heartbeats that our own writes left when they were over. The table lock must be
+    held: a write that is about to begin makes its folder and its instant under it.
+
+    `pending`: requested times of the timeline's pending instants.
+    """
+    for info in storage.list(STAGING):
+        instant = InstantTime(info.name)
+        if instant not in pending and info.path != REPORTS:
+            forget_write(storage, instant)
+
+
+def _read_writer(storage: Storage, path: str) -> WriterIdentity | None:
+    try:
+        return parse_writer(storage.read(path))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,113 @@
+"""Heartbeats: the modification time of `.hoodie/.heartbeat/<instant>` (`HoodieHeartbeatClient`, 1.2.0)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from hudi_py.errors import RolledBackError
+from hudi_py.model.instant import InstantTime
+from hudi_py.storage import Storage
+from hudi_py.transaction.paths import heartbeat_path
+
+_log = logging.getLogger(__name__)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def last_beat_ms(storage: Storage, instant: InstantTime) -> int | None:
+    """When the instant's heartbeat was last renewed, ms since the epoch; None when it has none."""
+    info = storage.stat(heartbeat_path(instant))
+    return None if info is None else info.modified_ms
+
+
+def remove_heartbeat(storage: Storage, instant: InstantTime) -> None:
+    storage.delete(heartbeat_path(instant))
+
+
+class Heartbeat:
+    """Keeps one instant's heartbeat going from this process. A missing or expired beat is never renewed."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        instant: InstantTime,
+        *,
+        interval_ms: int,
+        expiry_ms: int,
+        clock_ms: Callable[[], int] = now_ms,
+    ) -> None:
+        self._storage = storage
+        self._instant = instant
+        self._interval_ms = interval_ms
+        self._expiry_ms = expiry_ms
+        self._clock_ms = clock_ms
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def running(self) -> bool:
+        """Whether this process keeps the beat going."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def first_beat(self) -> None:
+        """The beat that begins the write."""
+        self._storage.touch(heartbeat_path(self._instant))
+
+    def check(self) -> None:
+        """Raises RolledBackError when the beat is missing or expired: another writer may roll the write back."""
+        last = last_beat_ms(self._storage, self._instant)
+        if last is None:
+            raise RolledBackError(
+                f"Cannot go on with the write {self._instant}: its heartbeat file is gone: it was rolled back or has "
+                "been committed; write again"
+            )
+        age_ms = self._clock_ms() - last
+        if age_ms > self._expiry_ms:
+            raise RolledBackError(
+                f"Cannot go on with the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old, it "
+                f"expires after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again"
+            )
+
+    def beat(self) -> None:
+        """Renews the beat once. Raises RolledBackError when it is missing or expired."""
+        self.check()
+        self._storage.touch(heartbeat_path(self._instant))
+
+    def start(self) -> None:
+        """Renews the beat now and then at every interval, in a thread, until `stop`. Idempotent.
+
+        Raises:
+            RolledBackError: the beat is missing or expired.
+        """
+        with self._lock:
+            if self.running:
+                return
+            self.beat()
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, name=f"hudi-heartbeat-{self._instant}", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; the file stays. Idempotent."""
+        with self._lock:
+            self._stop.set()
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_ms / 1000):
+            try:
+                self.beat()
+            except RolledBackError as error:
+                _log.warning("heartbeat stops: %s", error)
+                return
+            except OSError as error:  # a storage hiccup: the next beat may get through before the expiry
+                _log.warning("heartbeat of %s missed: %s", self._instant, error)

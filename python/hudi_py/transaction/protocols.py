@@ -1,0 +1,107 @@
+"""What actions need of layers above them: the metadata table kept up within each of them, and what follows a commit.
+Declared here, implemented in `metadata_write` and `services`; the facade puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from hudi_py.file_stats.sidecar import SidecarSettings
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import TableSession
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What an action changes in the table, for the metadata table to record before the action completes."""
+
+    instant: InstantTime
+    action: Action
+    """As it completes: a compaction is a `COMMIT`, a log compaction a `DELTA_COMMIT`."""
+    commit: CommitMetadata | None = None
+    """Of commits, deltacommits and replacecommits."""
+    added: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Partition path, file name, bytes: files which no statistic of `commit` names (rollback blocks)."""
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to names of files that are gone (clean, rollback, restore)."""
+    deleted_partitions: tuple[str, ...] = ()
+    """Partitions that are gone altogether (clean)."""
+    rolled_back: tuple[InstantTime, ...] = ()
+    """Instants undone (rollback, restore)."""
+    sidecars: str = ""
+    """Folder with the sidecars of the action's files, relative to the base path; empty: there are none."""
+
+
+def _nothing(timeline: Timeline) -> None:
+    """The maintenance of a metadata table that needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUpdate:
+    """What recording an action did to the metadata table, and what it leaves to do."""
+
+    dropped: tuple[str, ...] = ()
+    """The metadata partitions which had to be dropped, sorted."""
+    maintain: Callable[[Timeline], None] = _nothing
+    """To be called with the timeline once the action's completed file is on it, the table lock still held: runs the
+    metadata table's own services where they are due. Failures are logged, and never undo the action."""
+
+
+class MetadataWriter(Protocol):
+    """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
+
+    The table lock is held by the caller of every method but `check`. A session's `config` are the properties to go by.
+    """
+
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        """Refuses, before anything is done, what would leave a metadata partition wrong.
+
+        `rolled_back`: asked for a rollback of these instants rather than for a write.
+
+        Raises:
+            ConfigError: there are partitions that can be neither kept up nor dropped.
+        """
+        ...
+
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
+        """Before an instant is chosen, with no write pending: ends what a killed process left half done, and makes,
+        extends or drops the metadata table as the options ask. Idempotent. Returns the properties as they are then."""
+        ...
+
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        """Makes the same change in the metadata table, before the action's completed file exists. Idempotent per
+        instant. Properties and timeline were read since the table lock was acquired."""
+        ...
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        """What the writers of data files note of each file in its sidecar, by the properties as `prepare` left them and
+        the Avro schema of the write; None: nothing. The lock need not be held."""
+        ...
+
+
+class AfterCommit(Protocol):
+    """Table services that are due once a write is committed and the lock is free. Pickles; holds no credentials."""
+
+    def check(self, config: TableConfig) -> None:
+        """Before the write: refuses tables on which a service that is asked for fails after each commit.
+
+        Raises:
+            UnsupportedTableError: what cannot be done, and what instead.
+        """
+        ...
+
+    def run(
+        self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Runs them. Returns the names of those that did something.
+
+        `config`: as the write knew it. What it decides is what no other process changes: type and time zone.
+        """
+        ...

@@ -1,0 +1,170 @@
+"""Data files of one instant under permits: a marker before the file, a last look before it is moved to its place.
+
+Shared by writes and by the table services that write data files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
+from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
+from hudi_py.transaction.owner.claim import Attempt, check_open, gone
+from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
+
+
+@dataclass(frozen=True, slots=True)
+class FilePermit:
+    """Leave to publish one data file: its marker exists. All paths relative to the table's base path."""
+
+    path: str
+    """Where readers will find the file."""
+    temp_path: str
+    """Where it is written."""
+    marker_path: str
+
+
+class Publication:
+    """The data files of one instant, as one process publishes them. Methods may be called from several threads.
+
+    `check_open` raises RolledBackError once the instant takes no more files.
+    """
+
+    def __init__(self, storage: Storage, attempt: Attempt) -> None:
+        self.storage = storage
+        self._attempt = attempt
+        self._config = attempt.config
+        self._instant = attempt.instant
+        self._partitions: set[str] = set()
+
+    def permit_base_file(
+        self,
+        partition: PartitionPath,
+        file_id: FileId,
+        write_token: str,
+        *,
+        merges: bool,
+        extension: str = "parquet",
+    ) -> FilePermit:
+        """Creates the marker of a base file of this instant (and the partition's metafile, if absent).
+
+        `merges`: the file replaces an earlier version of its file group (marker type MERGE, otherwise CREATE).
+
+        Raises:
+            RolledBackError: the instant takes no more files.
+        """
+        name = str(BaseFileName(file_id, write_token, self._instant, extension))
+        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
+
+    def permit_log_file(
+        self,
+        partition: PartitionPath,
+        file_id: FileId,
+        write_token: str,
+        *,
+        base_instant: str | None = None,
+        version: int = 1,
+    ) -> FilePermit:
+        """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
+        since version 8 its name holds this instant and both are left alone."""
+        if self._config.version >= 8:
+            base_instant = self._instant
+        elif base_instant is None:
+            raise ConfigError(
+                f"Cannot name a log file of {file_id} in table version {self._config.version} without the base instant "
+                "of its file slice"
+            )
+        name = str(LogFileName(file_id, base_instant, version, write_token))
+        # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
+        return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
+
+    def publish(self, permit: FilePermit) -> None:
+        """Moves a completely written file to its place, if its permit still stands.
+
+        Raises:
+            RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
+        """
+        if self.storage.stat(permit.marker_path) is None:
+            raise gone(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
+        check_open(self.storage, self._attempt)
+        try:
+            self.storage.rename(permit.temp_path, permit.path)
+        except FileNotFoundError:
+            raise gone(self.storage, self._attempt, f"the unpublished file {permit.temp_path} was removed") from None
+
+    @contextmanager
+    def publishing(self, permit: FilePermit) -> Iterator[None]:
+        """Publishes the file that the block writes; should the block or that fail, the permit is given back."""
+        try:
+            yield
+            self.publish(permit)
+        except BaseException:  # whatever it is, nothing of the file stays
+            self.discard(permit)
+            raise
+
+    def discard(self, permit: FilePermit) -> None:
+        """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""
+        self.storage.delete(permit.temp_path)
+        self.storage.delete(permit.path)
+        self.storage.delete(permit.marker_path)
+
+    def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
+        path = join_path(partition, name)
+        permit = FilePermit(path, f"{temporary_folder(self._instant)}/{path}", marker_path(self._instant, path, marker))
+        self.storage.put_if_absent(permit.marker_path, b"")
+        # After the marker: whoever closes the gate sees this marker, or we see the gate closed
+        try:
+            check_open(self.storage, self._attempt)
+        except RolledBackError:
+            self.storage.delete(permit.marker_path)
+            raise
+        self._ensure_partition(partition)
+        return permit
+
+    def _ensure_partition(self, partition: str) -> None:
+        if partition in self._partitions:
+            return
+        depth = len(partition.split("/")) if partition else 0
+        stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+        text = f"#partition metadata\n#{stamp}\ncommitTime={self._instant}\npartitionDepth={depth}\n"
+        self.storage.put_if_absent(join_path(partition, PARTITION_METAFILE), text.encode())
+        self._partitions.add(partition)
+
+
+def remove_unreported(storage: Storage, instant: InstantTime, reported: Collection[str]) -> None:
+    """Removes the files of an instant that are not among `reported` (paths relative to the base path). Its claim must
+    have been revoked.
+
+    Unpublished files go first, so that the late rename of an attempt finds no source. Markers stay: should this process
+    die half way, they name what is left to remove.
+    """
+    storage.delete_tree(temporary_folder(instant))
+    for marker in read_markers(storage, instant) or ():
+        if marker.path not in reported:
+            storage.delete(marker.path)
+
+
+def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) -> None:
+    """Checks that the files reported for a commit are there, as they were written.
+
+    Raises:
+        RolledBackError: one is missing: it was removed with an attempt that was given up.
+        CorruptFileError: one has another size. Only one attempt has a name, so nobody else has written it.
+    """
+    infos = when_remote(storage, storage.stat, [stat.path for stat in stats])
+    for stat, info in zip(stats, infos, strict=True):
+        if info is None:
+            raise gone(storage, attempt, f"its data file {stat.path} is not there")
+        if info.size != stat.file_size:
+            raise CorruptFileError(
+                f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, "
+                f"{stat.file_size} were written; write again"
+            )

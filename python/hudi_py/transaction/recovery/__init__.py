@@ -1,0 +1,1 @@
+"""Undoing what failed: rollback and restore, and finding the writes that need them."""

@@ -1,0 +1,258 @@
+"""Before a write: failed writes of others are rolled back, those under way are waited for or refuse the write."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
+from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
+from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
+from hudi_py.transaction.owner.identity import WriterIdentity
+from hudi_py.transaction.paths import marker_folder
+from hudi_py.transaction.recovery.restore import (
+    completed_restore_of,
+    finish_restore,
+    sweep_rollbacks,
+)
+from hudi_py.transaction.recovery.rollback import (
+    finish_rollback,
+    rollback_instant,
+)
+from hudi_py.transaction.session import LockedTable, TableSession
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write that was begun and is not completed."""
+
+    instant: Instant
+    writer: WriterIdentity | None
+    """None when another engine wrote it."""
+    active_ms: int | None
+    """Last sign of life, ms since the epoch: its heartbeat; without one the newest of its pending files and markers."""
+
+    def dead(self, expiry_ms: int) -> bool:
+        """Whether it may be rolled back: its process is provably gone, or it gave no sign of life for `expiry_ms`."""
+        if self.writer is not None and self.writer.provably_dead:
+            return True
+        return self.active_ms is None or now_ms() - self.active_ms > expiry_ms
+
+
+def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
+    """Who is writing a pending instant, and when he last gave a sign of life."""
+    writer = holder(storage, timeline.layout, instant.time, instant.action)
+    beat = last_beat_ms(storage, instant.time)
+    # ours beat before their inflight file exists, so one without a beat is over
+    if beat is None and writer is None:
+        paths = [
+            requested_path(timeline.layout, instant.time, instant.action),
+            inflight_path(timeline.layout, instant.time, instant.action),
+        ]
+        times = [info.modified_ms for path in paths if (info := storage.stat(path)) is not None]
+        times += [info.modified_ms for info in storage.walk(marker_folder(instant.time))]
+        beat = max(times, default=None)
+    return PendingWrite(instant, writer, beat)
+
+
+def recover_failed_writes(session: TableSession) -> Timeline:
+    """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
+
+    Raises:
+        ConflictError: a write is under way; names its instant.
+        LockError: the table lock could not be acquired in time.
+    """
+    with recovered(session, "recover failed writes") as table:
+        return table.timeline
+
+
+@contextmanager
+def recovered(
+    session: TableSession, purpose: str, *, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[LockedTable]:
+    """The table under its lock, with no write pending.
+
+    A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
+    back; pending table services are left alone.
+
+    Raises:
+        ConflictError: a pending write lives; names its instant.
+        LockError: the lock could not be acquired in time.
+        UnsupportedTableError: the table is of a version which is only read.
+    """
+    check_writable(session.config)
+    expiry_ms = session.settings.heartbeat_expiry_ms
+    first_seen: dict[str, int | None] = {}
+    shown = False
+    while True:
+        with session.locked(purpose) as table:
+            if session.storage.stat(BACKUP) is not None:
+                update_table_config(session.storage, {})  # ends an update of the properties that broke off
+                table = table.reread()
+            living = _living_restores(table)
+            if not living:
+                table = _finish_recovery(table)
+                writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
+                living = [write for write in writes if not write.dead(expiry_ms)]
+            if not living:
+                for write in reversed(writes):  # newest first, as Java insists
+                    _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
+                    rollback_instant(table, write.instant)
+                if writes:
+                    table = table.reread()
+                sweep_vanished(session.storage, {instant.time for instant in table.timeline.pending})
+                yield table
+                return
+        for write in living:
+            _refuse_beating(session.storage, write, first_seen, expiry_ms)
+        _show_wait(living[0], expiry_ms, first=not shown)
+        shown = True
+        sleep(_POLL_S)
+
+
+@contextmanager
+def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
+    """The table under its lock, with killed restores and rollbacks finished: until then no plan can be made on the
+    table, nor one carried out. Failed writes stay as they are. A metadata table is recovered by its own writer.
+
+    Raises:
+        ConflictError: another engine is restoring the table.
+        LockError: the lock could not be acquired in time.
+    """
+    with session.locked(purpose) as table:
+        if table.plans.of(Action.RESTORE, Action.ROLLBACK) and session.metadata is not None:
+            for living in _living_restores(table):
+                raise ConflictError(
+                    f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
+                    "is under way; wait until it is done (a dead one is finished after "
+                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+                )
+            table = _finish_recovery(table)
+        yield table
+
+
+def _finish_recovery(table: LockedTable) -> LockedTable:
+    """The table once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
+    session, storage = table.session, table.session.storage
+    changed = False
+    for restore in table.plans.of(Action.RESTORE):
+        changed = True
+        restore_plan = table.plans.restore(restore)
+        if restore_plan is None:
+            # its writer died before there was a plan, so nothing was done by it
+            remove_pending(storage, session.layout, restore.time, Action.RESTORE)
+            remove_write_folder(storage, restore.time)
+            continue
+        _log.warning("finishing the restore %s to %s", restore.time, restore_plan.savepoint)
+        finish_restore(table, restore.time, restore_plan)
+    if changed:
+        table = table.reread()
+    if _finish_rollbacks(table):
+        changed = True
+        table = table.reread()
+    for savepoint in table.timeline.pending:
+        if savepoint.action is Action.SAVEPOINT and _is_old(table, savepoint):
+            storage.delete(inflight_path(session.layout, savepoint.time, Action.SAVEPOINT))
+            changed = True
+    return table.reread() if changed else table
+
+
+def _living_restores(table: LockedTable) -> list[PendingWrite]:
+    """Restores that another engine may be at. Ours hold the table lock, so they are over when we have it."""
+    storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
+    if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
+        return []
+    found: list[PendingWrite] = []
+    rollbacks = [_changed_ms(table, rollback) for rollback in table.plans.of(Action.ROLLBACK)]
+    for restore in restores:
+        if claimant(storage, restore.time) is None:
+            newest = max([_changed_ms(table, restore), *rollbacks])
+            found.append(PendingWrite(restore, None, newest))
+    return [restore for restore in found if not restore.dead(table.session.settings.heartbeat_expiry_ms)]
+
+
+def _finish_rollbacks(table: LockedTable) -> bool:
+    """Finishes or gives up killed rollbacks. True when there were any."""
+    storage, timeline = table.session.storage, table.timeline
+    writes = {instant.time for instant in table.plans.writes}
+    changed = False
+    for rollback in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(rollback)
+        if plan is None:
+            # its writer died before there was a plan, so nothing was done by it
+            storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
+            changed = True
+            continue
+        target = timeline.find(plan.instant, Action(plan.action))
+        if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
+            sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
+        elif target is not None and target.time not in writes and not _is_abandoned(table, rollback):
+            continue  # another engine may be at it
+        elif (
+            target is not None
+            and target.completed
+            and (Action(plan.action) in PLANNED or timeline.write_completed[-1].time > target.time)
+        ):
+            # Overtaken: by another attempt of the table service, or before it began by a commit, as instants are
+            # undone from the newest back
+            remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
+            remove_write_folder(storage, rollback.time)
+        else:
+            _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)
+            finish_rollback(table, rollback.time, plan)
+        changed = True
+    return changed
+
+
+def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
+    """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
+    return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
+
+
+def _is_old(table: LockedTable, instant: Instant) -> bool:
+    return now_ms() - _changed_ms(table, instant) > table.session.settings.heartbeat_expiry_ms
+
+
+def _changed_ms(table: LockedTable, instant: Instant) -> int:
+    """When a state file of the instant was last written, ms since the epoch."""
+    storage, timeline = table.session.storage, table.timeline
+    infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
+    return max((info.modified_ms for info in infos if info is not None), default=0)
+
+
+def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str, int | None], expiry_ms: int) -> None:
+    before = first_seen.setdefault(write.instant.time, write.active_ms)
+    age_s = (now_ms() - (write.active_ms or 0)) / 1000
+    beating = write.active_ms is not None and write.active_ms != before
+    if beating or (write.writer is not None and write.writer.provably_alive):
+        raise ConflictError(
+            f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
+            f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; one "
+            "writer at a time is supported: wait until it is done (a dead one counts as failed after "
+            f"{expiry_ms / 1000:.0f} s)"
+        )
+
+
+def _show_wait(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
+    left_s = max((expiry_ms - (now_ms() - (write.active_ms or 0))) / 1000, 0)
+    text = (
+        f"waiting up to {left_s:.0f} s for the pending {write.instant.action.value} {write.instant.time} of "
+        f"{write.writer or 'another engine'}, which shows no life, before it is rolled back"
+    )
+    if first:
+        _log.warning("%s", text)
+    elif sys.stderr.isatty():
+        print(f"\rhudi-py: {text}\033[K", end="" if left_s > _POLL_S else "\n", file=sys.stderr, flush=True)

@@ -1,0 +1,233 @@
+"""What an instant wrote, and so what rolling it back has to undo.
+
+By its markers (`MarkerBasedRollbackStrategy`, 1.2.0) while it is pending; without markers, and once it is completed, by
+its commit metadata and by listing the table (`ListingBasedRollbackStrategy`). Paths in plans are absolute.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.log import read_blocks
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.names import LogFileName, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.metadata import RollbackPlan, RollbackRequest, read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.markers import Marker, MarkerType, read_markers
+from hudi_py.transaction.session import TableSession
+from hudi_py.view import StorageLister
+from hudi_py.view.lister import Lister
+
+LogGroup = tuple[str, str, str]
+"""Partition path, file id and base instant of the slice whose logs an instant of table version 6 has appended to."""
+
+
+def plan_rollback(
+    session: TableSession,
+    timeline: Timeline,
+    instant: Instant,
+    *,
+    restoring: bool = False,
+    lister: Lister | None = None,
+) -> RollbackPlan:
+    """The plan for one instant; reads only. That of a pending one is made by its markers where it has any, unless the
+    settings say otherwise (`hoodie.rollback.using.markers`).
+
+    Args:
+        instant: as it is on the timeline now.
+        restoring: part of a restore: a compaction goes with its plan, so logs of the slice it opened go too.
+        lister: lists the storage; one that remembers saves a restore from listing anew for each instant.
+
+    Raises:
+        CorruptFileError: a marker names no data file, or the commit metadata cannot be read.
+        UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
+    """
+    storage, config = session.storage, session.config
+    lister = lister or StorageLister(storage, config)
+    if instant.completed:
+        requests = list(_completed(storage, config, timeline, instant, lister))
+    elif restoring and instant.action is Action.COMPACTION:
+        requests = list(_listed(storage, config, timeline, instant, lister, logs=True))
+    elif instant.state is State.REQUESTED:
+        requests = []  # nothing is written before the inflight file exists
+    else:
+        markers = read_markers(storage, instant.time) if session.settings.rollback_by_markers else None
+        if markers is not None:
+            requests = list(_marked(storage, instant, markers))
+        else:
+            # Writers go on appending to the slice that a pending compaction opened: its logs are not the compaction's
+            logs = instant.action is not Action.COMPACTION
+            requests = list(_listed(storage, config, timeline, instant, lister, logs=logs))
+    return RollbackPlan(instant.time, instant.action.value, tuple(requests))
+
+
+def group_logs(storage: Storage, partition: str, file_id: str, base_instant: str) -> list[tuple[LogFileName, FileInfo]]:
+    """Log files of a slice of table version 6, oldest first."""
+    found: list[tuple[LogFileName, FileInfo]] = []
+    for info in storage.list(partition):
+        name = None if info.is_dir else parse_log_file_name(info.name)
+        if name is not None and not name.cdc and (name.file_id, name.instant) == (file_id, base_instant):
+            found.append((name, info))
+    return sorted(found, key=lambda pair: pair[0].sort_key)
+
+
+def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> Iterator[RollbackRequest]:
+    appended: set[LogGroup] = set()
+    for marker in markers:
+        partition, _, name = marker.path.rpartition("/")
+        owner = _owner(name)
+        if owner is None:
+            raise CorruptFileError(
+                f"Cannot roll back {instant.time}: its {marker.type.value} marker names {marker.path}, "
+                "which is not the name of a data file"
+            )
+        # an APPEND marker of old releases names the base file whose log was appended to
+        appends_elsewhere = marker.type is MarkerType.APPEND and parse_log_file_name(name) is None
+        if owner[1] == instant.time and not appends_elsewhere:
+            yield _deletion(storage, partition, marker.path)
+        else:
+            appended.add((partition, *owner))
+    yield from _blocks(storage, instant, appended)
+
+
+def _listed(
+    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister, *, logs: bool
+) -> Iterator[RollbackRequest]:
+    """By the names of all files; in version 6 by blocks in logs that changed since the instant began.
+
+    `logs`: log files of the instant's name go too.
+    """
+    begun = storage.stat(requested_path(timeline.layout, instant.time, instant.action))
+    begun_ms = begun.modified_ms if begun is not None else 0
+    appended: set[LogGroup] = set()
+    for partition, files in _listings(lister):
+        for info in files:
+            owner = _owner(info.name)
+            if owner is None:
+                continue
+            is_log = parse_log_file_name(info.name) is not None
+            if owner[1] == instant.time:
+                if logs or not is_log:
+                    yield _deletion(storage, partition, info.path)
+            elif config.version < 8 and is_log and info.modified_ms >= begun_ms:
+                appended.add((partition, *owner))
+    if instant.action not in (Action.COMPACTION, Action.CLUSTERING):
+        yield from _blocks(storage, instant, appended)
+
+
+def _completed(
+    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister
+) -> Iterator[RollbackRequest]:
+    """By the statistics of the commit. On MERGE_ON_READ the table is listed too, as logs of the file slices which the
+    instant opened go with them."""
+    metadata = read_commit_metadata(storage, timeline.layout, instant)
+    paths: dict[str, str] = {}  # path to partition
+    appended: dict[LogGroup, set[str]] = defaultdict(set)
+    for stat in metadata.stats:
+        paths |= dict.fromkeys(stat.cdc_stats or {}, stat.partition_path)
+        owner = _owner(stat.path.rpartition("/")[2])
+        if owner is None:
+            continue
+        if owner[1] == instant.time:
+            paths[stat.path] = stat.partition_path
+        elif config.version < 8:
+            appended[stat.partition_path, owner[0], owner[1]].add(stat.path)
+        elif _is_whole(storage, stat.path, instant):  # a log from before the table was upgraded
+            paths[stat.path] = stat.partition_path
+    if config.is_mor:
+        for folder, files in _listings(lister):
+            for info in files:
+                owner = _owner(info.name)
+                if owner is not None and owner[1] == instant.time:
+                    paths[info.path] = folder
+    for path, partition in sorted(paths.items()):
+        yield _deletion(storage, partition, path)
+    for (partition, file_id, base_instant), logs in sorted(appended.items()):
+        # Logs that went with the slice of a compaction need no block; one in a new log would bring the slice back
+        infos = (storage.stat(path) for path in sorted(logs))
+        there = {f"{storage.uri}/{info.path}": info.size for info in infos if info is not None}
+        if there:
+            yield RollbackRequest(partition, file_id, base_instant, (), there)
+
+
+def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
+    """Raises UnsupportedTableError where a completed instant cannot be undone, as its plan would."""
+    for stat in metadata.stats if config.version >= 8 else ():
+        owner = _owner(stat.path.rpartition("/")[2])
+        if owner is not None and owner[1] != instant.time:
+            _is_whole(storage, stat.path, instant)
+
+
+def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
+    """Whether a log that is not named by its instant is there, and has blocks of it alone.
+
+    Raises:
+        UnsupportedTableError: it has blocks of others, too.
+    """
+    info = storage.stat(path)
+    if info is None:
+        return False
+    if all(block.instant_time == instant.time for block in read_blocks(storage, path, info.size)):
+        return True
+    raise UnsupportedTableError(
+        f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: it wrote to {path} before the "
+        "table was upgraded, and other commits did, too; supported are log files of one commit since table version 8; "
+        "write the rows anew instead"
+    )
+
+
+def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:
+    """Slices of version 6 in whose logs the instant has blocks."""
+    for partition, file_id, base_instant in sorted(groups):
+        touched = {
+            f"{storage.uri}/{info.path}": info.size
+            for _, info in group_logs(storage, partition, file_id, base_instant)
+            if any(block.instant_time == instant.time for block in read_blocks(storage, info.path, info.size))
+        }
+        if touched:
+            yield RollbackRequest(partition, file_id, base_instant, (), touched)
+
+
+def _deletion(storage: Storage, partition: str, path: str) -> RollbackRequest:
+    return RollbackRequest(partition, "", "", (f"{storage.uri}/{path}",), {})
+
+
+def _owner(name: str) -> tuple[str, str] | None:
+    """File id and instant of a data file's name."""
+    base = parse_base_file_name(name)
+    if base is not None:
+        return base.file_id, base.instant
+    log = parse_log_file_name(name)
+    return None if log is None else (log.file_id, log.instant)
+
+
+def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
+    partitions = lister.partitions()
+    yield from zip(partitions, in_threads(lister.files, partitions), strict=True)
+
+
+class RememberingLister:
+    """Lists each folder of the storage once. For a restore of version 8 and later, which only deletes."""
+
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
+        self._lister = StorageLister(storage, config)
+        self._partitions: list[PartitionPath] | None = None
+        self._files: dict[PartitionPath, list[FileInfo]] = {}
+
+    def partitions(self) -> list[PartitionPath]:
+        if self._partitions is None:
+            self._partitions = self._lister.partitions()
+        return self._partitions
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        found = self._files.get(partition)
+        if found is None:
+            found = self._files[partition] = self._lister.files(partition)
+        return found

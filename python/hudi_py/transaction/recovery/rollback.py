@@ -1,0 +1,312 @@
+"""Undoing an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
+
+A rollback is an instant of its own: its plan lists what is to go, so that whoever finds a killed rollback can finish
+it. Since table version 8 all files of the instant are deleted. In version 6 a log file may be shared, so what the
+instant wrote to logs is undone by a rollback block in a new log file. A completed instant is taken back to inflight
+before any of its files goes, so no reader takes it for whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from hudi_py.formats.log import encode_rollback_block, read_blocks
+from hudi_py.formats.log.blocks import HeaderKey
+from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.names import FileId, LogFileName, join_path
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.timeline.metadata import (
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    RollbackRequest,
+    decode_rollback_metadata,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+)
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.owner.claim import (
+    PLANNED,
+    claim_proof,
+    claimant,
+    forget_write,
+    remove_write_folder,
+    revoke_claim,
+)
+from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
+from hudi_py.transaction.paths import temporary_folder
+from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.recovery.plan import group_logs, plan_rollback
+from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.view.lister import Lister
+
+ROLLBACK_TOKEN = "1-0-1"
+"""Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
+
+_FEW = 32
+"""Fewer requests than this are not worth threads."""
+
+
+def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
+    """Rolls an instant back. Safe to repeat after a crash at any point.
+
+    A pending compaction, log compaction or clustering keeps its plan, to be run anew; of every other instant nothing
+    is left. The caller makes sure that nothing came after a completed instant.
+
+    Args:
+        instant: a pending or completed write or rewriting table service, as the timeline has it.
+
+    Returns:
+        What was done; its `start_time` is the rollback's instant.
+
+    Raises:
+        ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
+        CorruptFileError: what the instant wrote cannot be made out.
+    """
+    table = table.reread()
+    session = table.session
+    if session.metadata is not None:
+        session.metadata.check(session, (instant.time,))
+    revoke_claim(session.storage, instant.time)
+    rollback, plan = request_rollback(table, instant)
+    return finish_rollback(table, rollback, plan)
+
+
+def request_rollback(
+    table: LockedTable, instant: Instant, *, restoring: bool = False, lister: Lister | None = None
+) -> tuple[InstantTime, RollbackPlan]:
+    """The pending rollback of an instant, a new one where there is none. Arguments as for `plan_rollback`."""
+    session, timeline = table.session, table.timeline
+    for pending in table.plans.of(Action.ROLLBACK):
+        plan = table.plans.rollback(pending)
+        if plan is not None and plan.instant == instant.time:
+            return pending.time, plan
+    plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
+    rollback = session.clock.next_instant(timeline)
+    if not restoring and (instant.completed or instant.action in PLANNED):
+        # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
+        claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
+    session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
+    return rollback, plan
+
+
+def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
+    """Whether a rollback, completed or not, names the instant."""
+    return find_rollback(storage, timeline, instant) is not None
+
+
+def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) -> Instant | None:
+    """The rollback, completed or not, that names the instant."""
+    plans = PendingPlans(storage, timeline)
+    for rollback in timeline.instants:
+        if rollback.action is not Action.ROLLBACK or rollback.time < instant:
+            continue
+        if rollback.completed:
+            try:
+                content = storage.read(timeline.layout.path(rollback.file_name))
+            except FileNotFoundError:  # archived since it was listed
+                continue
+            if decode_rollback_metadata(content).instant == instant:
+                return rollback
+        else:
+            plan = plans.rollback(rollback)
+            if plan is not None and plan.instant == instant:
+                return rollback
+    return None
+
+
+def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
+    """Carries a rollback plan out and completes it. Safe to repeat."""
+    table = table.reread()
+    session, failed = table.session, InstantTime(plan.instant)
+    storage = session.storage
+    if session.metadata is not None:
+        session.metadata.check(session, (failed,))
+    kept = _keeps_plan(table, rollback, failed, Action(plan.action))
+    done = undo_files(session, rollback, plan)
+
+    def take_off() -> None:
+        if kept is None:
+            remove_instant(session, failed, Action(plan.action))
+        else:
+            revert(storage, session.layout, failed, kept)
+            forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
+
+    content = encode_rollback_metadata(done)
+    complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)
+    if session.config.version < 8:
+        remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
+    remove_write_folder(storage, rollback)
+    forget_write(storage, failed)
+    return done
+
+
+def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
+    """Takes the rollback to inflight and undoes what the instant wrote; both stay pending. Safe to repeat.
+
+    The result names all files of the plan as deleted, whichever attempt deleted them.
+    """
+    storage = session.storage
+    failed, action = InstantTime(plan.instant), Action(plan.action)
+    begin(storage, session.layout, rollback, Action.ROLLBACK)
+    started = time.monotonic()
+    # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
+    revoke_claim(storage, failed)
+    storage.delete_tree(temporary_folder(failed))
+    if action not in PLANNED:
+        _unpublish(session, failed, action)
+        storage.sync()  # readers must not find the instant completed and its files gone
+    partitions = in_threads(
+        lambda request: _carry_out(storage, rollback, failed, request),
+        plan.requests,
+        REQUESTS if len(plan.requests) >= _FEW else 1,
+    )
+    return RollbackMetadata(
+        start_time=rollback,
+        time_taken_ms=int((time.monotonic() - started) * 1000),
+        instant=failed,
+        action=action.value,
+        partitions=_merge(partitions),
+    )
+
+
+def remove_instant(session: TableSession, instant: InstantTime, action: Action) -> None:
+    """Deletes the pending files of an instant under whatever action they are named: those of a completed compaction
+    are named `compaction`."""
+    timeline = session.timeline()
+    names = {action}
+    names |= {file.action for file in timeline.files if _is(file, instant, action) and not file.completed}
+    for name in sorted(names, key=lambda each: each.value):
+        remove_pending(session.storage, timeline.layout, instant, name)
+
+
+def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
+    """Partition path to names of files that rollbacks have deleted."""
+    found: dict[str, dict[str, None]] = {}
+    for done in rollbacks:
+        for part in done.partitions:
+            if part.deleted:
+                found.setdefault(part.partition_path, {}).update({_name(path): None for path in part.deleted})
+    return {partition: tuple(names) for partition, names in found.items()}
+
+
+def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
+    """Partition path and file name to bytes of the log files that rollbacks have written, and of those whose blocks
+    they are about: these stay, and the metadata table may not know of them."""
+    found: dict[str, dict[str, int]] = {}
+    for done in rollbacks:
+        for part in done.partitions:
+            logs = {**part.failed_logs, **part.rollback_logs}
+            if logs:
+                sizes = {_name(path): size for path, size in logs.items()}
+                found.setdefault(part.partition_path, {}).update(sizes)
+    return found
+
+
+def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
+    """The action under which the instant's plan stays; None where nothing of it stays.
+
+    Rollback plans name a completed compaction `commit`, a pending one `compaction`; a completed clustering
+    `replacecommit`, a pending one `clustering`, but `replacecommit` on layout 1. There it was completed when the
+    rollback was planned if that has a claim (`request_rollback`); what a killed attempt left looks pending.
+    """
+    if action in PLANNED:
+        return action
+    if table.session.layout.version >= 2 or claimant(table.session.storage, rollback) is not None:
+        return None
+    return next((each.action for each in table.plans.clusterings if _is(each, instant, action)), None)
+
+
+def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> None:
+    """Takes a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
+    storage, timeline = session.storage, session.timeline()
+    for completed in timeline.completed:
+        if not _is(completed, instant, action):
+            continue
+        pending = [file for file in timeline.states_of(completed) if not file.completed]
+        if not any(file.state is State.INFLIGHT for file in pending):
+            # without one the instant would vanish from the timeline before its files do
+            name = pending[0].action if pending else completed.action
+            storage.put_if_absent(inflight_path(timeline.layout, instant, name), b"")
+        storage.delete(timeline.layout.path(completed.file_name))
+
+
+def _is(found: Instant, instant: InstantTime, action: Action) -> bool:
+    return found.time == instant and found.action.comparable is action.comparable
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _carry_out(
+    storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
+) -> RollbackPartition:
+    deleted: list[str] = []
+    for absolute in request.files_to_delete:
+        # by partition and name: the table may have been moved since the plan was made
+        storage.delete(join_path(request.partition_path, _name(absolute)))
+        deleted.append(absolute)
+    appended: dict[str, int] = {}
+    if request.log_blocks:
+        info = _append_rollback_block(storage, rollback, failed, request)
+        if info is not None:
+            appended[f"{storage.uri}/{info.path}"] = info.size
+    return RollbackPartition(
+        partition_path=request.partition_path,
+        deleted=tuple(deleted),
+        rollback_logs=appended,
+        failed_logs=dict(request.log_blocks),
+    )
+
+
+def _append_rollback_block(
+    storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
+) -> FileInfo | None:
+    """The log file with the rollback block; None where the logs with blocks to undo are gone, as a restore that is
+    carried on has deleted them with their slice. A block in a new log would bring the slice back."""
+    logs = group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
+    failed_names = {_name(path) for path in request.log_blocks}
+    if not any(info.name in failed_names for _, info in logs):
+        return None
+    for _, info in reversed(logs):
+        blocks = read_blocks(storage, info.path, info.size)
+        if any(block.is_rollback and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == failed for block in blocks):
+            return info  # a rollback that was killed afterwards has written it
+    version = max((name.version for name, _ in logs), default=0) + 1
+    added = LogFileName(FileId(request.file_id), request.latest_base_instant, version, ROLLBACK_TOKEN)
+    path = join_path(request.partition_path, str(added))
+    content = encode_rollback_block(rollback, failed)
+    storage.put_if_absent(path, content)
+    return FileInfo(path, len(content), 0)
+
+
+def _change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
+    return TableChange(
+        rollback,
+        Action.ROLLBACK,
+        added=appended_files([done]),
+        deleted=removed_files([done]),
+        rolled_back=(InstantTime(done.instant),),
+    )
+
+
+def _merge(partitions: list[RollbackPartition]) -> tuple[RollbackPartition, ...]:
+    merged: dict[str, RollbackPartition] = {}
+    for part in partitions:
+        before = merged.get(part.partition_path)
+        if before is not None:
+            part = RollbackPartition(
+                partition_path=part.partition_path,
+                deleted=before.deleted + part.deleted,
+                rollback_logs={**before.rollback_logs, **part.rollback_logs},
+                failed_logs={**before.failed_logs, **part.failed_logs},
+            )
+        merged[part.partition_path] = part
+    return tuple(merged.values())

@@ -1,0 +1,131 @@
+"""A table as one process works on it: everything that its actions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from typing import NoReturn
+
+from hudi_py.model.instant import CompletionTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage, with_durability
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.locks import FileLock, LockProvider, TableLock
+from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view import FileSystemView, load_view
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSession:
+    """A table, and how it is kept consistent. Belongs to one process, as its clock does: it does not pickle. What
+    several processes of an action share is its handle (`TransactionHandle`, `Attempt`)."""
+
+    storage: Storage
+    config: TableConfig
+    """The properties as this process read them last; those under the lock are in `LockedTable`."""
+    clock: InstantClock
+    settings: TransactionSettings
+    metadata: MetadataWriter | None
+    """Records each action in the metadata table; None: the table is a metadata table itself."""
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    locks: LockProvider = FileLock
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        metadata: MetadataWriter | None,
+        *,
+        config: TableConfig | None = None,
+        settings: TransactionSettings | None = None,
+        clock: InstantClock | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> TableSession:
+        """A session of the table at `storage`.
+
+        Args:
+            config: None: read now.
+            clock: None: one in the table's zone.
+
+        Raises:
+            TableNotFoundError: there is no table.
+        """
+        settings = settings if settings is not None else TransactionSettings()
+        storage = with_durability(storage, settings.durable)
+        config = config if config is not None else load_table_config(storage)
+        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
+        return cls(storage, config, clock, settings, metadata, storage_options)
+
+    @property
+    def layout(self) -> Layout:
+        return layout_for(self.config)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone of the table's instants."""
+        return self.clock.zone
+
+    def reread(self) -> TableSession:
+        """The same session with the properties as they are now."""
+        return self.at(load_table_config(self.storage))
+
+    def at(self, config: TableConfig) -> TableSession:
+        """The same session with other properties, as this process has just written or read them."""
+        return replace(self, config=config)
+
+    def timeline(self) -> Timeline:
+        """The active timeline as it is now."""
+        return load_timeline(self.storage, self.config, self.zone)
+
+    def view(self, timeline: Timeline) -> FileSystemView:
+        """The file slices of a timeline, listed from the storage."""
+        return load_view(self.storage, self.config, timeline)
+
+    def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
+        """A completion time as results report it: None on timeline layout 1, which does not store any."""
+        return completion if self.layout.version >= 2 else None
+
+    @contextmanager
+    def locked(self, purpose: str) -> Iterator[LockedTable]:
+        """The table under its lock, read after the lock was acquired. `purpose` follows "Cannot" in messages.
+
+        Raises:
+            LockError: the lock could not be acquired within the configured time.
+        """
+        lock = self.locks(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
+        with lock:
+            yield LockedTable.read(self, lock)
+            self.storage.sync()  # what no completed file follows, such as a plan that was dropped
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a TableSession belongs to its process and may hold credentials; it cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LockedTable(TableState):
+    """A table under its lock: true until the lock is released."""
+
+    session: TableSession
+    """With the properties read under the lock."""
+    lock: TableLock
+    plans: PendingPlans
+    """Of the timeline's pending instants."""
+
+    @classmethod
+    def read(cls, session: TableSession, lock: TableLock) -> LockedTable:
+        """The properties and the timeline as they are now."""
+        current = session.reread()
+        timeline = current.timeline()
+        return cls(current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
+
+    def reread(self) -> LockedTable:
+        """The table once this process has changed it under the same lock."""
+        return LockedTable.read(self.session, self.lock)

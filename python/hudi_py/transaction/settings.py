@@ -1,0 +1,73 @@
+"""Settings of the write protocol, resolved from options once and carried along with a write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hudi_py.config import Options
+from hudi_py.config import lock as lock_config
+from hudi_py.config import recovery as recovery_config
+from hudi_py.config import write as write_config
+
+
+@dataclass(frozen=True, slots=True)
+class LockSettings:
+    """The table's file-system lock (`FileSystemBasedLockProvider`, `LockConfiguration`, 1.2.0)."""
+
+    path: str | None = None
+    """Folder of the lock file; None: the table's `.hoodie`."""
+    expire_minutes: int = 0
+    """A lock file older than this may be broken; 0: never."""
+    wait_ms: int = 60_000
+    """The lock is waited for as long as this, or as all retries take, whichever is longer."""
+    retries: int = 50
+    retry_wait_ms: int = 5_000
+    """Java's pause between two tries; ours is shorter where that is longer than half a second."""
+    shared: bool = False
+    """Whether Apache Hudi is known to use the lock at the same time."""
+
+    @property
+    def patience_ms(self) -> int:
+        return max(self.wait_ms, self.retries * self.retry_wait_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """What the protocol needs of the write options. Pickles; holds no credentials."""
+
+    lock: LockSettings = field(default_factory=LockSettings)
+    heartbeat_interval_ms: int = 60_000
+    heartbeat_misses: int = 2
+    """A heartbeat is expired when older than interval times misses."""
+    clock_skew_ms: int = 200
+    drop_indexes: bool = False
+    """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+
+    rollback_by_markers: bool = True
+    """Are failed writes rolled back by their markers where they have any?"""
+    durable: bool = True
+    """Is what is written to local file systems forced to disk?"""
+
+    @classmethod
+    def of(cls, options: Options) -> TransactionSettings:
+        """The settings that the options of a write ask for."""
+        return cls(
+            lock=LockSettings(
+                path=options.get(lock_config.LOCK_PATH),
+                expire_minutes=options.get(lock_config.LOCK_EXPIRE_MINUTES),
+                wait_ms=options.get(lock_config.LOCK_WAIT_MS),
+                retries=options.get(lock_config.LOCK_RETRIES),
+                retry_wait_ms=options.get(lock_config.LOCK_RETRY_WAIT_MS),
+                shared=options.get(lock_config.LOCK_PROVIDER) == lock_config.FILE_SYSTEM_LOCK,
+            ),
+            heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
+            heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
+            clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
+            drop_indexes=options.get(write_config.DROP_INDEXES),
+            rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
+            durable=options.get(write_config.DURABLE),
+        )
+
+    @property
+    def heartbeat_expiry_ms(self) -> int:
+        return self.heartbeat_interval_ms * self.heartbeat_misses

@@ -1,0 +1,483 @@
+"""A write of one instant: started, its files published under permits, committed or rolled back.
+
+One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; what it
+hands on is a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
+
+    handle = WriteTransaction.plan(session, action=..., operation="UPSERT")                 # one process
+    with WriteTransaction.attach(handle, storage_options) as tx:                            # any number of them
+        permit = tx.publication.permit_base_file(partition, file_id, write_token, merges=False)
+        ... write storage file permit.temp_path ...
+        tx.publication.publish(permit)
+    WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)         # one process
+
+A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from types import TracebackType
+
+from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.transaction.action import CommitResult, complete_action
+from hudi_py.transaction.attempt import close_attempt, heartbeat_of
+from hudi_py.transaction.conflicts import check_conflicts
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.markers import read_markers
+from hudi_py.transaction.owner.claim import Attempt, check_open, claim, forbid, forget_write, gone, holder, is_forbidden
+from hudi_py.transaction.owner.identity import (
+    WRITER_KEY,
+    ProcessIdentity,
+    WriterIdentity,
+    begin_work,
+    end_work,
+    new_writer_id,
+    process_identity,
+)
+from hudi_py.transaction.paths import stage_folder
+from hudi_py.transaction.protocols import MetadataWriter, TableChange
+from hudi_py.transaction.publication import Publication
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
+from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view import FileSystemView
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandle:
+    """What every process of one write needs to know of it. Pickles small, holds no credentials."""
+
+    table_uri: str
+    instant: InstantTime
+    action: Action
+    """`COMMIT`, `DELTA_COMMIT` or `REPLACE_COMMIT`."""
+    operation: str
+    """Name of a `WriteOperationType`, e.g. `UPSERT`, `INSERT_OVERWRITE_TABLE`."""
+    config: TableConfig
+    """The table's properties when the write was planned."""
+    pin: Pin
+    """What the planning process saw of the timeline."""
+    writer: WriterIdentity
+    zone: tzinfo
+    """Zone in which all instants of this write are told, whichever process tells them: the planning process's zone,
+    or UTC for tables in UTC."""
+    settings: TransactionSettings
+    metadata: MetadataWriter
+    """Keeps the metadata table up within the commit, or drops it."""
+
+
+class WriteTransaction:
+    """One process's part in the write of an instant. Methods may be called from several threads.
+
+    As a context manager it starts (`start`) on entry and, on exit, rests (`rest`); with `begin` leaving the block
+    without a commit aborts the write, with `attach` it does not: only the process that owns the write decides.
+    """
+
+    def __init__(self, session: TableSession, handle: TransactionHandle, *, owns: bool = False) -> None:
+        self.handle = handle
+        self.session = session
+        self.storage = session.storage
+        self._owns = owns
+        self._layout: Layout = session.layout
+        self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
+        self._heartbeat = heartbeat_of(session, handle.instant)
+        self.publication = Publication(session.storage, self._attempt)
+        """Where data files of the write get their permits and are published."""
+        self._mutex = threading.RLock()
+        self._timeline: Timeline | None = None
+        self._view: FileSystemView | None = None
+        self._done = False
+
+    @classmethod
+    def plan(
+        cls,
+        session: TableSession,
+        *,
+        action: Action,
+        operation: str,
+        owner: ProcessIdentity | None = None,
+        instant: InstantTime | None = None,
+        writer_id: str | None = None,
+    ) -> TransactionHandle:
+        """Recovers failed writes, then chooses the instant under the table lock and pins the timeline.
+
+        Writes nothing of the new instant. `owner` is the process whose death ends the write, such as the driver of a
+        distributed engine; None when it is not known, and then only the heartbeat shows it.
+
+        Raises:
+            ConfigError: the metadata table holds indexes that can be neither kept up nor dropped, or the timeline is
+                ahead of the clock.
+            ConflictError: another write is under way; names its instant.
+            LockError: the lock could not be acquired in time.
+        """
+        with _prepared(session, action, "choose the instant of a write") as table:
+            return _handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
+
+    @classmethod
+    def begin(
+        cls,
+        session: TableSession,
+        *,
+        action: Action,
+        operation: str,
+        instant: InstantTime | None = None,
+        writer_id: str | None = None,
+    ) -> WriteTransaction:
+        """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
+        transaction: WriteTransaction | None = None
+        writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
+        try:
+            with _prepared(session, action, "begin a write") as table:
+                handle = _handle(table, action, operation, writer, instant)
+                transaction = cls(table.session, handle, owns=True)
+                transaction._timeline = table.timeline  # shows what the pin does
+                begin_work(writer.id)
+                transaction._make_pending(table.timeline)
+                transaction._heartbeat.start()
+            return transaction
+        except BaseException:
+            if transaction is not None:
+                transaction.rest()
+            raise
+
+    @classmethod
+    def attach(
+        cls,
+        handle: TransactionHandle,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        storage: Storage | None = None,
+        clock: InstantClock | None = None,
+    ) -> WriteTransaction:
+        """Takes part in a planned write. Touches no storage until `start`, `commit` or `abort`."""
+        session = TableSession.open(
+            storage if storage is not None else open_storage(handle.table_uri, storage_options),
+            handle.metadata,
+            config=handle.config,
+            settings=handle.settings,
+            clock=clock or InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms),
+            storage_options=storage_options,
+        )
+        return cls(session, handle)
+
+    # -- what the writer sees -------------------------------------------------------------------------------------
+
+    @property
+    def instant(self) -> InstantTime:
+        return self.handle.instant
+
+    @property
+    def config(self) -> TableConfig:
+        return self.handle.config
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline as pinned: what came later is hidden."""
+        with self._mutex:
+            if self._timeline is None:
+                self._timeline = self.session.timeline().at(self.handle.pin)
+            return self._timeline
+
+    @property
+    def view(self) -> FileSystemView:
+        """File system view over the pinned timeline; loaded once."""
+        with self._mutex:
+            if self._view is None:
+                self._view = self.session.view(self.timeline)
+            return self._view
+
+    @property
+    def staging(self) -> str:
+        """Folder for intermediate files of this write, relative to the base path: `.hoodie/.hudi_py/<instant>/stage`.
+
+        Vanishes with the write.
+        """
+        return stage_folder(self.instant)
+
+    @property
+    def sidecars(self) -> str:
+        """Folder in which writers of data files leave what the metadata table is to know of them."""
+        return f"{self.staging}/sidecars"
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Makes the instant pending, if it is not, and keeps its heartbeat going from this process. Idempotent.
+
+        Raises:
+            ConflictError: the instant is another writer's, or another write began since the plan.
+            RolledBackError: the write was rolled back, or is being committed, or its heartbeat expired.
+        """
+        with self._mutex:
+            if not self._is_ours():
+                with self.session.locked("begin a write") as table:
+                    if not self._is_ours():
+                        self._make_pending(table.timeline)
+            check_open(self.storage, self._attempt)
+            begin_work(self.handle.writer.id)
+            self._heartbeat.start()
+
+    def rest(self) -> None:
+        """Stops this process's heartbeat; the write stays pending. Idempotent."""
+        self._heartbeat.stop()
+        end_work(self.handle.writer.id)
+
+    def __enter__(self) -> WriteTransaction:
+        if not self._heartbeat.running:  # as `begin` leaves it
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._owns and not self._done:
+                self.abort()
+            if error is None and not self._done:
+                self.storage.sync()  # another process commits what this one has written
+        except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
+            _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
+        finally:
+            self.rest()
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        schema_json: str,
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Publishes the write: `stats` name every file of it; files of attempts they do not name are removed.
+
+        `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
+        (replacecommits). `extra` goes to `extraMetadata`. Idempotent: committing a published write again returns its
+        times.
+
+        Raises:
+            ConflictError: another write, or a table service on the same file groups, came since the plan. The write is
+                still pending: call `abort`.
+            RolledBackError: the write was rolled back, or its heartbeat expired.
+            LockError: the lock was not had in time.
+        """
+        metadata = CommitMetadata(
+            operation=self.handle.operation,
+            stats=tuple(stats),
+            extra={**(extra or {}), "schema": schema_json},
+            replaced={partition: tuple(ids) for partition, ids in (replaced or {}).items()},
+        )
+        with self._mutex:
+            beating = self._heartbeat.running
+            # whether it still is ours is found out under the lock
+            if not beating and not self._is_ours():
+                self.start()  # no task ran
+                beating = True
+            done: CommitResult | None = None
+            try:
+                if not beating:
+                    with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
+                        self._heartbeat.start()
+                with self.session.locked(f"commit the write {self.instant}") as table:
+                    done = self._published(table.timeline)
+                    if done is None:
+                        done = self._publish(table, metadata)
+            except BaseException as error:
+                if done is None or not isinstance(error, OSError):
+                    if not beating:
+                        self._heartbeat.stop()
+                    raise
+                self._warn_left(error)
+            self._heartbeat.stop()
+            try:
+                forget_write(self.storage, self.instant)
+            except OSError as error:
+                self._warn_left(error)
+            self._finish()
+        return done
+
+    def abort(self) -> None:
+        """Rolls the write back. Idempotent.
+
+        A published write stays published, an instant of another writer is left alone.
+
+        Raises:
+            LockError: the lock was not had in time. The next write rolls this one back.
+        """
+        with self._mutex:
+            if self._done:
+                return
+            self._heartbeat.stop()
+            with self.session.locked(f"roll the write {self.instant} back") as table:
+                timeline = table.timeline
+                found = holder(self.storage, self._layout, self.instant, self.handle.action)
+                ours = found is not None and found.id == self.handle.writer.id
+                pending = _find(timeline.pending, self.instant, self.handle.action)
+                if ours and pending is not None:
+                    rollback_instant(table, pending)
+                elif ours:
+                    forget_write(self.storage, self.instant)
+                elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
+                    # Nothing began it yet, and an attempt of a task that is still on its way must not either
+                    forbid(self.storage, self.instant)
+            self._finish()
+
+    # -- how ------------------------------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
+        try:
+            content = self.storage.read(self._attempt.inflight)
+        except FileNotFoundError:
+            return False
+        if self.handle.writer.id.encode() in content:
+            return True
+        raise ConflictError(
+            f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
+            f"({self._attempt.inflight}); write again"
+        )
+
+    def _make_pending(self, timeline: Timeline) -> None:
+        """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
+        handle = self.handle
+        if _find(timeline.completed, handle.instant, handle.action) is not None:
+            raise self._gone("it is completed, and not by an inflight file of this writer")
+        if is_rolled_back(self.storage, timeline, handle.instant):
+            raise self._gone("a rollback names it")
+        if read_markers(self.storage, handle.instant):
+            raise self._gone("its inflight file has vanished")
+        for instant in PendingPlans(self.storage, timeline).writes:
+            if instant.time != handle.instant:
+                raise ConflictError(
+                    f"Cannot begin the write {handle.instant} of {self.storage.uri}: since it was planned the "
+                    f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
+                    "it is done and write again"
+                )
+        check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
+        if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
+            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+        if is_forbidden(self.storage, handle.instant):
+            raise self._gone("it was aborted before it began")
+        claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
+        self._heartbeat.first_beat()
+        requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
+        self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
+        content = encode_commit_metadata(
+            CommitMetadata(handle.operation, extra={WRITER_KEY: handle.writer.to_json()}),
+            self._layout,
+            action=handle.action,
+            completed=False,
+        )
+        self.storage.put_if_absent(self._attempt.inflight, content)
+        if not self._is_ours():
+            raise self._gone("its inflight file has vanished")
+
+    def _gone(self, what: str) -> RolledBackError:
+        return gone(self.storage, self._attempt, what)
+
+    def _published(self, timeline: Timeline) -> CommitResult | None:
+        completed = _find(timeline.completed, self.instant, self.handle.action)
+        if completed is None or not self._is_ours():
+            return None
+        return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
+
+    def _publish(self, table: LockedTable, metadata: CommitMetadata) -> CommitResult:
+        """Everything between lock and unlock."""
+        handle, timeline = self.handle, table.timeline
+        if not self._is_ours():
+            raise self._gone("its inflight file has vanished")
+        if is_rolled_back(self.storage, timeline, self.instant):
+            raise self._gone("a rollback names it")
+        self._heartbeat.beat()
+        touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+        touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
+        # by the properties as they are now: another engine may have made or dropped indexes since the write began
+        handle.metadata.check(table.session)
+        close_attempt(table, self._attempt, metadata.stats)
+        change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
+        content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
+        return complete_action(table, self.instant, handle.action, content, change)
+
+    def _warn_left(self, error: OSError) -> None:
+        """For what cannot be tidied up behind the commit: an error would have the caller write again."""
+        _log.warning(
+            "the write %s of %s is committed; what is left of it is removed by the next write: %s",
+            self.instant,
+            self.storage.uri,
+            error,
+        )
+
+    def _logged(self, metadata: CommitMetadata) -> set[tuple[str, str]]:
+        """File groups which only get logs that name this instant."""
+        if self.config.version < 8:
+            return set()
+        logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
+        others = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
+        replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        return logs - others - replaced
+
+    def _finish(self) -> None:
+        self._done = True
+        end_work(self.handle.writer.id)
+
+
+@contextmanager
+def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
+    """The table under its lock, with failed writes recovered and the metadata table as the options ask for it."""
+    _check_action(action)
+    assert session.metadata is not None  # a metadata table is written within the actions of its table
+    session.metadata.check(session)
+    with recovered(session, purpose) as table:
+        config = session.metadata.prepare(table.session, table.timeline)
+        yield replace(table, config=config, session=table.session.at(config))
+
+
+def _handle(
+    table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
+) -> TransactionHandle:
+    session = table.session
+    assert session.metadata is not None
+    return TransactionHandle(
+        table_uri=session.storage.uri,
+        instant=instant if instant is not None else session.clock.next_instant(table.timeline),
+        action=action,
+        operation=operation,
+        config=session.config,
+        pin=table.timeline.pin(),
+        writer=writer,
+        zone=session.zone,
+        settings=session.settings,
+        metadata=session.metadata,
+    )
+
+
+def _check_action(action: Action) -> None:
+    if action not in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
+        raise ConfigError(f"Cannot begin a write as {action.value}; expected commit, deltacommit or replacecommit")
+
+
+def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:
+    for instant in instants:
+        if instant.time == time_ and instant.action.comparable is action.comparable:
+            return instant
+    return None

@@ -1,0 +1,340 @@
+"""Faults put into the product one at a time; each must make a test of CI fail.
+
+A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
+the tests that are to notice, as arguments of pytest: of `make test` unless `suite` names another part of CI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+CORE: Final = "python/hudi_py/"
+CONNECTOR: Final = "connector/pyspark_hudi/"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    name: str
+    file: str
+    """Relative to the checkout."""
+    old: str
+    new: str
+    tests: str
+    """Separated by blanks."""
+    suite: str = "make test"
+
+
+MUTATIONS: Final = (
+    # -- merging -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "merge: a delete block does not delete",
+        CORE + "merge/reduce.py",
+        "        deletes=versions.deletes[row],\n        always",
+        "        deletes=versions.deletes[row] & ~versions.entries[row],\n        always",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "merge: the first of equal ordering values wins",
+        CORE + "merge/reduce.py",
+        "    winner[in_order[reached]] = reached\n",
+        "    winner[in_order[reached[::-1]]] = reached[::-1]\n",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "merge: a commit-time delete spares what came before it",
+        CORE + "merge/reduce.py",
+        "        alive = sequence > after\n",
+        "        alive = sequence != after\n",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "merge: _hoodie_is_deleted is ignored",
+        CORE + "merge/reduce.py",
+        "        result |= _true(table[IS_DELETED])\n",
+        "        pass\n",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "merge: null ordering values are the greatest",
+        CORE + "merge/ordering.py",
+        "    if array.null_count and not has_default_zero(kind):\n        codes = np.array(codes, np.int64)\n"
+        "        codes[pc.is_null(array).to_numpy(zero_copy_only=False)] = _NULL\n",
+        "    if array.null_count and not has_default_zero(kind):\n        codes = np.array(codes, np.int64)\n"
+        "        codes[pc.is_null(array).to_numpy(zero_copy_only=False)] = -(_NULL + 1)\n",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "log: blocks of rolled-back instants count (version 6)",
+        CORE + "merge/log.py",
+        '                blocks.pop(block.header.get(HeaderKey.TARGET_INSTANT_TIME, ""), None)\n',
+        "",
+        "tests/unit/merge tests/unit/transaction",
+    ),
+    Mutation(
+        "log: blocks of uncommitted instants count (version 6)",
+        CORE + "merge/log.py",
+        " or (committed is not None and instant not in committed)",
+        "",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    Mutation(
+        "log: a compacted block and those it replaces both count",
+        CORE + "merge/log.py",
+        "                replaced_by[original.strip()] = replaced_by.get(instant, instant)\n",
+        "                pass\n",
+        "tests/unit/merge tests/golden/test_core.py",
+    ),
+    # -- timeline and view -------------------------------------------------------------------------------------------
+    Mutation(
+        "clock: an instant may equal the newest on the timeline",
+        CORE + "timeline/clock.py",
+        "            chosen = now if now > floor else add_ms(floor, 1)\n",
+        "            chosen = max(now, floor)\n",
+        "tests/unit/timeline",
+    ),
+    Mutation(
+        "clock: a timeline ahead of the clock is accepted",
+        CORE + "timeline/clock.py",
+        "        if ahead_ms > self.skew_ms:\n",
+        "        if ahead_ms > self.skew_ms * 1_000_000:\n",
+        "tests/unit/timeline",
+    ),
+    Mutation(
+        "view: replaced file groups are read",
+        CORE + "view/filesystem_view.py",
+        "            if replaced_at is None or (as_of is not None and replaced_at > as_of):\n",
+        "            if replaced_at is None or as_of is not None or replaced_at:\n",
+        "tests/unit/view tests/golden/test_core.py",
+    ),
+    Mutation(
+        "view: logs written while a compaction is pending are left out",
+        CORE + "view/filesystem_view.py",
+        "                logs = sorted([*compacted.logs, *newest.logs], key=lambda log: log.name.sort_key)\n",
+        "                logs = list(compacted.logs)\n",
+        "tests/unit/view tests/golden/test_core.py",
+    ),
+    Mutation(
+        "view: a log belongs to the slice before, where its commit completed at the slice's instant or later",
+        CORE + "view/filesystem_view.py",
+        "instant for instant in slices if instant <= completed)",
+        "instant for instant in slices if instant <= log.name.instant)",
+        "tests/unit/view tests/golden/test_core.py",
+    ),
+    Mutation(
+        "view: base files of uncommitted instants are read",
+        CORE + "view/filesystem_view.py",
+        "        return self.timeline.is_committed(instant_time)\n",
+        "        return True\n",
+        "tests/unit/view tests/golden/test_core.py",
+    ),
+    # -- reading -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "stream: a batch of limited commits takes one more",
+        CORE + "read/offsets.py",
+        "count >= self.commits",
+        "count > self.commits",
+        "tests/unit/read/test_stream.py",
+    ),
+    Mutation(
+        "slice: incremental rows are not filtered by commit",
+        CORE + "read/slice.py",
+        "    if commit_times is None:\n        return batch\n",
+        "    if commit_times is None or len(commit_times):\n        return batch\n",
+        "tests/unit/read/test_incremental.py",
+    ),
+    Mutation(
+        "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
+        CORE + "read/skipping.py",
+        "                if other not in found:\n                    return None\n",
+        "                if other not in found:\n                    continue\n",
+        "tests/golden/test_metadata.py",
+    ),
+    Mutation(
+        "skipping: partition statistics of now are used for an earlier time",
+        CORE + "read/skipping.py",
+        "        if statistics is None or not self._newest:\n",
+        "        if statistics is None:\n",
+        "tests/unit/read/test_skipping.py",
+    ),
+    Mutation(
+        "skipping: the greatest key of a base file is not looked for in it",
+        CORE + "read/skipping.py",
+        'low <= key.encode("utf-16-be") <= high',
+        'low <= key.encode("utf-16-be") < high',
+        "tests/unit/read/test_skipping.py",
+    ),
+    # -- writing -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "index: keys at the upper end of a file's range are taken for new",
+        CORE + "write/index/tagging.py",
+        "pc.less_equal(self.keys, high)",
+        "pc.less(self.keys, high)",
+        "tests/unit/write",
+    ),
+    Mutation(
+        "index: a table with bucket ids is written to",
+        CORE + "write/index/tagging.py",
+        "    elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
+        "    elif False and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
+        "tests/unit/write",
+    ),
+    Mutation(
+        "global index: the row of the old partition stays when a key moves",
+        CORE + "write/routing.py",
+        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), gone=True)\n",
+        "            pass\n",
+        "tests/unit/write",
+    ),
+    Mutation(
+        "small files: those under pending compaction are filled",
+        CORE + "write/assign.py",
+        "        and slice_.file_id not in excluded\n",
+        "",
+        "tests/unit/write",
+    ),
+    # -- transactions ------------------------------------------------------------------------------------------------
+    Mutation(
+        "conflicts: another completed write is no conflict",
+        CORE + "transaction/conflicts.py",
+        '            raise _conflict(own, instant, f"({metadata.operation}) has been completed")\n',
+        "            continue\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "conflicts: a compaction scheduled meanwhile is no conflict",
+        CORE + "transaction/conflicts.py",
+        "            overlap = rewritten & plans.file_groups(instant) if instant.time > own else frozenset()\n",
+        "            overlap = rewritten & plans.file_groups(instant) if instant.time < own else frozenset()\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "conflicts: a clustering of the same file group is no conflict",
+        CORE + "transaction/conflicts.py",
+        "            overlap = groups & plans.file_groups(instant)\n",
+        "            continue\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "lock: never taken",
+        CORE + "transaction/locks/file.py",
+        "        if not self._storage.put_if_absent(self.path, content):\n            return False\n",
+        "        self._storage.put(self.path, content)\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "lock: one that was taken away is not noticed before the commit",
+        CORE + "transaction/action.py",
+        "    table.lock.check()\n",
+        "",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "heartbeat: an expired one is renewed",
+        CORE + "transaction/owner/heartbeat.py",
+        "        if age_ms > self._expiry_ms:\n",
+        "        if age_ms < 0:\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "commit: files of attempts that did not report stay",
+        CORE + "transaction/publication.py",
+        "        if marker.path not in reported:\n            storage.delete(marker.path)\n",
+        "        pass\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "commit: a reported file that is missing is not noticed",
+        CORE + "transaction/publication.py",
+        '            raise gone(storage, attempt, f"its data file {stat.path} is not there")\n',
+        "            continue\n",
+        "tests/unit/transaction",
+    ),
+    Mutation(
+        "recovery: a living writer's instant is rolled back",
+        CORE + "transaction/recovery/failed_writes.py",
+        "        return self.active_ms is None or now_ms() - self.active_ms > expiry_ms\n",
+        "        return True\n",
+        "tests/unit/transaction",
+    ),
+    # -- metadata table ----------------------------------------------------------------------------------------------
+    Mutation(
+        "metadata table: deleted files stay listed",
+        CORE + "metadata_write/partitions/files.py",
+        "        removed += [False] * len(new) + [True] * len(gone)\n",
+        "        removed += [False] * len(new) + [False] * len(gone)\n",
+        "tests/unit/metadata_write tests/unit/services",
+    ),
+    Mutation(
+        "metadata table: new partitions are not listed",
+        CORE + "metadata_write/partitions/files.py",
+        "            yield _partition_list(touched, removed=False)\n",
+        "            pass\n",
+        "tests/unit/metadata_write",
+    ),
+    Mutation(
+        "metadata table: no delete block for removed keys",
+        CORE + "metadata_write/delta.py",
+        "        blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))\n",
+        "        pass\n",
+        "tests/unit/metadata_write",
+    ),
+    Mutation(
+        "record index: of two places of a key the older one stands",
+        CORE + "metadata_write/partitions/record_entries.py",
+        "np.append(last, True)",
+        "np.insert(last, 0, True)",
+        "tests/unit/metadata_write",
+    ),
+    # -- table services ----------------------------------------------------------------------------------------------
+    Mutation(
+        "compaction: logs are left out",
+        CORE + "services/compaction/rewrite.py",
+        "            task.slice.log_files,\n            schema",
+        "            task.slice.log_files[:-1],\n            schema",
+        "tests/unit/services/compaction",
+    ),
+    Mutation(
+        "clean: savepointed files go",
+        CORE + "services/clean/plan.py",
+        "        if guards.savepointed and not guards.savepointed.isdisjoint(piece.names):\n            return True\n",
+        "",
+        "tests/unit/services",
+    ),
+    Mutation(
+        "clean: what a pending compaction reads goes",
+        CORE + "services/clean/guards.py",
+        "        return since is not None and base_instant >= since\n",
+        "        return since is not None and base_instant > since\n",
+        "tests/unit/services",
+    ),
+    Mutation(
+        "clean: one commit fewer is retained",
+        CORE + "services/clean/policy.py",
+        "        earliest = completed[-settings.commits_retained]\n",
+        "        earliest = completed[1 - settings.commits_retained]\n",
+        "tests/unit/services",
+    ),
+    Mutation(
+        "clean: the slice that was current at the earliest commit goes",
+        CORE + "services/clean/plan.py",
+        "            and piece.base_instant not in (newest, before)\n",
+        "            and piece.base_instant != newest\n",
+        "tests/unit/services",
+    ),
+    Mutation(
+        "archive: instants from a pending one on are archived",
+        CORE + "services/archive/select.py",
+        "        if limit is not None and instant.time >= limit.time:\n            break\n",
+        "",
+        "tests/unit/services",
+    ),
+    Mutation(
+        "archive: savepointed commits are archived",
+        CORE + "services/archive/select.py",
+        "        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:\n"
+        "            break\n",
+        "",
+        "tests/unit/services",
+    ),
+)
