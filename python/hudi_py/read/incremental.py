@@ -43,6 +43,10 @@ class CommitLister:
     found: Mapping[PartitionPath, Mapping[str, int]]
     """Partition to file names with sizes."""
 
+    @property
+    def is_storage(self) -> bool:
+        return False
+
     @classmethod
     def of(cls, commits: Iterable[Commit]) -> CommitLister:
         found: dict[PartitionPath, dict[str, int]] = defaultdict(dict)

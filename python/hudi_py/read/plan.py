@@ -100,7 +100,7 @@ def plan_scan(
     if isinstance(lister, MetadataLister):
         lister.prefetch(after)
     slices = _slices(view, after, snapshot, query_type)
-    if isinstance(lister, MetadataLister) and lister.doubted:
+    if lister is not None and lister.is_storage:
         listed_by = "storage"
     check_slices(config, slices, snapshot.storage.uri)
     settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
