@@ -80,7 +80,7 @@ def plan_scan(
     )
     listed_by = "commits"
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline, lister)
+        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=chosen_options.damaged)
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
     chosen = before if partitions is None else sorted(set(before) & set(partitions))
@@ -123,6 +123,7 @@ def plan_scan(
         emit_deletes=emit_deletes,
         history=snapshot.history,
         memory=LogMemory.of(options or {}),
+        read_damaged=chosen_options.damaged,
     )
     uri = snapshot.storage.uri
     splits = tuple(

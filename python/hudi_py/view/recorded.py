@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
@@ -144,5 +145,5 @@ def lost_error(
         )
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
-        "(rollback, restore); metadata.verify() compares all files; hoodie.py.read.damaged=true reads what is left"
+        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
     )

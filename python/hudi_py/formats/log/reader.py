@@ -37,7 +37,7 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
     """Yields the blocks of a log file in order.
 
     Bytes that are no whole block, such as the tail of a write that was cut off, come as `CORRUPT` blocks which reach to
-    the next magic or the end. A rest of fewer than six bytes is ignored.
+    the next magic or the end, and so do bytes that the file should have by its size and does not.
 
     Args:
         storage: where the file is.
@@ -66,6 +66,8 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
         else:
             yield _read_block(window, start, end)
         start = end
+    if start < size:
+        yield LogBlock(BlockType.CORRUPT, {}, start, size - start, path)
 
 
 def read_content(storage: Storage, block: LogBlock) -> bytes:
