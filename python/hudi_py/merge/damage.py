@@ -10,15 +10,16 @@ from collections.abc import Container, Iterator, Sequence
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import BlockType, LogBlock
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import WRITE_ACTIONS
+from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
-from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view.recorded import RecordedFile, files_of
+from hudi_py.view.recorded import files_of
 
 
 def damage_of(
@@ -44,10 +45,9 @@ def damage_of(
     if not corrupt:
         return None
     known, recorded = False, []
-    for each in _commits(storage, config, timeline, file, committed):
-        known = known or each.commit == file.name.instant
-        if each.name == file.name:
-            recorded.append(each)
+    for time, action, metadata in _commits(storage, config, timeline, file, committed):
+        known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
+        recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
     for block in corrupt:
         begin, end = block.content_offset, block.content_offset + block.content_length
         owner = next((each for each in recorded if each.offset < end and each.size > begin), None)
@@ -55,7 +55,7 @@ def damage_of(
             what = f"the completed {owner.action} {owner.commit} wrote {owner.size} bytes of it"
             return _error(storage, file, f"{what}, and those from {begin} to {end} are missing or no block")
         if config.version >= 8 and not known and timeline.is_committed(file.name.instant):
-            # nothing is appended there, so that a torn tail can only be that of an attempt which was repeated
+            # nothing is appended there: without its metadata, all of the file counts as the commit's
             return _error(storage, file, f"its bytes from {begin} to {end} are missing or no block")
     return None
 
@@ -69,8 +69,8 @@ def _error(storage: Storage, file: LogFile, what: str) -> CorruptFileError:
 
 def _commits(
     storage: Storage, config: TableConfig, timeline: Timeline, file: LogFile, committed: Container[str] | None
-) -> Iterator[RecordedFile]:
-    """What completed commits recorded from the instant in the file's name on; archived ones where it is among them."""
+) -> Iterator[tuple[str, Action, CommitMetadata]]:
+    """Completed commits from the instant in the file's name on; archived ones where it is among them."""
     if config.version < 6:
         return
     first = file.name.instant
@@ -84,7 +84,7 @@ def _commits(
                 metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
             except FileNotFoundError:  # archived since it was listed
                 continue
-            yield from files_of(instant.time, instant.action.comparable.value, metadata)
+            yield instant.time, instant.action.comparable, metadata
     if timeline.start is None or first >= timeline.start:
         return
 
@@ -93,4 +93,4 @@ def _commits(
 
     for entry in archived_instants(storage, config, since=first, chosen=chosen, metadata=True):
         metadata = decode_commit_metadata(entry.metadata or b"", f"the archived commit {entry.time} of {storage.uri}")
-        yield from files_of(entry.time, entry.action.value, metadata)
+        yield entry.time, entry.action, metadata

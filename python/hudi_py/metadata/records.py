@@ -124,6 +124,18 @@ def read_parts(
     return [part for parts in when_remote(storage, one, slices) for part in parts]
 
 
+def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: CommittedInstants) -> None:
+    """Raises as `read_parts` where a file of the slices is missing, cut short or no HFile or log; records are not
+    read."""
+
+    def one(piece: FileSlice) -> None:
+        if piece.base_file is not None:
+            open_hfile(storage, piece.base_file.path, piece.base_file.size)
+        scan_log(storage, piece.log_files, committed=committed)
+
+    when_remote(storage, one, slices)
+
+
 def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
     """The storage with the small files of the slices in memory: read whole and at once, one request each."""
     files = [file for _, piece, _ in slices for file in (piece.base_file, *piece.log_files) if file is not None]

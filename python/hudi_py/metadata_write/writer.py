@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from hudi_py.errors import ConfigError, HudiError
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister, read_files
@@ -141,14 +141,21 @@ class MetadataTableWriter:
             own_timeline = own.timeline(clock.zone)
         own_view = own.view(own_timeline)
         source = self._source(storage, config, timeline, change, own_view)
-        own_timeline = write_delta(
-            own,
-            own_view,
-            change.instant,
-            self._records(source, change),
-            clock,
-            new_groups=self.settings.partition_record_index_groups[0],
-        )
+        try:
+            own_timeline = write_delta(
+                own,
+                own_view,
+                change.instant,
+                self._records(source, change),
+                clock,
+                new_groups=self.settings.partition_record_index_groups[0],
+            )
+        except CorruptFileError as error:
+            if own.storage.uri not in str(error):
+                raise
+            return self._drop_damaged(storage, config, dropped, f": {error}")
+        if source.view.lister.is_storage:  # its records of files could not be read, as a warning has said
+            return self._drop_damaged(storage, config, dropped)
         self._define(source)
         return Recorded(dropped, partial(self._maintain, own, own_timeline, clock))
 
@@ -199,7 +206,7 @@ class MetadataTableWriter:
             if finish_undone(own, own_timeline, timeline, clock):
                 own_timeline = own.timeline(clock.zone)
             # finds out whether another writer left it behind
-            MetadataTable(storage, config, timeline, own.view(own_timeline))
+            MetadataTable(storage, config, timeline, own.view(own_timeline)).check()
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(f"The metadata table of {config.name!r} is made anew: {error}", UserWarning, stacklevel=2)
             return None
@@ -235,6 +242,14 @@ class MetadataTableWriter:
             config = note_kind(storage, config, self.settings)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
+
+    def _drop_damaged(self, storage: Storage, config: TableConfig, dropped: tuple[str, ...], why: str = "") -> Recorded:
+        """Drops the metadata table, which turned out to be damaged while an action was recorded."""
+        warnings.warn(
+            f"The metadata table of {config.name!r} is damaged, and the next write makes it anew{why}", stacklevel=2
+        )
+        self._discard(storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make})
+        return Recorded(dropped)
 
     def _completed(
         self,

@@ -20,7 +20,7 @@ from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
 from hudi_py.read.support import check_slices
-from hudi_py.read.task import cleaned
+from hudi_py.read.task import gone
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -168,7 +168,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     try:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
-        raise cleaned(split, error) from error
+        raise gone(storage, split, error) from error
     pieces: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):

@@ -62,6 +62,7 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
         if end is None:
             begin = start + len(MAGIC)
             end = _next_magic(window, begin)
+            end = size if end >= window.size else end  # bytes that should be there and are not are corrupt, too
             yield LogBlock(BlockType.CORRUPT, {}, begin, end - begin, path)
         else:
             yield _read_block(window, start, end)
