@@ -138,11 +138,15 @@ def lost_error(
     """What to raise for one of `lost_files`: a writer may have changed the table since its timeline was read."""
     there = "is missing" if size is None else f"has {size} of its {file.size} bytes"
     what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
-    if {instant.file_name for instant in load_timeline(storage, config).files} != {i.file_name for i in timeline.files}:
+    is_metadata_table = config.base_file_format == "HFILE"
+    now = {instant.file_name for instant in load_timeline(storage, config).files}
+    if not is_metadata_table and now != {instant.file_name for instant in timeline.files}:
         return HistoryCleanedError(
             f"Cannot read file group {file.name.file_id}: {what}; the table has changed since this read was planned: "
             "re-create the DataFrame, or scan again"
         )
+    if is_metadata_table:
+        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write makes it anew")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
         f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
