@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 from tests.golden.compare import assert_rows_equal
-from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, refusal
+from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 
 pytestmark = pytest.mark.spark
@@ -38,10 +38,10 @@ def marks(query: Expected) -> list[pytest.MarkDecorator]:
 
 def options(query: Expected) -> dict[str, str]:
     if query.as_of:
-        return {"as.of.instant": query.as_of}
+        return {"as.of.instant": query.as_of, **options_of(query)}
     bounds = {"begin": query.begin, "end": query.end}
     ranges = {f"hoodie.datasource.read.{name}.instanttime": time for name, time in bounds.items() if time is not None}
-    return {"hoodie.datasource.query.type": query.kind, **ranges}
+    return {"hoodie.datasource.query.type": query.kind, **ranges, **options_of(query)}
 
 
 @pytest.mark.parametrize("query", [pytest.param(query, id=query.id, marks=marks(query)) for query in queries()])
