@@ -68,13 +68,14 @@ def gone(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     lister, _ = metadata_lister(storage, config, timeline)
-    files = [*split.log_files, *([split.base_file] if split.base_file is not None else [])]
+    paths = [file.path for file in split.log_files]
+    paths += [split.base_file.path] if split.base_file is not None else []
     listed = {info.path for info in lister.files(split.partition)}
-    for file in files:
-        if file.path in listed and storage.stat(file.path) is None:
+    for path in paths:
+        if path in listed and storage.stat(path) is None:
             return CorruptFileError(
                 f"Cannot read file group {split.file_id} in partition '{split.partition}' of {split.spec.uri}: its "
-                f"file {file.path} is missing, though no commit or clean removed it; restore it from a copy, or undo "
+                f"file {path} is missing, though no commit or clean removed it; restore it from a copy, or undo "
                 "the commits that need it (rollback, restore); metadata.verify() compares all files"
             )
     return HistoryCleanedError(

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from hudi_py.errors import first_line
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import FileId, LogFileName, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import (
+    BaseFileName,
+    FileId,
+    LogFileName,
+    PartitionPath,
+    parse_base_file_name,
+    parse_log_file_name,
+)
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
@@ -248,7 +255,8 @@ class FileSystemView:
             group_logs.sort(key=lambda log: log.name.sort_key)
             lost: list[tuple[RecordedFile, int | None]] = []
             if file_id in recorded:
-                files_here = {file.name: file.size for file in (*group_bases.values(), *group_logs)}
+                files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
+                files_here.update({base.name: base.size for base in group_bases.values()})
                 lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
                 if self.config.version >= 8:
                     group_logs = as_recorded(group_logs, recorded[file_id])
