@@ -104,7 +104,7 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             metadata=metadata,
             read_dictionary=[name for name in _REPETITIVE if name in metadata.schema.names],
             coerce_int96_timestamp_unit="us",
-            page_checksum_verification=not _has_own_checksums(metadata),
+            page_checksum_verification=True,
             # on object stores the column chunks of a row group are fetched in few large requests
             pre_buffer=not storage.is_local,
         )
@@ -112,13 +112,6 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             yield file
         finally:
             file.close()
-
-
-def _has_own_checksums(metadata: pq.FileMetaData) -> bool:
-    """Whether the codec finds a damaged page itself, so that the page's checksum need not be computed: gzip does."""
-    groups = range(min(metadata.num_row_groups, 1))
-    columns = [metadata.row_group(group).column(at) for group in groups for at in range(metadata.num_columns)]
-    return all(column.compression == "GZIP" for column in columns)
 
 
 def iter_base_batches(
