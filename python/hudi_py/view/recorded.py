@@ -12,7 +12,7 @@ from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import Instant
+from hudi_py.model.instant import Instant, InstantTime
 from hudi_py.model.names import (
     BaseFileName,
     FileId,
@@ -109,18 +109,21 @@ def lost_files(
     initial = [file.commit for file in recorded if file.commit.startswith(_INITIAL)]
     initial += [name.instant for name in listed if name.instant.startswith(_INITIAL)]
     if initial:
-        begin = timeline.completion_time(max(initial)) or ""
+        newest = timeline.find(InstantTime(max(initial)))
+        present = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
+        # once that commit is archived, what is there tells from when on files count
+        begin = (newest.completion_time or "") if newest is not None else min(present, default="~")
         recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= begin]
     bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
     bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
-    newest = max(bases, default="")
+    base = max(bases, default="")
 
     def is_needed(name: BaseFileName | LogFileName) -> bool:
         if isinstance(name, BaseFileName):
-            return name.instant == newest
+            return name.instant == base
         if config.version >= 8:
-            return (timeline.completion_time(name.instant) or name.instant) >= newest
-        return name.instant >= newest
+            return (timeline.completion_time(name.instant) or name.instant) >= base
+        return name.instant >= base
 
     needed = [(file, listed.get(file.name)) for file in recorded if is_needed(file.name)]
     return [(file, size) for file, size in needed if size is None or size < file.size]
