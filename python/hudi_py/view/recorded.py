@@ -12,7 +12,7 @@ from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import Instant, InstantTime
+from hudi_py.model.instant import Instant
 from hudi_py.model.names import (
     BaseFileName,
     FileId,
@@ -105,14 +105,14 @@ def lost_files(
         listed: its files that are there and count, with their bytes.
         timeline: the one that `recorded` comes from.
     """
-    # a partition of a metadata table that was dropped and made anew begins with its newest initial commit
-    initial = [file.commit for file in recorded if file.commit.startswith(_INITIAL)]
-    initial += [name.instant for name in listed if name.instant.startswith(_INITIAL)]
-    if initial:
-        newest = timeline.find(InstantTime(max(initial)))
-        present = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
-        # once that commit is archived, what is there tells from when on files count
-        begin = (newest.completion_time or "") if newest is not None else min(present, default="~")
+    if config.base_file_format == "HFILE":
+        if not listed:  # of a partition that was dropped, or made anew with fewer file groups
+            return []
+        # a partition of a metadata table that was made anew begins with its base file; logs of before it went
+        starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
+        known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
+        there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
+        begin = max(known) if known else min(there, default="~")
         recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= begin]
     bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
     bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
