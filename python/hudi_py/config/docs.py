@@ -64,7 +64,7 @@ def options_page() -> str:
         parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
     parts += [
         "## Refused\n",
-        "These options ask for features that are not built. The values in the middle column do not, and are accepted.\n",
+        "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",
         "| option | accepted | why other values are refused |",
         "|---|---|---|",
         *(_refused(option) for option in sorted(refused.OPTIONS, key=lambda option: option.key)),
