@@ -103,13 +103,13 @@ def matrix() -> str:
     """The whole section, its markers included."""
     parts = [
         BEGIN,
-        "**Reading.** Tables of the golden set, written by Apache Hudi 0.15.0 and 1.2.0, whose queries all equal the",
-        "rows that Apache Hudi 1.2.0 reads, of those in the set (COW: copy on write, MOR: merge on read):",
+        "**Reading.** How many of the golden tables, written by Apache Hudi 0.15.0 and 1.2.0, return exactly the rows",
+        "that Apache Hudi 1.2.0 reads, in all queries of a kind (COW: copy on write, MOR: merge on read):",
         "",
         *reading(),
         "",
         *refused(),
-        "**Writing.** Read back by Apache Hudi 1.2.0 after each operation, with its metadata table and without:",
+        "**Writing.** Apache Hudi 1.2.0 reads the table after each operation, with its metadata table and without:",
         "",
         *writing(),
         END,
