@@ -19,12 +19,13 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.protocols import AfterCommit
+from hudi_py.transaction.protocols import AfterCommit, run_after
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
+from hudi_py.write.result import committed_write
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 _MB = 1024 * 1024
@@ -51,8 +52,8 @@ class DistributedWrite:
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """Goes into the commit's extra metadata."""
-    after: AfterCommit | None = None
-    """Table services that are due after the commit; they run in the process that commits."""
+    after: tuple[AfterCommit, ...] = ()
+    """What follows the commit, such as table services, in the process that commits."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -134,8 +135,8 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             replaced=result.replaced,
             extra=dict(write.extra),
         )
-    if write.after is not None:
-        write.after.run(transaction.storage, transaction.config, storage_options=dict(write.storage_options) or None)
+    committed = committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    run_after(write.after, transaction.session, committed)
     return done
 
 

@@ -6,7 +6,7 @@ What `hudi_py.write` and the methods of `Table` do, on an open storage and resol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
@@ -31,7 +31,8 @@ from hudi_py.write.input import normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.result import WriteResult, committed_write, result_of
+from hudi_py.write.retry import redo_on_conflict
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 
@@ -107,7 +108,7 @@ def write_rows(
     options: Options,
     *,
     metadata: MetadataWriter | None = None,
-    after: AfterCommit | None = None,
+    after: Sequence[AfterCommit] = (),
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
@@ -116,7 +117,7 @@ def write_rows(
     Args:
         data: see `read_input`.
         metadata: keeps the metadata table up; None: it is dropped.
-        after: table services that are due after a commit.
+        after: what follows the commit, such as table services.
         operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
             options say, by default `upsert`.
         storage_options: handed to tasks that open the storage anew.
@@ -131,12 +132,15 @@ def write_rows(
     kind = parse_operation(operation, options)
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
-    batches = source.batches()
+    batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT):
-        first = next(batches, None)
+        rows = source.batches()
+        first = next(rows, None)
         if first is None:
             return result_of(kind.value, None, None, ())
-        batches = itertools.chain((first,), batches)
+        if not source.replayable:
+            whole = itertools.chain((first,), rows)
+            batches = lambda: whole  # noqa: E731
     settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,
@@ -146,10 +150,11 @@ def write_rows(
         clock=clock,
         storage_options=storage_options,
     )
-    result = _run(session, source.schema, batches, kind, options)
-    if after is None:
-        return result
-    return replace(result, services=after.run(storage, config, storage_options=storage_options))
+    (result, committed), retries = redo_on_conflict(
+        lambda: _run(session, source.schema, batches(), kind, options),
+        settings.conflict_retries if source.replayable else 0,
+    )
+    return replace(result, retries=retries, services=run_after(after, session, committed))
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
@@ -176,7 +181,7 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
-) -> WriteResult:
+) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
     settings: WriteSettings = write_settings(storage, config, seen, session.view(seen), schema, operation, options)
@@ -199,17 +204,18 @@ def _run(
             )
     finally:
         progress.close()
-    return result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    done = result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    return done, committed_write(commit, operation.java_name, result.stats, result.replaced)
 
 
 def open_or_create(
-    storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: AfterCommit | None
+    storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: Sequence[AfterCommit]
 ) -> TableConfig:
     """The table a write goes to, made where there is none. What can be refused without a look at rows is, before.
 
     Args:
         schema: normalised, of the rows.
-        after: table services that are due after the commit.
+        after: what follows the commit.
 
     Raises:
         TableNotFoundError: a delete, and no table.
@@ -223,14 +229,14 @@ def open_or_create(
         spec = _named(storage, spec)
         asked = TableConfig(table_properties(spec))
         new_table_schema(asked, schema, options)
-        if after is not None:
-            after.check(asked)
+        for each in after:
+            each.check(asked)
         config, _ = create_table(storage, spec)
         return config
     config = load_table_config(storage)
     check_spec(config, spec)
-    if after is not None:
-        after.check(config)
+    for each in after:
+        each.check(config)
     return config
 
 

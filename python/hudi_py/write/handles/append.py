@@ -77,7 +77,7 @@ def append_log(
     size = 0
     num_deletes = int(deletes.sum())
     ranges: list[ColumnRanges] = []
-    with transaction.publication.publishing(permit), transaction.storage.open_output(permit.temp_path) as sink:
+    with transaction.publication.writing(permit) as sink:
         if num_deletes < rows.num_rows:
             kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
             for block in _data_blocks(job, slice_, kept, ranges):

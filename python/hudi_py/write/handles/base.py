@@ -87,9 +87,11 @@ class BaseFileHandle:
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
+        publication = self.job.transaction.publication
+        publication.before_close(self._permit)
         self._summary = summary = self._writer.close()
         self._save_sidecar(summary)
-        self.job.transaction.publication.publish(self._permit)
+        publication.publish(self._permit)
         self.job.progress.wrote(summary.size)
         took = int((time.monotonic() - self._started) * 1000)
         merges = self.previous is not None
