@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector connector-slow oracle oracle-quick oracle-slow oracle-long check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,17 +34,24 @@ quick: ## Run the tests that need no JVM
 
 quick-slow: ## Run those tests without a JVM which take longer
 	@echo "== slower tests without a JVM"
-	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m slow $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "slow and not long" $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
 	@echo "== Spark tests"
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(SPARK) -m "not slow" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "not slow" $(ARGS)
 
 connector-slow: ## Run the Spark tests which take longer
 	@echo "== slower Spark tests"
-	@$(PYTEST) -q -n $(JOBS) $(SPARK) -m slow $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "slow and not long" $(ARGS)
 
 oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
+
+# What `make test` and CI choose from by HUDI_PY_SEED is run whole here: every case, every call to be killed at.
+long: export HUDI_PY_WHOLE := 1
+long: oracle-long ## Run everything that CI leaves out: all cases of all lists, a kill at every call; takes hours
+	@echo "== long tests without a JVM and through Spark"
+	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(SPARK) -m long $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) $(wildcard tests/faults) -m "not long" $(ARGS)
 
 oracle-quick: CHOSEN := not slow
 oracle-slow: CHOSEN := slow and not long
@@ -78,7 +85,7 @@ oldest: export HUDI_PY_LOCK := requirements-oldest-lock.txt
 oldest: export HUDI_PY_JAVA_MAX := 21
 oldest: export PYTHON := python3.10 python3.11 python3.12 python3
 oldest: ## Run the tests with the oldest supported PySpark and libraries, in .venv-oldest
-	@$(PYTEST) -q $(wildcard tests/unit tests/golden) $(SPARK) $(ARGS)
+	@$(PYTEST) -q $(wildcard tests/unit tests/golden) $(SPARK) -m "not long" $(ARGS)
 
 pythons: ## Run the tests without a JVM under every other supported Python on this machine, in .venv-3.x
 	@tools/pythons.sh $(ARGS)

@@ -10,12 +10,25 @@ import hypothesis
 import pytest
 
 from tests.golden.tables import Extracted
+from tests.support.choice import SEED
 
 # The same examples in every run, and no deadline: the machine may be busy.
 hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
+
+
+def pytest_report_header() -> str:
+    return f"HUDI_PY_SEED={SEED} (which cases of long lists run)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is `long` is `slow`, too."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:

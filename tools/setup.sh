@@ -35,7 +35,8 @@ fi
 echo "== installing the locked packages (once; PySpark alone is some 450 MB)" >&2
 rm -f "$stamp"
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" </dev/null; }
-pip install --quiet --requirement "$lock"
+# Modules are compiled when they are imported: most of these never are.
+pip install --quiet --no-compile --requirement "$lock"
 # The build back end is in the lock file, so that this step downloads nothing.
 pip install --quiet --no-deps --no-build-isolation --editable "$root"
 echo "$wanted" >"$stamp"

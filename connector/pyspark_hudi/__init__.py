@@ -7,8 +7,9 @@ df.write.format("hudi-py").options(**hudi_options).mode("append").save("/data/tr
 ```
 
 Spark finds `DefaultSource` by itself where this package is installed in the Python environment that PYSPARK_PYTHON
-names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first; that also makes
-the table functions known to Spark SQL, as `register_sql(spark)` does.
+names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first. That also checks
+the environment, makes the table functions known to Spark SQL as `register_sql(spark)` does, and lets the calling thread
+write.
 """
 
 from __future__ import annotations
@@ -22,25 +23,27 @@ if TYPE_CHECKING:
 __all__ = ["read_table", "register", "register_sql", "run_service"]
 
 _failure: Exception | None = None
-# Spark imports every package whose name begins with `pyspark_` when it looks for data sources, and finds none at all
-# when one of them fails, whatever the error: an environment with an older Spark, or none, must not be broken by this.
+# Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
+# source at all, so this one must not fail, not even with an older Spark or none.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:  # whatever it is, Spark must find the other data sources
+except Exception as error:
     _failure = error
 else:
     __all__ += ["DefaultSource"]
 
 
-def register(spark: SparkSession) -> None:
-    """Make the format `hudi-py`, where Spark did not find it by itself, and the table functions known to a session.
+def register(spark: SparkSession, name: str = "hudi-py") -> None:
+    """Make the format `hudi-py`, if need be under a second name, and the table functions known to a session: see
+    `pyspark_hudi.session.register`.
 
     Raises:
-        ImportError: this Python environment lacks what the data source needs; the cause tells what.
+        ImportError: this Python environment, or that of Spark's workers, lacks what the data source needs.
     """
     _check()
-    spark.dataSource.register(DefaultSource)
-    register_sql(spark)
+    from pyspark_hudi import session
+
+    session.register(spark, name)
 
 
 def register_sql(
@@ -71,7 +74,7 @@ def read_table(
     filter: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of a table by the fastest way: see `pyspark_hudi.table.read_table`.
+    """Read a table in the fastest way: see `pyspark_hudi.table.read_table`.
 
     Raises:
         ImportError: as `register`.
@@ -94,7 +97,7 @@ def run_service(
     comment: str = "",
     with_newer: bool = False,
 ) -> dict[str, Any]:
-    """Run a table service, spread over Spark's tasks, and give its report: `compaction`, `log_compaction`, `clean`,
+    """Run a table service on Spark's tasks and return its report: `compaction`, `log_compaction`, `clean`,
     `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` or `unschedule`. For arguments, report and errors
     see `pyspark_hudi.services.run_service`.
 

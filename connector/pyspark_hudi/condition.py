@@ -1,6 +1,7 @@
-"""A filter as Spark SQL, where Spark surely means the same by it.
+"""Translates a filter to Spark SQL, where that means the same in every session.
 
-Left out is whatever depends on the session (time zone, ANSI mode, how texts are escaped, case) or on casts.
+Conditions are not translated if they depend on the session (time zone, ANSI mode, escapes in strings, case) or on
+casts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WIDER = {
     pa.int32(): (pa.int64(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-"""Casts which are exact and mean the same everywhere."""
+"""Exact casts, which mean the same everywhere."""
 
 
 class _UntranslatableError(Exception):
@@ -38,7 +39,7 @@ class _UntranslatableError(Exception):
 
 
 def spark_condition(condition: Filter) -> str | None:
-    """The filter as a Spark SQL condition of the same meaning in every session; None where there is none."""
+    """The filter as a Spark SQL condition that means the same in every session; None if there is none."""
     if condition.predicate is None:
         return None
     try:
@@ -75,7 +76,7 @@ def _operand(node: Node, kind: pa.DataType) -> str:
     if not isinstance(node, Column):
         return _condition(node) if pa.types.is_boolean(kind_of(node)) and pa.types.is_boolean(kind) else _fail()
     name = _name(node)
-    if node.kind.equals(kind):
+    if node.kind.equals(kind) or _is_same_but_for_unit(node.kind, kind):
         _spark_type(kind)
         return name
     if kind in _WIDER.get(node.kind, ()) or _is_wider_decimal(node.kind, kind):
@@ -85,6 +86,12 @@ def _operand(node: Node, kind: pa.DataType) -> str:
 
 def _name(column: Column) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in column.path)
+
+
+def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Whether both are instants, or both are times of no zone: Spark has microseconds alone."""
+    both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(target)
+    return bool(both and (kind.tz is None) == (target.tz is None))
 
 
 def _is_wider_decimal(kind: pa.DataType, target: pa.DataType) -> bool:
@@ -127,7 +134,7 @@ def _timestamp(value: datetime.datetime, kind: pa.DataType) -> str:
 
 
 def _text(value: str) -> str:
-    """Text which needs no escape: how those are read depends on the session."""
+    """A string literal without escapes: how Spark reads those depends on the session."""
     return f"'{value}'" if _SAFE_TEXT.fullmatch(value) else _fail()
 
 

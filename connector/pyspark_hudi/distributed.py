@@ -1,8 +1,7 @@
-"""A write spread over tasks, whatever runs them: what is planned, what a task does, what the commit does.
+"""A write spread over tasks, independent of Spark: its plan, its tasks and its commit.
 
-Rows come to tasks as Spark has them, in no order and without a shuffle. Tasks write files of their own where no key is
-looked up; other rows, and pieces too small for a file, are staged as Arrow IPC files, and one process, the commit,
-writes those.
+Tasks get rows in no order and without a shuffle. Where no key is looked up, they write files of their own. Other rows,
+and pieces too small for a file, are staged as Arrow IPC files, which one process, the commit, merges and writes.
 """
 
 from __future__ import annotations
@@ -30,35 +29,35 @@ from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 _MB = 1024 * 1024
 PIECE_BYTES = 32 * _MB
-"""A task's rows of one partition, in memory, below which they are staged: a file of them would be small."""
+"""A task stages its rows of a partition if they take less memory than this: a file of them would be small."""
 HELD_BYTES = 256 * _MB
-"""Rows of small pieces which a task holds in memory; what is more is staged at once."""
+"""Memory for the rows of small pieces in a task; beyond it they are staged at once."""
 TASK_MEMORY = 256 * _MB
-"""Rows on their way to files, of one task."""
+"""Memory for rows of one task on their way to files."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistributedWrite:
-    """What every process of a write needs to know. Pickles."""
+    """A planned write, as every process of it gets it. Pickles."""
 
     handle: TransactionHandle
     settings: WriteSettings
     operation: Operation
     incoming: pa.Schema
-    """Normalised schema of the rows, without meta columns."""
+    """The normalised schema of the rows, without meta columns."""
     combine: bool
-    """Overwrite only: whether one row of each key is kept."""
+    """For an overwrite: whether to keep one row per key."""
     max_staged_bytes: int
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
-    """Goes into the commit's extra metadata."""
+    """For the commit's extra metadata."""
     after: tuple[AfterCommit, ...] = ()
     """What follows the commit, such as table services, in the process that commits."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def stages_all(self) -> bool:
-        """Whether rows of all tasks must come together before a file can be written."""
+        """Whether writing a file takes the rows of all tasks."""
         if self.operation is Operation.INSERT:
             return self.settings.combine_before_insert
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:
@@ -71,7 +70,7 @@ class DistributedWrite:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """Rows which a task left to the commit: an Arrow IPC stream, its path relative to the table's base path."""
+    """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
 
     path: str
     num_rows: int
@@ -80,18 +79,18 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What an attempt of a task did. Small: statistics and paths."""
+    """What a task attempt did. Small: statistics and paths."""
 
     stats: tuple[WriteStat, ...]
     staged: StagedFile | None
 
 
 def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """Write or stage the rows of one task's attempt. `task` must be unique to the attempt.
+    """Write or stage the rows of one task attempt. `task` must be unique to the attempt.
 
     Raises:
         SchemaMismatchError, ConfigError: the rows do not fit the table, or more was staged than the option allows.
-        RolledBackError, ConflictError: the write is not, or not any more, to be taken part in.
+        RolledBackError, ConflictError: the write has been rolled back or completed.
     """
     with write.attach() as transaction:
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
@@ -106,16 +105,16 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
             else:
                 stats = write_new_file_groups(job, _large_pieces(job, rows, stage))
             return TaskResult(tuple(stats), stage.close())
-        except BaseException:  # whatever it is, nothing staged may stay
+        except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
             raise
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
-    """Write what was staged, and publish the write. None: there was nothing to write and no empty commit was wanted.
+    """Write the staged rows and publish the write. None: there was nothing to write, and no empty commit was wanted.
 
     Raises:
-        ConfigError: more was staged than the option allows. Nothing was published.
+        ConfigError: more was staged than the option allows; nothing was published.
         HudiError: as `WriteTransaction.commit`; call `abort_write`.
     """
     transaction = write.attach()
@@ -146,7 +145,7 @@ def abort_write(write: DistributedWrite) -> None:
 
 
 def _overwrite(job: Job, rows: Iterator[pa.RecordBatch]) -> OperationResult:
-    """All rows as new file groups, one of each key, in place of the table's file groups."""
+    """Replace the table's file groups by new ones with one row per key."""
     with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
         for batch in rows:
             held.add(*job.keyed(batch))
@@ -160,7 +159,7 @@ def _overwrite(job: Job, rows: Iterator[pa.RecordBatch]) -> OperationResult:
 
 
 def _large_pieces(job: Job, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
-    """The rows of partitions of which the task has enough for a file; the others go to the stage."""
+    """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = job.settings.keygen, job.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
     sizes: dict[PartitionPath, int] = {}
@@ -192,7 +191,7 @@ def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What the commit needs of the rows: of a delete, the columns that key and partition are made of."""
+    """The columns that the commit needs: for a delete, those that make up key and partition."""
     if write.operation is not Operation.DELETE:
         yield from rows
         return
@@ -208,7 +207,7 @@ def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
 
 
 class _Stage:
-    """The staged file of one attempt; made with its first rows."""
+    """The staged file of one attempt, created with its first rows."""
 
     def __init__(self, write: DistributedWrite, transaction: WriteTransaction, task: TaskId) -> None:
         self._write = write

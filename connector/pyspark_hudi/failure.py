@@ -1,4 +1,4 @@
-"""Errors that hudi-py raised in a process of Spark's, in the process of the caller."""
+"""Raises errors of hudi-py that occurred in Spark's processes as themselves in the caller's."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hudi_py.errors import HudiError
 _CLASSES: Final = {
     name: each for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, HudiError)
 }
-_TOLD: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.join(_CLASSES)}): (\S.*)$", re.MULTILINE)
-"""The line which ends a traceback, as Spark hands it on; where Spark hides tracebacks, its own line goes before."""
+_RAISED: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.join(_CLASSES)}): (\S.*)$", re.MULTILINE)
+"""The last line of a traceback. Where Spark hides tracebacks, its own text precedes the error on that line."""
 
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Raises what hudi-py raised within Spark as the same error here, with its message alone; Spark's is the cause.
+    """Raise an error of hudi-py from within Spark as the same class with the same message; Spark's error is its cause.
 
     Raises:
-        HudiError: as within Spark.
+        HudiError: the error raised within Spark.
         pyspark.errors.PySparkException: any other failure.
     """
     try:
         yield
     except PySparkException as error:
-        told = _TOLD.findall(str(error))
-        if not told:
+        found = _RAISED.findall(str(error))
+        if not found:
             raise
-        name, message = told[-1]
+        name, message = found[-1]
         raise _CLASSES[name](message) from error

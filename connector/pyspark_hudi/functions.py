@@ -5,9 +5,9 @@ SELECT * FROM hudi_table_changes('/data/trips', 'latest_state', '202401010000000
 SELECT * FROM hudi_query_timeline('/data/trips', true);
 ```
 
-Arguments come in Apache Hudi's order (`HoodieTableChangesOptionsParser` and its neighbours, 1.2.0), with the table's
-path in place of its name, and constant; a map of read options may follow. They run where Spark's Python workers run, in
-one task each, and change nothing.
+Arguments are constants in Apache Hudi's order (`HoodieTableChangesOptionsParser` and its siblings, 1.2.0), with the
+table's path in place of its name; a map of read options may follow. Each function runs in one Spark task and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class PinnedResult(AnalyzeResult):
-    """The function's columns, and the state of the table which they were found in."""
+    """The function's columns, and the state of the table that they belong to."""
 
     pin: str = ""
 
@@ -52,7 +52,7 @@ class PinnedResult(AnalyzeResult):
 class TableChanges:
     """`hudi_table_changes(path, 'latest_state' | 'cdc', begin [, end [, options]])`: an incremental query.
 
-    The columns, and what the table has, are those of the moment when the query was analysed. `begin` is exclusive,
+    Columns and rows are those of the table when the query was analysed. `begin` is exclusive,
     `end` inclusive; `earliest` is the beginning of the table.
     """
 
@@ -117,7 +117,7 @@ class FilesystemView:
 
 
 class Metadata:
-    """`hudi_metadata(path [, options])`: the records of the metadata table; none where there is no metadata table."""
+    """`hudi_metadata(path [, options])`: the records of the metadata table; no rows if the table has none."""
 
     @staticmethod
     def analyze(path: AnalyzeArgument, options: AnalyzeArgument | None = None) -> AnalyzeResult:
@@ -173,18 +173,19 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
     if argument is None:
         return None
     if argument.isTable or not argument.isConstantExpression:
-        raise ConfigError(f"{function} needs a constant as its argument '{name}': what it returns depends on it")
+        raise ConfigError(f"{function} needs a constant as its argument '{name}', because its result depends on it")
     return argument.value
 
 
 def _check_table(function: str, **arguments: AnalyzeArgument | None) -> None:
-    """Arguments are constant, and name a table: of what fails as it runs Spark's first line does not tell."""
+    """Check during analysis that arguments are constants and name a table: later errors do not show in Spark's first
+    line."""
     values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
     load_table_config(_open(values["path"], values["options"]))
 
 
 def _rows(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:
-    """Rows as Spark takes them from a Python table function, which has no other way for schemas found at run time."""
+    """Rows as tuples: table functions with a schema found at run time cannot return Arrow batches."""
     target = arrow_schema(schema)
     for batch in batches:
         shown = batch if batch.schema.names == target.names else batch.rename_columns(target.names)

@@ -1,4 +1,4 @@
-"""What one task reads: one or several splits, put together by their size."""
+"""Groups splits into Spark tasks by size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hudi_py.storage import Storage
 
 
 class AnySplit(Protocol):
-    """A part of a plan: a frozen dataclass whose field `spec` is what all parts of the plan have in common."""
+    """A part of a plan: a frozen dataclass whose field `spec` is shared by all parts of the plan."""
 
     @property
     def spec(self) -> Any: ...
@@ -30,16 +30,16 @@ S = TypeVar("S", bound=AnySplit)
 
 
 class HudiPartition(InputPartition):
-    """The splits of one task; none at all for a scan without splits, since Spark runs a task even then.
+    """The splits of one task; empty for a scan without splits, for which Spark still runs a task.
 
-    The splits come without their spec, which is large and the same in all of them: the reader has it once.
+    The splits are stored without their spec, which is large and the same in all of them; the reader has it.
     """
 
     def __init__(self, splits: Sequence[AnySplit]) -> None:
         super().__init__(None)
         self.splits = tuple(without_spec(split) for split in splits)
 
-    def whole(self, spec: Any) -> list[Any]:
+    def with_spec(self, spec: Any) -> list[Any]:
         """The splits as `read_split` takes them."""
         return [with_spec(split, spec) for split in self.splits]
 
@@ -51,14 +51,14 @@ class TaskSize:
     split_bytes: int
     """A task reads no more than this, unless one split alone is larger."""
     open_cost: int
-    """Bytes which opening a file slice counts for, so that a task does not get thousands of tiny ones."""
+    """Bytes that opening a file slice counts as, so that no task gets thousands of tiny ones."""
     min_tasks: int
-    """Where there is enough to read, no fewer tasks than these."""
+    """The least number of tasks, if there is enough to read."""
 
     @classmethod
     def of(cls, options: Options) -> TaskSize:
         chosen = options.get(read_config.MIN_TASKS)
-        # the session's parallelism is not told to a data source; a worker of the planning machine is the next best
+        # a data source does not learn the session's parallelism; the CPUs of the planning machine stand in for it
         return cls(
             options.get(read_config.SPLIT_BYTES),
             options.get(read_config.OPEN_COST_BYTES),
@@ -72,10 +72,10 @@ class TaskSize:
 
 
 def tasks_of(storage: Storage, splits: Sequence[AnySplit], size: TaskSize) -> list[HudiPartition]:
-    """The tasks of a plan, at least one: large base files in pieces, small slices together, in the plan's order.
+    """The tasks of a plan, at least one. Large base files are divided and small slices grouped, in the plan's order.
 
     Raises:
-        HistoryCleanedError: a file that was to be divided is gone.
+        HistoryCleanedError: a file to be divided is gone.
     """
     target = size.target(splits)
     if all(isinstance(split, Split) for split in splits):

@@ -1,4 +1,4 @@
-"""Paths of tables as they come through Spark."""
+"""Checks the table path that Spark passes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from hudi_py.errors import ConfigError
 
 
 def checked_path(path: object, purpose: str) -> str:
-    """A table's path which means the same in every process.
+    """A table's path, the same in every process.
 
     Raises:
-        ConfigError: it is missing or relative.
+        ConfigError: the path is missing or relative.
     """
     text = str(path).strip() if path is not None else ""
     if not text:
-        how = "load(path)" if purpose == "read" else "save(path)"
+        how, statement = ("load(path)", "FROM t") if purpose == "read" else ("save(path)", "INSERT INTO t")
         raise ConfigError(
-            f"Cannot {purpose} a Hudi table without its path: give {how}, or in SQL the table WITH (path = '...'), "
-            "since Spark does not hand a catalog table's location on"
+            f"Cannot {purpose} a Hudi table without its path: give {how}. Spark does not pass a catalog table's "
+            f"location to Python data sources, so in SQL write {statement} WITH (path = '...'), or use "
+            "pyspark_hudi.register_sql(spark, name, path)"
         )
     if not urlsplit(text).scheme and not text.startswith("/"):
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""A plan's state and file slices as a short text, to be given to a later read as the option `hoodie.py.read.pin`.
+"""Encodes a plan's state and file slices as a short string, which a later read takes as `hoodie.py.read.pin`.
 
-Not the slices themselves, which could be many megabytes, but a digest of each: a later plan of the same state finds
-them again, and tells when one is gone.
+It holds a digest of each slice, as the slices themselves could take many megabytes: a later plan of the same state
+finds them again, and notices when one is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_hudi.partitions import AnySplit
 _FORMAT = 1
 _DIGEST_BYTES = 8
 _MAX_TEXT = 256 * 1024 * 1024
-"""Bytes of a pin when decompressed; that of a table with ten million slices."""
+"""Bytes of a decompressed pin; enough for a table with ten million slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PlanPin:
         return cls(state, tuple(_digest(split) for split in splits))
 
     def encode(self) -> str:
-        """The pin as text, without anything secret and independent of the process."""
+        """The pin as text. It holds nothing secret and does not depend on the process."""
         content = {
             "format": _FORMAT,
             "time": self.state.time,
@@ -52,7 +52,7 @@ class PlanPin:
     def decode(cls, text: str) -> PlanPin:
         """
         Raises:
-            ConfigError: the text is no pin.
+            ConfigError: the text is not a pin.
         """
         try:
             data = zlib.decompressobj().decompress(base64.urlsafe_b64decode(text.encode()), _MAX_TEXT)
@@ -63,17 +63,17 @@ class PlanPin:
             digests = str(content["slices"])
         except (ValueError, KeyError, TypeError, binascii.Error, zlib.error, RecursionError) as error:
             raise ConfigError(
-                f"Option {spark_config.PIN.key} = '{text[:40]}...' is not valid: expected what the column `pin` of the "
-                "view `plan` gave"
+                f"Option {spark_config.PIN.key} = '{text[:40]}...' is not valid: expected a value of the column `pin` "
+                "of the view `plan`"
             ) from error
         step = 2 * _DIGEST_BYTES
         return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)))
 
     def choose(self, splits: Sequence[AnySplit], uri: str) -> list[AnySplit]:
-        """Those of the splits which were pinned, in the order of the pin.
+        """The pinned splits, in the order of the pin.
 
         Raises:
-            HistoryCleanedError: one is not there any more.
+            HistoryCleanedError: one of them is gone.
         """
         by_digest = {_digest(split): split for split in splits}
         missing = [digest for digest in self.slices if digest not in by_digest]
@@ -86,19 +86,19 @@ class PlanPin:
 
 
 def _digest(split: AnySplit) -> str:
-    # which row groups are read follows from the filter, which need not be that of the plan that was pinned
-    text = json.dumps(_plain(split, ("spec", "row_groups")))
+    # row groups depend on the filter, which may differ from the pinned plan's
+    text = json.dumps(_as_json(split, ("spec", "row_groups")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _plain(value: Any, skip: tuple[str, ...] = ()) -> Any:
-    """The value as JSON has it, the same in every process."""
+def _as_json(value: Any, skip: tuple[str, ...] = ()) -> Any:
+    """The value as JSON types, the same in every process."""
     if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__name__, *(_plain(getattr(value, f.name)) for f in fields(value) if f.name not in skip)]
+        return [type(value).__name__, *(_as_json(getattr(value, f.name)) for f in fields(value) if f.name not in skip)]
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, (set, frozenset)):
-        return sorted((_plain(item) for item in value), key=repr)
+        return sorted((_as_json(item) for item in value), key=repr)
     if isinstance(value, dict):
-        return sorted(([str(key), _plain(item)] for key, item in value.items()), key=repr)
+        return sorted(([str(key), _as_json(item)] for key, item in value.items()), key=repr)
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

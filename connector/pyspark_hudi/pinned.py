@@ -1,4 +1,4 @@
-"""What a DataFrame holds of a table: the files of one state, found when its schema was resolved."""
+"""The planned read that a DataFrame holds: files of one state of the table, found when its schema was resolved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.read import Scan, parse_filter
+from hudi_py.read import Scan, all_of, parse_filter
 from hudi_py.read.plan import Plan
 from hudi_py.read.scan import make_scan
 from hudi_py.read.split import ReadSpec
@@ -26,8 +26,8 @@ from pyspark_hudi.pin import PlanPin
 class Pinned:
     """A planned read. Pickles; holds no credentials.
 
-    It names the files themselves, not only an instant: a plan made anew later, as Spark before 4.1 does for each
-    query, could not tell a file that was cleaned meanwhile from one that never was.
+    It names files, not just an instant: a new plan, which Spark before 4.1 makes for each query, could not distinguish
+    a file cleaned since from one that never existed.
     """
 
     spec: ReadSpec
@@ -40,10 +40,10 @@ class Pinned:
         return self.spec.output_schema
 
     def tasks(self, options: Options) -> list[HudiPartition]:
-        """What each task of Spark is to read.
+        """What each Spark task reads.
 
         Raises:
-            HistoryCleanedError: a large file, which was to be divided, was cleaned since.
+            HistoryCleanedError: a large file to be divided was cleaned since.
         """
         storage = open_storage(self.spec.uri, options.storage or None)
         return tasks_of(storage, [with_spec(split, self.spec) for split in self.splits], TaskSize.of(options))
@@ -51,7 +51,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A scan with its plan: of the newest state, or of the state and slices that a pin names."""
+    """A scan and its plan, of the newest state or of a pinned one."""
 
     storage: Storage
     scan: Scan
@@ -77,7 +77,7 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
 
 
 def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Planned:
-    """As `pin_table`, with what the plan was made from."""
+    """As `pin_table`, with the storage and scan of the plan."""
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
@@ -86,7 +86,7 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
         scan = make_scan(storage, config, timeline, options, columns=names)
         return Planned(storage, scan, scan.plan())
     pin = PlanPin.decode(text)
-    # What leaves slices out may know more, or less, by now: every slice of the state is planned, and the pin chooses
+    # Pruning may have changed since (an index was added or dropped): plan every slice, and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
     scan = make_scan(storage, config, timeline.at(pin.state), open_options, columns=names)
     plan = scan.plan()
@@ -94,7 +94,7 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
     conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]
     spec = replace(
         plan.spec,
-        filter=parse_filter(" AND ".join(f"({text})" for text in conditions if text), plan.spec.table_schema),
+        filter=parse_filter(all_of(conditions), plan.spec.table_schema),
         keys=None if keys is None else frozenset(keys),
     )
     splits: tuple[Any, ...] = tuple(with_spec(split, spec) for split in pin.choose(plan.splits, storage.uri))

@@ -1,4 +1,4 @@
-"""Reading a pinned table: the splits of a scan as Spark's partitions."""
+"""Reads a planned scan: its splits are Spark's partitions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pyspark_hudi.pinned import Pinned
 from pyspark_hudi.types import arrow_schema, to_target
 
 MIN_ROWS = 65_536
-"""Smaller batches are put together: each costs Spark a round trip."""
+"""Smaller batches are combined: each costs Spark a round trip."""
 MAX_ROWS = 262_144
-"""Larger ones are cut: Spark holds a batch as a whole."""
+"""Larger batches are sliced: Spark holds a whole batch in memory."""
 
 
 class HudiReader(DataSourceReader):
     """Reads the columns of `schema`, by name.
 
-    There is no `pushFilters`: Spark keeps one reader for each relation and overwrites it at every push-down, so that a
-    DataFrame used twice would lose rows. Rows are chosen by the option `filter`.
+    It has no `pushFilters`: Spark keeps one reader per relation and overwrites it at every push-down, so a DataFrame
+    used twice would lose rows. The option `filter` selects rows instead.
     """
 
     def __init__(self, pinned: Pinned, options: Options, schema: StructType) -> None:
@@ -38,7 +38,7 @@ class HudiReader(DataSourceReader):
         self._partitions = pinned.tasks(options)
 
     def __getstate__(self) -> dict[str, object]:
-        # tasks get their own partition, never the list of all
+        # each task gets its own partition and needs no list of them
         return {name: value for name, value in self.__dict__.items() if name != "_partitions"}
 
     def partitions(self) -> list[HudiPartition]:
@@ -51,12 +51,12 @@ class HudiReader(DataSourceReader):
 
     def _rows(self, partition: HudiPartition) -> Iterator[pa.RecordBatch]:
         storage = open_storage(self._spec.uri, self._storage_options or None)
-        for split in partition.whole(self._spec):
+        for split in partition.with_spec(self._spec):
             yield from read_split_on(storage, split)
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a size that suits Spark; the first as it comes, for a LIMIT that needs no more."""
+    """The same rows in batches of a size that suits Spark. The first is not held back: a LIMIT may need no more."""
     held: list[pa.RecordBatch] = []
     rows = 0
     first = next(batches, None)
@@ -81,12 +81,12 @@ def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """The batch with names as Spark spells them: the scan's columns are the target's, in its order."""
+    """The batch with the target's spelling of the names; columns and order are the same."""
     return batch if batch.schema.names == target.names else batch.rename_columns(target.names)
 
 
 def _check_types(pinned: Pinned, target: pa.Schema) -> None:
-    """Tell of a type that was asked for and cannot be had before a task does."""
+    """Refuse a requested type that a column does not widen to while planning, rather than in a task."""
     for wanted, found in zip(target, pinned.schema, strict=True):
         try:
             conform_array(pa.array([], found.type), wanted.type, path=wanted.name)

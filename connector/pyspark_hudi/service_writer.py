@@ -1,4 +1,4 @@
-"""A table service as a write: `run_service` issues it, tasks execute pieces of a plan, the commit completes it."""
+"""Runs a table service as a write: tasks execute pieces of a plan, and the commit completes it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hudi_py.storage import open_storage
 from hudi_py.upkeep import metadata_writer
 
 PIECE = "piece"
-"""The column of the rows that say which pieces a task is to execute."""
+"""The column with the numbers of the pieces that a task executes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
-    """What every process of a call needs to know. Pickles."""
+    """A call, as every process of it gets it. Pickles."""
 
     path: str
     options: Options
@@ -37,9 +37,9 @@ class ServiceCall:
     instant: str | None
     token: str
     arguments: tuple[tuple[str, Any], ...] = ()
-    """Further ones of a service without a plan."""
+    """Further arguments of a service without a plan."""
     work: Work | None = None
-    """Phase `execute`: the plan under way."""
+    """Phase `execute`: the plan being executed."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def context(self) -> ServiceContext:
@@ -59,10 +59,10 @@ class ServiceCall:
 
 
 def plan_service(path: str, options: Options) -> ServiceCall:
-    """The call that the options ask for. Changes nothing.
+    """The call that the options describe. Changes nothing.
 
     Raises:
-        ConfigError: there is no such service, or it has no such phase or argument, or there is no such plan under way.
+        ConfigError: the service, phase or argument does not exist, or there is no such plan in progress.
     """
     name = options.get(spark_config.SERVICE) or ""
     instant = options.get(spark_config.SERVICE_INSTANT)
@@ -81,7 +81,7 @@ def plan_service(path: str, options: Options) -> ServiceCall:
     )
     if call.phase == "call":
         if name not in PLAIN:
-            raise ConfigError(f"Cannot call the service {name} as one; schedule, begin and execute it")
+            raise ConfigError(f"Cannot run the service {name} in a single call; schedule, begin and execute it")
         return call
     service = call.planned
     if call.phase != "execute":
@@ -93,7 +93,7 @@ def plan_service(path: str, options: Options) -> ServiceCall:
 
 
 class ServiceMessage(WriterCommitMessage):
-    """What an attempt of a task executed."""
+    """The outcome of a task attempt."""
 
     def __init__(self, outcomes: Sequence[Any]) -> None:
         self.outcomes = tuple(outcomes)
@@ -112,10 +112,10 @@ class ServiceWriter(DataSourceArrowWriter):
             return ServiceMessage(())
         try:
             context = call.context()
-        except TableNotFoundError as error:  # the process that planned the call has seen it
+        except TableNotFoundError as error:  # the planning process found it
             raise TableNotFoundError(
-                f"{error}; Spark's driver sees the table, its executor on {socket.gethostname()} does not: give a path "
-                "that all of them see"
+                f"{error}; Spark's driver can see the table, but its executor on {socket.gethostname()} cannot: give a "
+                "path that all of them can reach"
             ) from error
         return ServiceMessage(call.planned.execute(context, call.work, pieces))
 

@@ -1,4 +1,4 @@
-"""`run_service`: table services by Spark."""
+"""`run_service`: table services on Spark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.services.calls import PLAIN, check_call
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
@@ -32,43 +33,42 @@ def run_service(
     comment: str = "",
     with_newer: bool = False,
 ) -> dict[str, Any]:
-    """Runs a table service; what it is made of is spread over Spark's tasks.
+    """Run a table service, with its work spread over Spark's tasks.
 
-    `compaction`, `log_compaction` and `clean` have plans. As `Table.compact()` does, a call carries out those pending,
-    oldest first, then makes a plan of what is left and carries that out, each by as many tasks as it has pieces (file
-    groups to compact, stretches of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback`,
-    `restore` and `unschedule` run in one process of Spark. The table is only touched by Spark's processes: this one
-    needs no access.
+    `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
+    first, then schedules and runs one for what is left. Each plan takes as many tasks as it has pieces (file groups to
+    compact, ranges of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` and
+    `unschedule` run in one Spark process. Only Spark's processes touch the table: the caller's needs no access.
+
+    The session becomes the active one of the calling thread.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
-        name: of the service.
-        phase: `schedule`: make a plan, and no more; `execute`: carry out a pending plan, by default the oldest one,
-            and make none; None: both.
-        instant: of the only plan that is meant, or that is to be dropped; of what is to be rolled back, restored to, or
-            kept by a savepoint (by default the newest commit).
-        options: options of writes, by the keys of Apache Hudi.
-        user, comment: of a savepoint, for people.
-        with_newer: of a rollback: undo newer commits, too, newest first; otherwise they refuse it.
+        name: name of the service.
+        phase: `schedule` only makes a plan; `execute` only runs a pending plan, by default the oldest; None does both.
+        instant: the plan to run or drop, or the instant to roll back, restore to or save (default: the newest commit).
+        options: write options, by Apache Hudi's keys.
+        user, comment: notes stored with a savepoint.
+        with_newer: for a rollback: undo newer commits as well, newest first. Without it they make the rollback fail.
 
     Returns:
-        The report of the last plan carried out, or of the service, as `to_dict()` of what `Table` returns gives it:
-        `service`, `instant` (None where there was nothing to do), `completion_time`, `reason` (why there was nothing to
-        do), and counts which depend on the service.
+        The report of the last plan that ran, or of the service, as `to_dict()` of the report that `Table` returns:
+        `service`, `instant` (None if there was nothing to do), `completion_time`, `reason` (why there was nothing to
+        do), and counts that depend on the service.
 
     Raises:
-        ConfigError: there is no such service, or it has no such phase, or an option or instant is wrong.
-        HudiError: what else the service raises, as the same call of `Table` would.
+        ConfigError: the service or phase does not exist, or an option or instant is wrong.
+        HudiError: the same errors as the call of `Table` raises.
         pyspark.errors.PySparkException: Spark failed.
     """
-    told = {"user": user, "comment": comment, "with_newer": with_newer}
-    arguments = {key: value for key, value in told.items() if value}
+    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer}
+    arguments = {key: value for key, value in given_arguments.items() if value}
     chosen = None if instant is None else str(instant)
     check_call(name, phase, chosen, arguments)
     if phase not in _PHASES or (phase is not None and name in PLAIN):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
-            + ("it has none" if name in PLAIN else "phases are 'schedule' and 'execute', or none for both")
+            + ("it has no phases" if name in PLAIN else "phases are 'schedule' and 'execute', or None for both")
         )
     given = {str(key): value for key, value in (options or {}).items()}
     if arguments:
@@ -98,7 +98,8 @@ class _Call:
         self._options = options
 
     def make(self, phase: str, instant: str | None, pieces: int = 0) -> dict[str, Any]:
-        """One write, and its report."""
+        """Issue one write and return its report."""
+        activate(self._spark)
         token = uuid.uuid4().hex
         tasks = min(max(pieces, 1), _MOST_TASKS)
         rows = self._spark.range(0, pieces, 1, tasks).withColumnRenamed("id", "piece")
@@ -117,8 +118,8 @@ class _Call:
             found = reader.load(self._path).collect()
         if not found:
             raise CorruptFileError(
-                f"Cannot tell what the {self._name} of {self._path} did: it is done, but its report is gone from "
-                ".hoodie/.hudi_py/reports; look at the timeline (option view = 'timeline')"
+                f"Cannot report what the {self._name} of {self._path} did: it completed, but its report is missing "
+                "from .hoodie/.hudi_py/reports; see the timeline (option view = 'timeline')"
             )
         report: dict[str, Any] = json.loads(found[0]["report"])
         return report

@@ -21,7 +21,8 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.config.read import column_names
-from hudi_py.errors import ConfigError, HistoryCleanedError, TableNotFoundError
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
+from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
@@ -37,15 +38,15 @@ _GLOB = frozenset("*?[{")
 class DefaultSource(DataSource):
     """Apache Hudi tables. Options are Apache Hudi's; docs/options.md lists them.
 
-    A DataFrame sees the table as it was when its schema was resolved: at `load()`. On Spark Connect that is the first
-    use, and it is done anew once the server has forgotten the plan, by default after sixteen others; the options
-    `as.of.instant` and `hoodie.py.read.pin`, and `read_table`, keep the state there too.
+    A DataFrame sees the table as it was when its schema was resolved: at `load()`. On Spark Connect that happens at the
+    first use, and again once the server has dropped the plan from its cache, by default after sixteen others. The
+    options `as.of.instant` and `hoodie.py.read.pin`, and `read_table`, fix the state there too.
     """
 
     _pinned: Pinned | None = None
-    """Travels with the instance that Spark pickles after `schema()`, for a DataFrame to stay one snapshot."""
+    """Pickled by Spark with the instance after `schema()`, so that a DataFrame stays one snapshot."""
     _view: bytes | None = None
-    """Likewise, where the DataFrame is a view of what the table consists of."""
+    """The same for a DataFrame that is a view."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,8 +63,8 @@ class DefaultSource(DataSource):
             try:
                 self._pinned = self._pin(options, names)
             except (ConfigError, HistoryCleanedError):
-                # What is wrong with its range does not concern a stream, whose checkpoint may tell where it goes on; a
-                # batch meets this again when it is planned
+                # A wrong range does not concern a stream, which may continue from its checkpoint; planning a batch
+                # raises this again
                 if options.get(read_config.QUERY_TYPE) not in ("incremental", "cdc"):
                     raise
             else:
@@ -75,10 +76,10 @@ class DefaultSource(DataSource):
         if options.given(spark_config.VIEW):
             view, self._view = self._view, None
             return ViewReader(packed(self._report(options)) if view is None else view, schema)
-        if pinned is None:  # the schema was given by `.schema(...)`, or is a catalog table's
+        if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
             self._check_columns(options, schema)
-            pinned = self._pin(options, schema.names)
-        # Spark hands this very instance on to each task, which needs one split and not all
+            pinned = self._pin_given(options, schema)
+        # Spark pickles this instance to each task, which needs its own splits alone
         self._pinned = None
         return HudiReader(pinned, options, schema)
 
@@ -92,17 +93,17 @@ class DefaultSource(DataSource):
         options = self._options("read")
         if options.given(spark_config.VIEW):
             raise ConfigError(
-                f"Cannot stream with the option {options.name_of(spark_config.VIEW)}: a stream is of a table's rows or "
-                "changes; read the view with spark.read"
+                f"Cannot stream with the option {options.name_of(spark_config.VIEW)}: a stream reads rows or changes "
+                "of a table; read the view with spark.read"
             )
         self._check_columns(options, schema)
-        # Spark hands this very instance on to each task
+        # Spark pickles this instance to each task
         self._pinned = None
         return HudiStreamReader(self._path("read"), options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         raise ConfigError(
-            "Cannot stream into a Hudi table: writeStream is not built yet; use foreachBatch with "
+            "Cannot stream into a Hudi table: writeStream is not supported; use foreachBatch with "
             "df.write.format('hudi-py')"
         )
 
@@ -114,7 +115,16 @@ class DefaultSource(DataSource):
             if _GLOB.isdisjoint(path):
                 raise
             raise TableNotFoundError(
-                f"{error}; a path with wildcards is not expanded: give the base path of one table"
+                f"{error}; wildcards in a path are not expanded: give the base path of one table"
+            ) from error
+
+    def _pin_given(self, options: Options, schema: StructType) -> Pinned:
+        try:
+            return self._pin(options, schema.names)
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"{error}. The columns are those of .schema(...), or of Spark's catalog, which alone ALTER TABLE "
+                "changes: leave the schema out, or register the table anew"
             ) from error
 
     def _check_columns(self, options: Options, schema: StructType) -> None:
@@ -127,6 +137,8 @@ class DefaultSource(DataSource):
             )
 
     def _report(self, options: Options) -> pa.Table:
+        if options.get(spark_config.VIEW) == "environment":
+            return environment_report()
         return read_view(self._path("read"), options)
 
     def _options(self, purpose: str) -> Options:
@@ -136,9 +148,13 @@ class DefaultSource(DataSource):
         given = {key.lower(): value for key, value in _texts(self.options).items()}
         if "paths" in given:
             several = ", ".join(json.loads(given["paths"]))
-            raise ConfigError(f"Cannot {purpose} several paths ({several}): a load is of one table; give its base path")
+            raise ConfigError(f"Cannot {purpose} several paths ({several}): give the base path of one table")
         return checked_path(given.get("path"), purpose)
 
 
 def _texts(options: Any) -> dict[str, str]:
-    return {str(key): value for key, value in options.items()}
+    given = {str(key): value for key, value in options.items()}
+    if "provider" not in given:
+        return given
+    # CREATE TABLE adds properties of the catalog, and each option a second time
+    return {key: value for key, value in given.items() if key != "external" and not key.startswith("option.")}

@@ -1,4 +1,4 @@
-"""A Hudi table under a name of Spark SQL, and the table functions."""
+"""Registers Hudi tables and the table functions with Spark SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SUFFIX = "_table"
-"""What the name of the catalog table behind a view has more than the view's."""
+"""Added to the name of a view for the catalog table behind it."""
 
 
 def register_sql(
@@ -32,28 +32,28 @@ def register_sql(
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
 ) -> None:
-    """Make the table functions known to the session, and a table to the catalog.
+    """Register the table functions with the session and, with a name and path, a table with the catalog.
 
     Always: `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become temporary
     functions of this session.
 
     With `name` and `path`: the catalog gets the view `name`, to select from, and behind it the table `<name>_table`,
-    to insert into as ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both stay there for later sessions, and
-    show the table as it is when a query starts. Spark fixes their columns, so call this again when the table's columns
-    changed: then, and when path or options differ, both are made anew; else nothing is done. No file of the table is
-    touched, neither here nor when they are dropped.
+    to insert into as ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both remain for later sessions, and show
+    the table as it is when a query starts. Spark stores their columns, so call this again when the table's columns have
+    changed: both are re-created then, and when path or options differ. Neither creating nor dropping them touches files
+    of the table.
 
-    With `temporary`: the session gets the temporary view `name` in their stead, which shows the table as it was when
-    the view was first used, until it is made anew; it can be inserted into.
+    With `temporary`: the session gets the temporary view `name` instead. It shows the table as it was when the view was
+    first used, until it is re-created, and can be inserted into.
 
     Args:
         name: one name, or `schema.name`.
         path: the table's base path, absolute or a URI.
-        options: options of the reads, and of the writes through a temporary view.
+        options: options for reading, and for writing through a temporary view.
 
     Raises:
-        ConfigError: one of `name` and `path` without the other; the name is taken by something else; options with
-            credentials, which everyone could read in the catalog.
+        ConfigError: `name` without `path` or the reverse; the name is in use; options with credentials, which everyone
+            could read in the catalog.
     """
     for function, handler in FUNCTIONS.items():
         if not spark.catalog.functionExists(function):
@@ -104,7 +104,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
 
 
 def _text_of(spark: SparkSession, name: str) -> str | None:
-    """The query of a view, empty for what is not a persistent view; None when there is nothing of this name."""
+    """The query of a persistent view, empty for anything else of this name; None if there is nothing."""
     if not spark.catalog.tableExists(name):
         return None
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
@@ -114,7 +114,9 @@ def _text_of(spark: SparkSession, name: str) -> str | None:
 def _quoted(name: str) -> str:
     parts = name.split(".")
     if not all(_NAME.fullmatch(part) for part in parts):
-        raise ConfigError(f"'{name}' is no name for a table: expected letters, digits and underscores, or schema.name")
+        raise ConfigError(
+            f"'{name}' is not a valid table name: expected letters, digits and underscores, or schema.name"
+        )
     return ".".join(f"`{part}`" for part in parts)
 
 
@@ -123,7 +125,7 @@ def _key(key: str) -> str:
 
 
 def _type(kind: DataType) -> str:
-    """A type as SQL has it."""
+    """A type in SQL's notation."""
     if isinstance(kind, StructType):
         return f"STRUCT<{', '.join(f'{_key(field.name)}: {_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):

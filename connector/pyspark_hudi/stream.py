@@ -30,28 +30,28 @@ try:
     )
 
     ADMISSION = True
-    """Whether this Spark asks for a batch's end with its beginning and a limit (4.2 and later)."""
+    """Whether Spark passes a batch's start and a limit when it asks for the end (4.2 and later)."""
 except ImportError:
     ADMISSION = False
     if not TYPE_CHECKING:
 
         class SupportsTriggerAvailableNow:
-            """Not known to this Spark."""
+            """Stands in where Spark has no such class."""
 
 
 def stream_schema(path: str, options: Options, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns of a streaming query that starts now; other than for a batch, no file is looked for.
+    """The columns of a streaming query that starts now; unlike for a batch, no files are listed.
 
     Raises:
-        ConfigError: options which a stream cannot follow, or a start that is no time. It is told at `load()`, as the
-            errors of a running query have their message below a traceback, whatever Spark's configuration.
+        ConfigError: options that a stream does not support, or a start that is not a time. Checking at `load()` puts
+            the message into the error's first line; errors of a running query have it below a traceback.
         TableNotFoundError, UnsupportedTableError, SchemaMismatchError: as for any read.
     """
     return TableStream(open_storage(path, options.storage or None), options).output_schema(columns)
 
 
 class StreamPartition(InputPartition):
-    """What one task of a micro-batch reads: all of it, for the reader that planned is not the one that reads."""
+    """What one task of a micro-batch reads, complete with its spec: another reader instance planned it."""
 
     def __init__(self, spec: Any, files: HudiPartition) -> None:
         super().__init__(None)
@@ -59,14 +59,14 @@ class StreamPartition(InputPartition):
         self._files = files
 
     def splits(self) -> list[Any]:
-        return self._files.whole(self._spec)
+        return self._files.with_spec(self._spec)
 
 
 class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the micro-batches of one query and reads them.
 
-    Spark makes one for planning, which lives as long as the query, and another one for each batch, which goes to the
-    tasks; so making one costs nothing.
+    Spark creates one instance for planning, which lives as long as the query, and one per batch, which goes to the
+    tasks. Creating one must therefore be cheap.
     """
 
     def __init__(self, path: str, options: Options, schema: StructType) -> None:
@@ -75,7 +75,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = arrow_schema(schema)
         self._planning: tuple[Storage, TableStream] | None = None
         self._last: StreamOffset | None = None
-        """The end of the last batch that was planned; only Spark before 4.2 does not tell it."""
+        """The end of the last planned batch, needed with Spark before 4.2, which does not pass it."""
         self._asked = False
         self._until: StreamOffset | None = None
 
@@ -88,12 +88,12 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.initial_offset().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark hands this on to `latestOffset`, where its trigger does not ask for all there is."""
+        """Spark passes this to `latestOffset` unless the trigger asks for everything available."""
         limits = self._stream.limits()
         if limits.bytes is not None:
             return ReadMaxBytes(limits.bytes)
         if limits.commits is not None:
-            return ReadMaxFiles(limits.commits)  # Spark has no limit of commits; the one of the options counts
+            return ReadMaxFiles(limits.commits)  # Spark has no limit on commits; the one in the options applies
         return ReadAllAvailable()
 
     def latestOffset(  # noqa: N802
@@ -102,7 +102,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = self._stream
         if start is not None:
             return stream.latest_offset(StreamOffset.from_json(start), self._limits(limit), self._until).to_json()
-        # Before 4.2 Spark tells neither. Its first question may be that of `availableNow` or `once`, which are one
+        # Before 4.2 Spark passes neither. The first call may be that of `availableNow` or `once`, which are a single
         # batch there: a limit would leave commits out.
         limits, self._asked = stream.limits() if self._asked else Limits(), True
         return stream.latest_offset(self._last or stream.initial_offset(), limits).to_json()
@@ -154,7 +154,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- tasks
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, StreamPartition):  # Spark runs a task even for a batch without partitions
+        if not isinstance(partition, StreamPartition):  # Spark runs a task even for an empty batch
             return
         storage_options = dict(self._options.storage) or None
 

@@ -1,4 +1,4 @@
-"""`read_table`: a table's rows, those of slices without logs by Spark's own Parquet reader."""
+"""`read_table`: reads slices without logs by Spark's own Parquet reader, and the others by the data source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT = "hudi-py"
 
 _EXACTLY = {
-    # folders say nothing about columns, and every file must be there
+    # folder names are no partition columns, and every file must exist
     "recursiveFileLookup": "true",
     "mergeSchema": "false",
     "ignoreMissingFiles": "false",
@@ -27,7 +27,7 @@ _EXACTLY = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-"""Options of Spark's Parquet reader, whatever the session says."""
+"""Options of Spark's Parquet reader that override the session's."""
 
 
 def read_table(
@@ -38,11 +38,11 @@ def read_table(
     filter: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of `spark.read.format("hudi-py").load(path)`, by the fastest way.
+    """Read the rows of `spark.read.format("hudi-py").load(path)` in the fastest way.
 
-    Slices without logs are read by Spark's own Parquet reader where their file has the rows just as the table shows
-    them; the view `splits` tells which, and why others are not. The data source reads the rest. Both see the state that
-    the table has now: the DataFrame keeps it, on Spark Connect too. Rows come in no particular order.
+    Spark's own Parquet reader reads slices without logs if their files hold the rows exactly as the table shows them;
+    the view `splits` shows which, and the reason for others. The data source reads the rest. Both see the table as it
+    is now, and the DataFrame keeps that state, on Spark Connect too. Rows are in no particular order.
 
     The table is planned through the data source, so that this process needs no access to it.
 
@@ -50,12 +50,12 @@ def read_table(
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
         columns: columns to read, in the order of the result; None: all.
         filter: a condition in the data source's subset of Spark SQL; rows for which it is true are returned. Times
-            without a zone are in UTC, whatever the session's.
+            without a zone are in UTC, not in the session's zone.
         options: options of `spark.read`, by the keys of Apache Hudi.
 
     Raises:
-        ConfigError: `columns` or `filter` contradict `options`.
-        HudiError: what the data source raises when the table is planned, as a scan of `hudi_py.Table` would.
+        ConfigError: `columns` or `filter` contradict `options`, or the filter is not text.
+        HudiError: the errors of planning a scan with `hudi_py.Table`.
         pyspark.errors.PySparkException: Spark failed.
     """
     given = {str(key).lower(): value for key, value in (options or {}).items()}
@@ -66,6 +66,11 @@ def read_table(
     if columns is not None:
         _put(given, read_config.COLUMNS.key, ", ".join(_quoted(name) for name in columns), "columns")
     if filter is not None:
+        if not isinstance(filter, str):
+            raise ConfigError(
+                f"Cannot read {path} with a filter that is a {type(filter).__name__}; supported is text, as in "
+                'filter="fare > 10". Conditions of Spark\'s own go to where() on the result'
+            )
         _put(given, read_config.FILTER.key, filter, "filter")
     reader = spark.read.format(FORMAT).options(**given)
     with raised_here():
@@ -79,7 +84,7 @@ def read_table(
 
 
 def _native(spark: SparkSession, plan: Row) -> DataFrame:
-    """The rows which Spark's own reader reads."""
+    """The rows that Spark's own reader reads."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
     frame = spark.read.schema(schema).options(**_EXACTLY).parquet(*plan["native_files"])
     if plan["native_condition"] is not None:

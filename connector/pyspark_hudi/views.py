@@ -1,4 +1,4 @@
-"""`option("view", ...)`: what a table, or a read of it, consists of, as a DataFrame."""
+"""`option("view", ...)`: what a table or a read of it consists of, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 _SPARK_READS = frozenset(
     {"file", "hdfs", "viewfs", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"}
 )
-"""Schemes which Hadoop's file systems know by the same name."""
+"""Schemes with the same name in Hadoop's file systems."""
 _GLOB = frozenset("{}[]*?\\")
 PLAN_SCHEMA = pa.schema(
     [
@@ -46,19 +46,19 @@ PLAN_SCHEMA = pa.schema(
         ("other_pin", pa.string()),
     ]
 )
-"""The view `plan`: one row. `pin` fixes the whole read, `other_pin` the splits which are not among `native_files`;
+"""The view `plan`: one row. `pin` fixes the whole read, `other_pin` the splits that are not among `native_files`;
 `native_schema` (Spark's JSON) has the columns to read from those files, `native_condition` (Spark SQL) is true for the
 rows to keep, null where all are."""
 
 SERVICE_SCHEMA = pa.schema([("report", pa.string())])
-"""The view `service`: what `run_service` gives, as JSON."""
+"""The view `service`: the result of `run_service`, as JSON."""
 
 
 def read_view(path: str, options: Options) -> pa.Table:
-    """The rows of the view which the options ask for.
+    """The rows of the view that the options name.
 
-    `columns` and `filter` choose from the view's rows; for `splits` and `plan` they belong to the read which is
-    explained, as all other options do.
+    `columns` and `filter` select from the view; for `splits` and `plan` they belong to the read that is explained, as
+    all other options do.
 
     Raises:
         HudiError: as for a read of rows.
@@ -92,7 +92,7 @@ def _table_report(path: str, options: Options) -> pa.Table:
 
 
 def _service_report(storage: Storage, options: Options) -> pa.Table:
-    """One row with the report as JSON; none where no report was left under the token."""
+    """One row with the report as JSON; none if there is no report for the token."""
     report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
     rows = [] if report is None else [{"report": json.dumps(report)}]
     return pa.Table.from_pylist(rows, SERVICE_SCHEMA)
@@ -107,20 +107,20 @@ def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:
 
 
 def _why_not_native(planned: Planned, options: Options) -> list[str | None]:
-    """For each split why Spark's own reader would not do."""
+    """For each split the reason not to use Spark's own reader, or None."""
     spec, splits = planned.plan.spec, planned.plan.splits
     scheme = urlsplit(spec.uri).scheme
     reason = None
     if options.get(spark_config.NATIVE) == "never":
         reason = f"{spark_config.NATIVE.key} is never"
     elif options.storage:
-        reason = "the storage's options are not known to Spark's reader"
+        reason = "Spark's reader does not get the storage options"
     elif scheme not in _SPARK_READS:
-        reason = f"Spark's reader may not know the scheme {scheme}"
+        reason = f"Spark's reader may not support the scheme {scheme}"
     elif not _GLOB.isdisjoint(spec.uri):
-        reason = "the table's path has characters that stand for patterns"
+        reason = "the table's path has characters of glob patterns"
     elif spec.filter is not None and spark_condition(spec.filter) is None:
-        reason = "the filter is not surely the same in every Spark session"
+        reason = "the filter may mean something else in another Spark session"
     return why_not_plain(planned.storage, splits) if reason is None else [reason] * len(splits)
 
 
@@ -144,7 +144,7 @@ def _plan_report(planned: Planned, reasons: Sequence[str | None]) -> pa.Table:
 
 
 class ViewPartition(InputPartition):
-    """A view's rows as an Arrow IPC stream, compressed: they were found when the DataFrame's schema was resolved."""
+    """A view's rows as a compressed Arrow IPC stream, read when the DataFrame's schema was resolved."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(None)
@@ -152,7 +152,7 @@ class ViewPartition(InputPartition):
 
 
 class ViewReader(DataSourceReader):
-    """Reads a view, by the columns of `schema`."""
+    """Reads the columns of `schema` of a view."""
 
     def __init__(self, data: bytes, schema: StructType) -> None:
         self._data: bytes | None = data
@@ -172,7 +172,7 @@ class ViewReader(DataSourceReader):
 
 
 def packed(report: pa.Table) -> bytes:
-    """A report as it travels."""
+    """A report as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, report.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(report)

@@ -1,4 +1,4 @@
-"""`df.write.format("hudi-py")`: planning a write on the driver, and Spark's writer around it."""
+"""`df.write.format("hudi-py")`: plans a write on the driver, and implements Spark's writer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pyspark_hudi.types import arrow_schema
 
 
 def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bool) -> DistributedWrite:
-    """Create the table where there is none, recover failed writes, choose the instant and pin what the write sees.
+    """Create the table if needed, recover failed writes, choose the instant and pin what the write sees.
 
     Raises:
-        TableNotFoundError: a delete, and no table.
-        ConfigError: options that contradict the table or each other.
+        TableNotFoundError: a delete without a table.
+        ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
     """
     asked = Operation(options.get(write_config.OPERATION))
@@ -78,7 +78,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
 
 
 class TaskMessage(WriterCommitMessage):
-    """What an attempt of a task hands to the commit."""
+    """What a task attempt passes to the commit."""
 
     def __init__(self, result: TaskResult) -> None:
         self.result = result
@@ -108,7 +108,7 @@ def _task_id() -> TaskId:
 
 
 def _driver() -> ProcessIdentity | None:
-    """The JVM that runs the job: an ancestor of the process in which a writer is planned. None when it is not known."""
+    """The JVM that runs the job, an ancestor of the process that plans a writer; None if it cannot be found."""
     pid = None
     for _ in range(8):
         pid = _parent(pid)
@@ -117,7 +117,7 @@ def _driver() -> ProcessIdentity | None:
         try:
             if Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java":
                 return process_identity(pid)
-        except OSError:  # gone, or no such pseudo file
+        except OSError:  # the process ended, or there is no /proc
             return None
     return None
 

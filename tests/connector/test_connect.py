@@ -23,6 +23,8 @@ MODULES = (
     "test_stream.py",
     "test_write.py",
 )
+# Reading, writing and errors; `make test` does without the rest, CI does not.
+FIRST = ("test_read.py", "test_write.py")
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
@@ -42,6 +44,7 @@ CHOSEN = (
     "not test_savepoint_restore",
     "not test_pending_plans_first",
     "not test_a_clean_that_lost",
+    "not test_the_libraries_of",
     # Of the streams, what runs in the server: planning, tasks, restart, handling of batches
     "not test_stream or test_a_snapshot_then or test_limits_and or test_into_a",
 )
@@ -49,12 +52,16 @@ CHOSEN = (
 
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
 @pytest.mark.timeout(2500)
-@pytest.mark.parametrize("marked", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_through_spark_connect(marked: str) -> None:
+@pytest.mark.parametrize(
+    ("modules", "marked"),
+    [(FIRST, "not slow"), pytest.param(MODULES, "not long", marks=pytest.mark.slow)],
+    ids=["quick", "slow"],
+)
+def test_through_spark_connect(modules: tuple[str, ...], marked: str) -> None:
     folder = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
     command += ["-m", marked, "-k", " and ".join(f"({choice})" for choice in CHOSEN)]
-    command += [str(folder / module) for module in MODULES]
+    command += [str(folder / module) for module in modules]
     environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         command, env=environment, cwd=folder.parents[1], capture_output=True, text=True, timeout=2400, check=False

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import hudi_py
@@ -42,6 +43,12 @@ def plan(path: str, operation: str = "upsert", *, overwrite: bool = False, **mor
     write = plan_write(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite)
     loaded: DistributedWrite = pickle.loads(pickle.dumps(write))  # as each process gets it
     return loaded
+
+
+def by_spark(path: str, data: pa.RecordBatch, options: dict[str, str]) -> None:
+    schema = from_arrow_schema(data.schema, prefer_timestamp_ntz=True)
+    write = plan_write(path, Options.resolve(options, Scope.WRITE, defaults={}), schema, overwrite=False)
+    commit_write(write, [run_task(write, TaskId(0), [data])])
 
 
 def batch(ids: range, value: int = 0) -> pa.RecordBatch:
@@ -253,3 +260,62 @@ def test_the_planning_process_sets_the_zone(tmp_path: Path, zone: Callable[[str]
             assert abs((moment - expected).total_seconds()) < 120
     assert instants == sorted(instants)
     assert len(read(path)) == 2
+
+
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
+WRITTEN = {
+    "id": pa.array([1, 2], pa.int64()),
+    "v": pa.array([1.5, 2.5]),
+    "s": pa.array([{"a": 1, "b": "x"}, None], STRUCT),
+    "name": pa.array(["x", "y"]),
+}
+CHANGES: dict[str, dict[str, pa.Array | None]] = {
+    "reordered": {"name": None, "id": None, "s": None, "v": None},
+    "a missing column": {"id": None, "v": None},
+    "no key": {"v": None, "s": None, "name": None},
+    "another case": {"ID": WRITTEN["id"], "v": None, "s": None, "name": None},
+    "another case of a value": {"id": None, "V": WRITTEN["v"], "s": None, "name": None},
+    "a new column": {"id": None, "v": None, "s": None, "name": None, "more": pa.array([1, None], pa.int32())},
+    "the same name twice": {"id": None, "v": None, "s": None, "name": None, "NAME": WRITTEN["name"]},
+    "a narrower type": {
+        "id": pa.array([1, 3], pa.int32()),
+        "v": pa.array([1, None], pa.int32()),
+        "s": None,
+        "name": None,
+    },
+    "another type": {"id": None, "v": pa.array(["1", "two"]), "s": None, "name": None},
+    "nulls alone": {"id": None, "v": pa.nulls(2), "s": None, "name": None},
+    "a struct reordered": {
+        "id": None,
+        "v": None,
+        "s": pa.array([{"b": "z", "a": 9}] * 2, pa.struct([("b", pa.string()), ("a", pa.int64())])),
+        "name": None,
+    },
+    "a struct without a field": {"id": None, "v": None, "s": pa.array([{"b": "z"}] * 2), "name": None},
+    "a null key": {"id": pa.array([None, 1], pa.int64()), "v": None, "s": None, "name": None},
+}
+
+
+@pytest.mark.parametrize(("operation", "nullable"), [("upsert", True), ("bulk_insert", False)])
+@pytest.mark.parametrize("change", CHANGES)
+def test_columns_are_taken_as_by_the_core(tmp_path: Path, change: str, operation: str, nullable: bool) -> None:
+    columns = {name: WRITTEN[name] if column is None else column for name, column in CHANGES[change].items()}
+    fields = [
+        pa.field(name, column.type, nullable or name in ("v", "s") or column.null_count > 0)
+        for name, column in columns.items()
+    ]
+    data = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": operation}
+
+    def written(path: Path, write: Callable[[str, pa.RecordBatch], object]) -> object:
+        hudi_py.write(str(path), pa.RecordBatch.from_pydict(WRITTEN), options=options)
+        try:
+            write(str(path), data)
+        except hudi_py.HudiError as error:
+            return type(error), str(error)
+        table = hudi_py.open_table(str(path))
+        names = [name for name in table.schema.names if not name.startswith("_hoodie_")]
+        return table.schema, sorted(map(repr, table.scan(columns=names).to_table().to_pylist()))
+
+    core = written(tmp_path / "a" / "t", lambda path, given: hudi_py.write(path, given, options=options))
+    assert written(tmp_path / "b" / "t", lambda path, given: by_spark(path, given, options)) == core

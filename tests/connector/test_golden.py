@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -11,10 +13,12 @@ from tests.connector.tables import read
 from tests.golden.compare import assert_rows_equal
 from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, refusal
 from tests.golden.tables import Expected, Extracted
+from tests.support.choice import covering
 
 pytestmark = pytest.mark.spark
 
 # What does not depend on the kind of session is asked once, of the classic one.
+MARKS = {True: pytest.mark.slow, False: pytest.mark.long}
 SAMPLE = ("v6_mor_ops", "v8_cow_event_time", "v9_cow_all_types", "v9_mor_event_time")
 
 
@@ -30,10 +34,20 @@ def queries() -> list[Expected]:
     return [query for query in chosen if not CONNECT or query.table in SAMPLE]
 
 
-def marks(query: Expected) -> list[pytest.MarkDecorator]:
-    """Of most tables the queries of a moment or a range are slow tests: the core asks them all."""
-    slow = query.kind in (TIME_TRAVEL, INCREMENTAL) and not query.error and query.table not in SAMPLE
-    return [pytest.mark.slow] if slow else []
+def parameters() -> list[Any]:
+    """`make test` asks something of each table, CI some more, the long run all: the core asks all always."""
+    found = queries()
+    if CONNECT:
+        return [pytest.param(query, id=query.id) for query in found]
+    rows = [(query.table, query.kind) for query in found]
+    quick = set(covering(rows, "golden tables through Spark", len({table for table, _ in rows})))
+    quick |= {at for at, query in enumerate(found) if query.table in SAMPLE}
+    others = [at for at in range(len(found)) if at not in quick]
+    slow = {others[at] for at in covering([rows[at] for at in others], "more of them", 50)}
+    return [
+        pytest.param(query, id=query.id, marks=() if at in quick else MARKS[at in slow])
+        for at, query in enumerate(found)
+    ]
 
 
 def options(query: Expected) -> dict[str, str]:
@@ -44,7 +58,7 @@ def options(query: Expected) -> dict[str, str]:
     return {"hoodie.datasource.query.type": query.kind, **ranges}
 
 
-@pytest.mark.parametrize("query", [pytest.param(query, id=query.id, marks=marks(query)) for query in queries()])
+@pytest.mark.parametrize("query", parameters())
 def test_rows_are_those_of_apache_hudi(spark: SparkSession, golden: Extracted, query: Expected) -> None:
     path = str(golden(query.table))
     error = ("HistoryCleanedError" if query.as_of else "UnsupportedTableError") if query.error else None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import expr
+from pyspark.sql.functions import col, expr
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import hudi_py
@@ -102,6 +102,10 @@ def test_what_does_not_go_together(spark: SparkSession, table: str) -> None:
         read_table(spark, table, filter="v = 2", options={"filter": "v = 1"})
     with pytest.raises(ConfigError, match="view"):
         read_table(spark, table, options={"view": "files"})
+    with pytest.raises(ConfigError, match="a filter that is a Column; supported is text"):
+        read_table(spark, table, filter=col("v") > 1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="^Filter '' is empty"):
+        read_table(spark, table, filter="")
     with pytest.raises(SchemaMismatchError, match=r"^Table at .* has no column 'nope'"):
         read_table(spark, table, columns=["nope"])
     with pytest.raises(ConfigError, match="^Cannot read the relative path 'here'"):
@@ -166,8 +170,8 @@ DATA = pa.table(
 TRANSLATED = (
     "i = 1", "i <> 1", "i <=> NULL", "i > 1.5D or l < 3", "i = 2147483648", "l >= 9007199254740993L", "i in (1, NULL)",
     "i not in (1, 2)", "i between 1 and 2", "not (i < 2 and l > 0)", "f = 'nan'", "d > 1e300", "d <> 0.1D", "d = 'NaN'",
-    "d < 'inf'", "f < 0.2D", "f >= 0.0D", "s = 'a'", "s like 'a%'", "s like '_'", "s not like '%b%'", "s < 'ab'",
-    "s = ''", "b", "not b", "b is true", "b is not false", "b = (i = 1)", "y = X'00ff'", "y > X'00'",
+    "d < 'inf'", "f < 0.2D", "f >= 0.0D", "f <= 0.1F", "s = 'a'", "s like 'a%'", "s like '_'", "s not like '%b%'",
+    "s < 'ab'", "s = ''", "b", "not b", "b is true", "b is not false", "b = (i = 1)", "y = X'00ff'", "y > X'00'",
     "dt = DATE '2024-02-29'", "dt < DATE '1970-01-01'", "dt in (DATE '1970-01-01')", "dt = '1600-01-01'",
     "ts = TIMESTAMP '2024-02-29 12:00:00'", "ts > '2024-02-29T12:00:00'", "ts <= TIMESTAMP '2024-02-29 12:00:00.5'",
     "nz = TIMESTAMP_NTZ '2024-02-29 12:00:00'", "st.x = 1", "st.x is null", "st is null and i = 1", "c = 1.5",
@@ -178,7 +182,6 @@ NOT_TRANSLATED = (
     "i > 0.5",
     "s = 'it\\'s'",
     "s ilike 'A%'",
-    "s > 1",
     "dt < ts",
     "ts < nz",
     "dt < DATE '0001-01-01'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from pyspark_hudi import register_sql
+from pyspark_hudi import register, register_sql, run_service
+from pyspark_hudi.environment import missing
 from tests.connector.tables import PARTITIONED, read, rows
 from tests.golden.tables import Extracted
 
@@ -110,7 +112,7 @@ def test_a_pair_has_the_types_of_the_table(spark: SparkSession, golden: Extracte
 def test_names_that_are_taken_or_none(spark: SparkSession, table: str, catalog_table: str) -> None:
     with pytest.raises(ConfigError, match="table or view of this name already"):
         register_sql(spark, catalog_table, table)
-    with pytest.raises(ConfigError, match="is no name for a table"):
+    with pytest.raises(ConfigError, match="is not a valid table name"):
         register_sql(spark, "a; DROP TABLE b", table)
     with pytest.raises(ConfigError, match="give both, or neither"):
         register_sql(spark, "name")
@@ -123,8 +125,6 @@ def test_a_table_with_its_path(spark: SparkSession, table: str, catalog_table: s
     assert spark.sql(f"SELECT count(*) FROM {catalog_table} WITH (path = '{table}')").first() == (4,)
     filtered = f"SELECT id FROM {catalog_table} WITH (path = '{table}', filter = 'v > 20')"
     assert rows(spark.sql(filtered)) == [(3,), (4,)]
-    with pytest.raises(PySparkException, match="WITH \\(path"):
-        spark.sql(f"SELECT * FROM {catalog_table}").collect()
 
 
 def test_a_persistent_view_sees_new_commits(spark: SparkSession, table: str, catalog_table: str) -> None:
@@ -138,3 +138,37 @@ def test_a_persistent_view_sees_new_commits(spark: SparkSession, table: str, cat
         assert rows(spark.sql(two)) == [(1,), (5,)]
     finally:
         spark.sql(f"DROP VIEW {view}")
+
+
+def test_what_a_table_of_the_catalog_does_not_hold(spark: SparkSession, table: str, catalog_table: str) -> None:
+    how = "WITH \\(path = '...'\\), or use pyspark_hudi.register_sql"
+    for statement in (f"SELECT * FROM {catalog_table}", f"INSERT INTO {catalog_table} SELECT * FROM {catalog_table}"):
+        with pytest.raises(PySparkException, match=how):
+            spark.sql(statement).collect()
+    spark.sql(f"ALTER TABLE {catalog_table} ADD COLUMN more STRING")
+    with pytest.raises(PySparkException, match="no column 'more'.* ALTER TABLE changes"):
+        spark.sql(f"SELECT * FROM {catalog_table} WITH (path = '{table}')").collect()
+
+
+def test_the_format_under_another_name_in_a_thread_of_its_own(spark: SparkSession, path: str) -> None:
+    frame = spark.range(3).selectExpr("id", "'a' p", "1L ts", "id v")
+
+    def work() -> None:
+        register(spark, name="hudi")
+        frame.write.format("hudi").options(**PARTITIONED).mode("append").save(path)
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW named USING hudi OPTIONS (path '{path}')")
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(work).result()
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(run_service, spark, path, "clean").result()["instant"] is None
+    assert rows(spark.read.format("HUDI").load(path)) == rows(read(spark, path)) == rows(frame)
+    assert spark.sql("SELECT count(*) FROM named").first() == (3,)
+    with pytest.raises(ConfigError, match="another data source of this name"):
+        register(spark, name="parquet")
+
+
+def test_the_libraries_of_sparks_python(spark: SparkSession) -> None:
+    found = spark.read.format("hudi-py").option("view", "environment").load().collect()
+    assert [row["library"] for row in found] == ["python", "pyarrow", "numpy", "fastavro", "sqlglot"]
+    assert missing(row.asDict() for row in found) == []

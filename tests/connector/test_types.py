@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import decimal
+import re
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    CharType,
+    DataType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 
 from hudi_py.errors import SchemaMismatchError
 from pyspark_hudi.reader import MAX_ROWS, MIN_ROWS, sized
@@ -93,3 +106,19 @@ def test_batches_are_of_a_size_that_suits_spark() -> None:
         sum(batch.num_rows < MIN_ROWS for batch in done) == 4
     )  # the first, before, at the end of and after the large one
     assert list(sized(iter([]))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "name"),
+    [
+        (YearMonthIntervalType(0, 1), "c", "interval year to month"),
+        (ArrayType(YearMonthIntervalType(0, 0)), "c.element", "interval year"),
+        (MapType(StringType(), CharType(3)), "c.value", "char(3)"),
+        (StructType([StructField("x", CalendarIntervalType())]), "c.x", "interval"),
+        (ArrayType(NullType(), False), "c", "array<void>"),
+    ],
+)
+def test_a_type_that_has_no_place_in_arrow_is_named_with_its_column(kind: DataType, path: str, name: str) -> None:
+    schema = StructType([StructField("id", LongType()), StructField("c", kind)])
+    with pytest.raises(SchemaMismatchError, match=re.escape(f"Column '{path}' has the Spark type {name}, ")):
+        arrow_schema(schema)

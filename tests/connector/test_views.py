@@ -118,8 +118,8 @@ def test_the_plan_is_one_row_that_explains(path: str) -> None:
     ("options", "why"),
     [
         ({"hoodie.py.read.native": "never"}, "hoodie.py.read.native is never"),
-        ({"storage.secret": "hunter2"}, "the storage's options are not known to Spark's reader"),
-        ({"filter": "v + 1 > 3"}, "the filter is not surely the same in every Spark session"),
+        ({"storage.secret": "hunter2"}, "Spark's reader does not get the storage options"),
+        ({"filter": "v + 1 > 3"}, "the filter may mean something else in another Spark session"),
         ({"hoodie.py.read.keys": "1"}, "rows are chosen by their commit or key"),
         (
             {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from tests.connector.tables import FORMAT, KEYED, PARTITIONED, read, rows, save
+from tests.support.choice import cases
 
 pytestmark = pytest.mark.spark
 
@@ -22,12 +24,7 @@ TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 @pytest.mark.parametrize(
     ("version", "kind"),
-    [
-        (6, "mor"),
-        (9, "cow"),
-        (9, "mor"),
-        *(pytest.param(*table, marks=pytest.mark.slow) for table in [(6, "cow"), (8, "cow"), (8, "mor")]),
-    ],
+    cases(product((6, 8, 9), ("cow", "mor")), "every operation", 1, quick=[(9, "mor")]),
 )
 def test_every_operation(spark: SparkSession, path: str, version: int, kind: str) -> None:
     options = {
@@ -106,8 +103,7 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 9), ("cow", "mor")), "types", 1, quick=[(9, "cow")]))
 def test_every_type(spark: SparkSession, path: str, version: int, kind: str) -> None:
     options = {**KEYED, "hoodie.write.table.version": str(version), "hoodie.datasource.write.table.type": TYPES[kind]}
     frame = spark.createDataFrame([VALUES, (2, *[None] * 19)], ALL_TYPES)
@@ -132,8 +128,10 @@ def test_a_read_frame_may_be_written_back(spark: SparkSession, path: str, tmp_pa
     assert times == set(hudi_py.open_table(other).history().column("instant").to_pylist())
 
 
-@pytest.mark.parametrize("version", [6, 9])
-@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
+@pytest.mark.parametrize(
+    ("operation", "version"),
+    cases(product(("upsert", "insert", "bulk_insert"), (6, 9)), "overwrite", 2, quick=[("upsert", 9)]),
+)
 def test_overwrite_replaces_the_table(spark: SparkSession, path: str, version: int, operation: str) -> None:
     options = {**PARTITIONED, "hoodie.write.table.version": str(version)}
     save(spark.range(10).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v"), path, options)
@@ -153,7 +151,7 @@ def test_overwrite_of_a_table_from_itself(spark: SparkSession, path: str) -> Non
     assert rows(read(spark, path), "id", "v") == [(n, n + 100) for n in range(5)]
 
 
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
+@pytest.mark.parametrize("operation", cases(["insert", "bulk_insert", "upsert"], "few files", 1))
 def test_many_and_empty_partitions_make_few_files(spark: SparkSession, path: str, operation: str) -> None:
     frame = (
         spark.range(0, 300, 1, 12)

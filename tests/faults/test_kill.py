@@ -15,6 +15,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, check_recovered, data_files, leftovers, make_table, read, recover, rows, write
+from tests.support.choice import cases, every
 
 UPDATE = rows(range(2, 14), 3)  # updates ids 2 to 9 and inserts 10 to 13
 OPERATIONS = {"upsert": UPDATE, "delete": rows(range(3), 9), "insert_overwrite_table": rows(range(5, 8), 7)}
@@ -41,24 +42,24 @@ def tables(tmp_path_factory):
     return table
 
 
-def count_calls(table: Path, scratch: Path, operation: str, version: int, kind: str) -> tuple[int, list]:
+def record_calls(table: Path, scratch: Path, operation: str, version: int, kind: str) -> tuple[list[str], list]:
     """Calls that the write makes, and the rows after it."""
     shutil.copytree(table, scratch)
     storage = KillingStorage(str(scratch))
     write(storage, OPERATIONS[operation], operation, version, kind)
     assert leftovers(scratch) == set()
-    return len(storage.calls), read(scratch)
+    return storage.calls, read(scratch)
 
 
 def kill_everywhere(
     table: Path, tmp_path: Path, operation: str, version: int, kind: str, *, torn: bool, step: int = 1
 ) -> None:
     before, files = read(table), data_files(table)
-    count, after = count_calls(table, tmp_path / "whole", operation, version, kind)
-    assert count > 15
+    calls, after = record_calls(table, tmp_path / "whole", operation, version, kind)
+    assert len(calls) > 15
     assert before != after
     outcomes = []
-    for call in range(0, count, step):
+    for call in every(2 * step, len(calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -104,14 +105,16 @@ def test_upsert_that_drops_the_metadata_table(tables, tmp_path, version, torn):
 def test_the_rollback_is_killed_too(tables, tmp_path, version, kind, torn):
     table = tables(version, kind)
     before, files = read(table), data_files(table)
-    count, after = count_calls(table, tmp_path / "whole", "upsert", version, kind)
+    calls, after = record_calls(table, tmp_path / "whole", "upsert", version, kind)
     dead = tmp_path / "dead"
-    for late in range(count):  # all files are in place, the completed one is not
+    released = "delete .hoodie/.hudi_py"
+    # all files are in place, the completed one is not
+    for late in sorted(range(len(calls)), key=lambda call: not calls[call].startswith(released)):
         shutil.copytree(table, dead)
         storage = KillingStorage(str(dead), late)
         with pytest.raises(Killed):
             write(storage, UPDATE, "upsert", version, kind)
-        if storage.calls[-1].startswith("delete .hoodie/.hudi_py") and data_files(dead) > files:
+        if storage.calls[-1].startswith(released) and data_files(dead) > files:
             break
         shutil.rmtree(dead)
     else:
@@ -121,7 +124,7 @@ def test_the_rollback_is_killed_too(tables, tmp_path, version, kind, torn):
     storage = KillingStorage(str(trial))
     recover(storage)
     assert len(storage.calls) > 10
-    for call in range(len(storage.calls)):
+    for call in every(2, len(storage.calls)):
         shutil.rmtree(trial)
         shutil.copytree(dead, trial)
         with pytest.raises(Killed):
@@ -137,7 +140,7 @@ def test_the_first_write_of_a_table(tmp_path, version, kind):
     whole = KillingStorage(str(tmp_path / "whole"))
     write(whole, UPDATE, "insert", version, kind)
     after = read(tmp_path / "whole")
-    for call in range(len(whole.calls)):
+    for call in every(2, len(whole.calls)):
         root = tmp_path / f"{call}"
         with pytest.raises(Killed):
             write(KillingStorage(str(root), call), UPDATE, "insert", version, kind)
@@ -167,7 +170,7 @@ def test_a_table_overwritten_from_itself_reads_whole_at_every_kill(tables, tmp_p
     overwrite(whole, storage)
     after = read(whole)
     assert after == [row for row in before if row["id"] < 6]
-    for call in range(0, len(storage.calls), 3):
+    for call in every(3, len(storage.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         with pytest.raises(Killed):
@@ -186,12 +189,13 @@ write(KillingStorage(root, call, die=kill_process), OPERATIONS["upsert"], "upser
 """
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "mor"), (9, "cow")])
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "really killed", 1))
 def test_a_process_that_is_really_killed(tables, tmp_path, version, kind):
     """The dead process left identity, heartbeat and lock: the next write recovers at once all the same."""
     table = tables(version, kind)
     before, files = read(table), data_files(table)
-    count, after = count_calls(table, tmp_path / "whole", "upsert", version, kind)
+    calls, after = record_calls(table, tmp_path / "whole", "upsert", version, kind)
+    count = len(calls)
     for call in sorted({1, count // 3, count // 2, count - 2}):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)

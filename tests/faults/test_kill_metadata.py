@@ -25,6 +25,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import TableChange
 from tests.faults.killing import Killed, KillingStorage
 from tests.support import sessions
+from tests.support.choice import every
 from tests.support.sessions import session_of
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
@@ -64,7 +65,7 @@ def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int
     whole = KillingMemory(copy_of(files))
     call(whole)
     assert len(whole.calls) > 5
-    for number in range(0, len(whole.calls), step):
+    for number in every(2 * step, len(whole.calls)):
         storage = copy_of(files)
         with pytest.raises(Killed):
             call(KillingMemory(storage, number))
@@ -287,7 +288,7 @@ def test_a_whole_write(version, kind):
     counting = KillingMemory(copy_of(files))
     write(counting, rows(range(2, 5), 2), version=version, kind=kind)
     outcomes = []
-    for number in range(0, len(counting.calls), 2):
+    for number in every(2, len(counting.calls)):
         dead = copy_of(files)
         with contextlib.suppress(Killed):  # names of files differ, and with them the file groups that are written to
             write(KillingMemory(dead, number), rows(range(2, 5), 2), version=version, kind=kind)

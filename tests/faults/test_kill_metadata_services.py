@@ -19,6 +19,7 @@ from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, Storage
 from tests.faults.killing import Killed, KillingStorage
+from tests.support.choice import every
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
 
 GIVEN = {
@@ -66,7 +67,7 @@ def test_killed_at_any_call(tables, tmp_path: Path, version: int, torn: bool, st
     check(whole)
     count = len(counting.calls)
     assert count > 25
-    for call in range(0, count, step):
+    for call in every(2 * step, count):
         root = tmp_path / f"{call}"
         shutil.copytree(tables(version), root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -110,7 +111,7 @@ def test_log_compaction_killed_at_any_call(tmp_path: Path, torn: bool) -> None:
     counting = KillingStorage(str(tmp_path / "whole"))
     assert [report.service for report in maintain(counting, wanted, clock_of(counting))] == ["log_compaction"]
     assert len(counting.calls) > 8
-    for call in range(len(counting.calls)):
+    for call in every(2, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -183,7 +184,7 @@ def test_rebuilding_and_dropping_killed_at_any_call(
     CALLS[call](service_context(counting, version))
     assert verify(service_context(LocalStorage(str(whole)), version)).ok
     before = hudi_py.open_table(str(whole)).scan(columns=["id", "name"]).to_table().sort_by("id")
-    for at in range(0, len(counting.calls), step):
+    for at in every(2 * step, len(counting.calls)):
         root = tmp_path / f"{at}"
         shutil.copytree(indexed(version), root)
         with pytest.raises(Killed):

@@ -15,6 +15,7 @@ from hudi_py.upkeep import metadata_writer
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import leftovers
+from tests.support.choice import every
 from tests.support.record_index import indexed, stored
 
 OPTIONS = {
@@ -74,7 +75,7 @@ def test_killed_at_any_call(tmp_path: Path, version: int, kind: str, torn: bool,
     assert places(whole) == AFTER
     assert indexed(str(whole)) == stored(str(whole))
     outcomes = set()
-    for call in range(0, len(counting.calls), step):
+    for call in every(2 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         with pytest.raises(Killed):

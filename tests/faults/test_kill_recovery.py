@@ -21,6 +21,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
+from tests.support.choice import every
 
 KINDS = [(6, "mor"), (9, "cow"), (9, "mor")]
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
@@ -80,7 +81,7 @@ def kill_everywhere(
     after = read(whole)
     check(whole, True)
     outcomes: list[bool] = []
-    for call in range(0, len(counting.calls), step):
+    for call in every(2 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -168,7 +169,7 @@ def test_rollback_of_a_clustering(golden_copy, tmp_path, name, pending):
     shutil.copytree(table, whole)
     counting = KillingStorage(str(whole))
     rollback(context(counting), clustering)
-    for call in range(len(counting.calls)):
+    for call in every(2, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call)
@@ -205,7 +206,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
         rollback(ServiceContext.of(storage, options, DropMetadata(False), clock=clock), scheduled)
 
     roll_back(counting)
-    for call in range(len(counting.calls)):
+    for call in every(2, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call)

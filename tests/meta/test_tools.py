@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -69,8 +70,35 @@ def test_the_wheels_java_runs() -> None:
 
 
 def test_scripts_are_for_bash_and_parse() -> None:
-    for name in ("tools/setup.sh", "tools/run", "tools/lock.sh", "tests/oracle/setup.sh", ".ci/run"):
+    for name in ("tools/setup.sh", "tools/run", "tools/lock.sh", "tools/pythons.sh", "tests/oracle/setup.sh", ".ci/run"):
         script = ROOT / name
         assert script.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")
         assert os.access(script, os.X_OK), f"{name} cannot be executed"
         subprocess.run(["bash", "-n", script], check=True)
+
+
+@pytest.mark.parametrize("kind", ["local", "connect"])
+def test_spark_conf_works_without_the_checkout(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "spark-conf" / kind
+    shutil.copytree(ROOT / "spark-conf" / kind, folder)
+    python = tmp_path / "venv" / "bin" / "python"
+    home = tmp_path / "venv" / "lib" / "python3" / "site-packages" / "pyspark"
+    python.parent.mkdir(parents=True)
+    home.mkdir(parents=True)
+    python.touch(mode=0o755)
+
+    def chosen(**environment: str) -> str:
+        script = '. "$0"; echo "${PYSPARK_PYTHON:-none}"'
+        command = ["bash", "-c", script, str(folder / "spark-env.sh")]
+        done = subprocess.run(command, env={"PATH": os.environ["PATH"], **environment}, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    assert chosen() == "none"  # Spark then takes `python3`
+    assert Path(chosen(SPARK_HOME=str(home))).resolve() == python
+    assert chosen(SPARK_HOME=str(home), PYSPARK_PYTHON="/mine") == "/mine"
+    settings = dict(
+        line.split(maxsplit=1)
+        for line in (folder / "spark-defaults.conf").read_text("utf-8").splitlines()
+        if not line.startswith("#")
+    )
+    assert settings["spark.sql.execution.pyspark.udf.hideTraceback.enabled"] == "true"

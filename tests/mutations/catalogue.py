@@ -260,14 +260,14 @@ MUTATIONS: Final = (
     # -- metadata table ----------------------------------------------------------------------------------------------
     Mutation(
         "metadata table: deleted files stay listed",
-        CORE + "metadata_write/files.py",
+        CORE + "metadata_write/partitions/files.py",
         "        removed += [False] * len(new) + [True] * len(gone)\n",
         "        removed += [False] * len(new) + [False] * len(gone)\n",
         "tests/unit/metadata_write tests/unit/services",
     ),
     Mutation(
         "metadata table: new partitions are not listed",
-        CORE + "metadata_write/files.py",
+        CORE + "metadata_write/partitions/files.py",
         "            yield _partition_list(touched, removed=False)\n",
         "            pass\n",
         "tests/unit/metadata_write",
@@ -281,7 +281,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: of two places of a key the older one stands",
-        CORE + "metadata_write/record_entries.py",
+        CORE + "metadata_write/partitions/record_entries.py",
         "np.append(last, True)",
         "np.insert(last, 0, True)",
         "tests/unit/metadata_write",

@@ -26,8 +26,8 @@ from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.tables import KINDS, rows, write
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
-QUICK = {(6, "mor"), (9, "mor")}
 KEEP: Mapping[str, str] = {
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
@@ -100,7 +100,9 @@ def ours(root: Path) -> dict[tuple[str, str], bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (6, "mor"), (8, "cow"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([(6, "cow"), (6, "mor"), (8, "cow"), (9, "mor")], "both archive", 2)
+)
 def test_both_archive_alike(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Delta commits, compactions, an overwrite, cleans, and since table version 8 a rollback."""
     root = tmp_path / "t"
@@ -141,10 +143,7 @@ def test_both_archive_alike(oracle: Oracle, tmp_path: Path, version: int, kind: 
     assert instants(oracle, mine) == instants(oracle, theirs)
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [pytest.param(*table, marks=() if table in QUICK else pytest.mark.slow) for table in KINDS],
-)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "each reads the archive", 1, quick=[(9, "mor")]))
 def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:
@@ -243,7 +242,7 @@ def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (6, "mor"), (9, "mor")])
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "cow"), (6, "mor"), (9, "mor")], "archive by turns", 1))
 def test_tables_with_a_metadata_table_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Archiving after each commit: up to the last compaction of the metadata table, which is archived itself."""
     root = tmp_path / "t"

@@ -27,6 +27,7 @@ from hudi_py.upkeep import metadata_writer
 from hudi_py.write.api import write_rows
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
 pytestmark = pytest.mark.slow
 
@@ -179,7 +180,7 @@ def check(oracle: Oracle, path: Path, expected: dict[str, int]) -> None:
     assert not (path / ".hoodie" / "lock").exists()
 
 
-@pytest.mark.parametrize(("version", "kind"), [(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")], "our services", 1))
 def test_our_services_while_apache_hudi_writes(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """It writes to the metadata table, too, meanwhile: nothing of that is undone."""
     path = tmp_path / "t"
@@ -198,7 +199,7 @@ def test_our_services_while_apache_hudi_writes(oracle: Oracle, tmp_path: Path, v
     check(oracle, path, after)
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")])
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "the same keys", 1))
 def test_apache_hudi_writes_the_same_keys_while_we_do(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """It is done first: ours fails, and nothing of it is left, nor of its files in the metadata table."""
     path = tmp_path / "t"
@@ -242,7 +243,7 @@ write_rows(Dying(path), rows(range(6), 9), "upsert", chosen, metadata=metadata_w
 """
 
 
-@pytest.mark.parametrize(("version", "kind"), [(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")], "heartbeats", 1))
 def test_apache_hudi_undoes_our_killed_write_when_its_heartbeat_has_expired(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:

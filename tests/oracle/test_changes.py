@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 pytestmark = pytest.mark.slow
 
@@ -136,9 +138,7 @@ def replay(changes: pa.Table) -> dict[str, Any]:
     return state
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(("version", "kind", "mode"), cases(product((6, 9), ("cow", "mor"), MODES), "changes", 3))
 def test_changes_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str, mode: str) -> None:
     table = tmp_path / f"changes_{version}_{kind}_{mode}"
     writer = Writer(oracle, table, version, kind, mode)

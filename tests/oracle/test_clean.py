@@ -31,13 +31,13 @@ from hudi_py.upkeep import service_context
 from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import load
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.support.clean_tables import clean_options
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
 CITIES = ("oslo", "lima", "pune")
 GOLDEN = sorted(name for name, table in load().items() if table.version in (6, 8, 9))
-NAMES = [pytest.param(name, marks=[] if at % 12 == 0 else [pytest.mark.long]) for at, name in enumerate(GOLDEN)]
-VERSIONS = [pytest.param(9, id="v9"), *(pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8))]
+TABLES = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
 OFF = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
@@ -177,7 +177,7 @@ def check(oracle: Oracle, path: Path, before: pa.Table) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (6, "mor")])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "mor")], "the same plan twice", 1))
 def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """The first clean looks at everything, the second at what has changed since."""
     path = tmp_path / "t"
@@ -192,8 +192,7 @@ def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "they clean by our plan", 2))
 def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     make(path, version, kind, 5)
@@ -208,8 +207,7 @@ def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, versio
     check(oracle, path, before)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", ["mor", pytest.param("cow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "we clean by their plan", 1, quick=[(9, "mor")]))
 def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path, other = tmp_path / "t", tmp_path / "other"
     make(path, version, kind, 7)
@@ -242,7 +240,7 @@ def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, ve
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", cases(range(12), "cleans of random tables", 1))
 def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     version, kind = (6, 8, 9)[seed % 3], ("mor", "cow")[seed // 3 % 2]
     path = tmp_path / "t"
@@ -262,7 +260,7 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 4))
 def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = load()[name].extract(tmp_path)
     for policy, number in (("commits", 1), ("versions", 1)):

@@ -22,8 +22,9 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_interoperability import settings
+from tests.support.choice import cases
 
-VERSIONS = [pytest.param(9, id="v9"), *(pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8))]
+VERSIONS = (6, 8, 9)
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
 DUE = "hoodie.compact.inline.max.delta.commits=1"
 
@@ -98,7 +99,7 @@ def make(oracle: Oracle, path: Path, version: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", cases(VERSIONS, "as they compact", 1))
 def test_as_apache_hudi_compacts(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """The same table compacted by either: the same plan, rows and statistics."""
     theirs, own = tmp_path / "theirs", tmp_path / "own"
@@ -137,7 +138,7 @@ def test_as_apache_hudi_compacts(oracle: Oracle, tmp_path: Path, version: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", cases(VERSIONS, "they carry out", 1))
 def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Writes of both sides come between plan and execution."""
     path = tmp_path / "t"
@@ -155,7 +156,7 @@ def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, versio
     assert len(newest_compaction(path).stats) == 3
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", cases(VERSIONS, "we carry out", 1, quick=[9]))
 def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Writes of both sides come between plan and execution, and after it."""
     path = tmp_path / "t"
@@ -175,7 +176,8 @@ def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version:
     agree(oracle, path, before)
 
 
-@pytest.mark.parametrize("version", [pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (8, 9)])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", cases((8, 9), "log compaction", 1))
 def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Apache Hudi carries our plan out, reads what we compacted, and compacts it."""
     path = tmp_path / "t"

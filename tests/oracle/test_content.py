@@ -16,6 +16,7 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.read.tables import MadeTable
 
 pytestmark = pytest.mark.slow
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.slow
 WRITE = "hoodie.datasource.write."
 KEYGEN = "org.apache.hudi.keygen."
 NO_METADATA = {"hoodie.metadata.enable": "false"}
+TABLES = [("cow", 9), ("mor", 9), ("mor", 6)]
 
 
 def compare(oracle: Oracle, path: Path, options: Mapping[str, str] | None = None) -> None:
@@ -86,8 +88,10 @@ def promoted(ids: Sequence[int], which: int, ordering: int, *, nested: bool) -> 
     return pa.table(columns)
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 9), ("mor", 6)])
+@pytest.mark.parametrize(
+    ("kind", "version", "nested"),
+    cases([(*table, nested) for table in TABLES for nested in (False, True)], "promotions", 2),
+)
 def test_promotions(oracle: Oracle, tmp_path: Path, kind: str, version: int, nested: bool) -> None:
     path = tmp_path / "t"
     first = promoted([1, 2, 3, 4], 0, 1, nested=nested)
@@ -178,7 +182,7 @@ def evolve(oracle: Oracle, path: Path, columns: str, kind: str, version: int, te
     oracle.sql(f"drop table {name}")
 
 
-@pytest.mark.parametrize(("kind", "version"), [("cow", 6), ("mor", 9), ("mor", 6)])
+@pytest.mark.parametrize(("kind", "version"), cases([("cow", 6), ("mor", 9), ("mor", 6)], "schema on read", 2))
 def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     columns = "id int, name string, qty int, rate float, ts bigint, pt string"
     evolve(oracle, tmp_path / "t", columns, kind, version, EVOLUTION, "pt")
@@ -209,7 +213,7 @@ def timestamps(**logical: str | None) -> dict[str, Any]:
     return {"type": "record", "name": "made_record", "namespace": "hoodie.made", "fields": fields}
 
 
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", cases([6, 9], "timestamps", 1))
 def test_timestamps_are_repaired(oracle: Oracle, tmp_path: Path, version: int) -> None:
     table_schema = timestamps(a="timestamp-millis", b="timestamp-micros")
     stored = pa.schema([("id", TEXT), ("ts", I64), ("a", pa.timestamp("us", "UTC")), ("b", pa.timestamp("us", "UTC"))])
@@ -313,7 +317,7 @@ KEYS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", KEYS)
+@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 6))
 def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -> None:
     kind, partition, options = KEYS[case]
     path = tmp_path / "t"
@@ -328,8 +332,10 @@ def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -
 # ---- bootstrap
 
 
-@pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 9), ("mor", 6)])
-@pytest.mark.parametrize("selector", ["MetadataOnly", "FullRecord"])
+@pytest.mark.parametrize(
+    ("kind", "version", "selector"),
+    cases([(*table, selector) for table in TABLES for selector in ("MetadataOnly", "FullRecord")], "bootstrap", 2),
+)
 def test_bootstrap(oracle: Oracle, tmp_path: Path, kind: str, version: int, selector: str) -> None:
     for name in ("2024-01-02", "2023-12-31"):
         folder = tmp_path / "source" / f"text={name}"

@@ -21,14 +21,14 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, SCHEMA, check_recovered, data_files, make_table, read, rows, write
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 UPDATE = rows(range(2, 14), 3)
 
 
 def kinds(first: tuple[int, str]) -> pytest.MarkDecorator:
-    """Every kind of table; all but the first are left to CI."""
-    chosen = [pytest.param(*pair, marks=[] if pair == first else [pytest.mark.slow]) for pair in KINDS]
-    return pytest.mark.parametrize(("version", "kind"), chosen)
+    """Every kind of table: the first always, another one in CI."""
+    return pytest.mark.parametrize(("version", "kind"), cases(KINDS, f"failed writes {first}", 1, quick=[first]))
 
 
 def theirs(oracle: Oracle, root: Path) -> list[dict[str, object]]:
@@ -110,7 +110,7 @@ def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["v6_mor_inflight", "v9_mor_inflight"])
+@pytest.mark.parametrize("name", cases(["v6_mor_inflight", "v9_mor_inflight"], "their killed write", 1))
 def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
     root = golden_copy(name)
     storage = LocalStorage(str(root))

@@ -18,6 +18,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +95,7 @@ def grid(times: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     yield from pairs[::6]
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "services and late rows", 2), ids=IDS)
 def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
     made.write(rows(range(10), 10, "a"), "insert")
@@ -121,7 +122,7 @@ def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Pat
     assert_rows_equal(made.ours("earliest", None), made.theirs("000", None))
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "archived ranges", 2), ids=IDS)
 def test_archived_and_cleaned_ranges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
     options = {**CLEAN, **(COMPACT if kind == "mor" else {}), "hoodie.compact.inline.max.delta.commits": "3"}
@@ -186,7 +187,7 @@ def test_holes_of_tables_before_version_8(oracle: Oracle, tmp_path: Path) -> Non
         shutil.rmtree(made.path)
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "mor"), (9, "cow")], "escapes", 1))
 def test_partition_values_with_escapes(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """In a range the text of the path is shown, in a snapshot the value."""
     made = Made(oracle, tmp_path / "t", version, kind)

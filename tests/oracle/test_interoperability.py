@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,10 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
 TABLES = [(version, kind) for version in (6, 8, 9) for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")]
 IDS = [f"v{version}-{'mor' if kind == 'MERGE_ON_READ' else 'cow'}" for version, kind in TABLES]
-# The others differ little from these; `make test` leaves them out, CI does not.
-FIRST = {(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")}
-EACH = [
-    pytest.param(*table, id=name, marks=[] if table in FIRST else [pytest.mark.slow])
-    for table, name in zip(TABLES, IDS, strict=True)
-]
 UTC = datetime.timezone.utc
 
 SCHEMA = pa.schema(
@@ -103,7 +99,9 @@ def agree(oracle: Oracle, path: Path, expected: dict[str, int]) -> pa.Table:
     return ours
 
 
-@pytest.mark.parametrize(("version", "kind"), EACH)
+@pytest.mark.parametrize(
+    ("version", "kind"), cases(TABLES, "every operation", 1, quick=[(9, "MERGE_ON_READ")]), ids=IDS
+)
 def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     options = settings(version, kind)
@@ -140,7 +138,7 @@ def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, versi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), EACH)
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "by turns", 2), ids=IDS)
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     options = settings(version, kind)
@@ -180,7 +178,9 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")])
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")], "columns left out", 1)
+)
 def test_columns_left_out_become_null(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     hudi_py.write(str(ours), rows(range(0, 20), 100), "insert", settings(version, kind))
@@ -210,7 +210,10 @@ def test_deletes_ordered_by_date(oracle: Oracle, tmp_path: Path) -> None:
     assert_rows_equal(ours, oracle.read(str(path)))
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "MERGE_ON_READ"), (9, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")])
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    cases([(6, "MERGE_ON_READ"), (9, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "time travel", 2),
+)
 def test_time_travel_agrees(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     options = settings(version, kind)
@@ -232,8 +235,9 @@ def test_time_travel_agrees(oracle: Oracle, tmp_path: Path, version: int, kind: 
         )
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
-@pytest.mark.parametrize("fields", ["city", "city,small", ""], ids=["one", "two", "none"])
+@pytest.mark.parametrize(
+    ("version", "fields"), cases(product((6, 8, 9), ("city", "city,small", "")), "key encodings", 3)
+)
 def test_key_and_partition_encodings(oracle: Oracle, tmp_path: Path, version: int, fields: str) -> None:
     """Apache Hudi upserts rows we wrote: equal encodings, or the keys would occur twice."""
     path = tmp_path / "t"
@@ -252,7 +256,7 @@ def test_key_and_partition_encodings(oracle: Oracle, tmp_path: Path, version: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["my-table", "2024"])
+@pytest.mark.parametrize("name", cases(["my-table", "2024"], "names", 1))
 def test_table_names_that_avro_does_not_admit(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     hudi_py.write(

@@ -18,6 +18,7 @@ from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.read.tables import MadeTable, instant
 
 UTC = datetime.timezone.utc
@@ -93,7 +94,7 @@ CASES = [(version, "EVENT", kind, marked) for version in (6, 9) for kind in KIND
 CASES += [(8, "EVENT", "long", True), *((version, "COMMIT", "long", True) for version in (6, 8, 9))]
 
 
-@pytest.mark.parametrize(("version", "mode", "kind", "marked"), CASES)
+@pytest.mark.parametrize(("version", "mode", "kind", "marked"), cases(CASES, "merge rules", 12))
 def test_random_logs(oracle: Oracle, tmp_path: Path, version: int, mode: str, kind: str, marked: bool) -> None:
     table = random_table(tmp_path / "t", version, mode, kind, marked=marked)
     ours = hudi_py.open_table(table.uri).scan().to_table()

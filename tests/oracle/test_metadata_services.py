@@ -20,6 +20,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.service import run_all
 from hudi_py.storage import LocalStorage
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
 
 GIVEN = {
@@ -37,12 +38,7 @@ GIVEN = {
 }
 OURS = {**GIVEN, "hoodie.table.timeline.timezone": "LOCAL"}
 """As Apache Hudi makes tables."""
-KINDS = [
-    pytest.param(9, "mor", id="v9-mor"),
-    pytest.param(6, "cow", id="v6-cow"),
-    pytest.param(8, "cow", id="v8-cow", marks=pytest.mark.long),
-    pytest.param(6, "mor", id="v6-mor", marks=pytest.mark.long),
-]
+KINDS = [(9, "mor"), (6, "cow"), (8, "cow"), (6, "mor")]
 
 
 def context(path: Path, version: int, kind: str) -> ServiceContext:
@@ -82,7 +78,7 @@ def agree(oracle: Oracle, path: Path, version: int, kind: str, *, deep: bool = F
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), KINDS)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one metadata table", 1))
 def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     seen = set()
@@ -100,7 +96,7 @@ def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Ora
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (6, "mor"), pytest.param(8, "mor", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "cow"), (6, "mor"), (8, "mor")], "take over and rebuild", 1))
 def test_we_take_over_and_rebuild_what_apache_hudi_made(
     version: int, kind: str, oracle: Oracle, tmp_path: Path
 ) -> None:
@@ -122,7 +118,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (6, "cow")])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "cow")], "a plan of ours", 1))
 def test_apache_hudi_carries_out_a_plan_of_ours(
     version: int, kind: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

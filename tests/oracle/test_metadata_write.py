@@ -24,6 +24,7 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
 
 INDEXES = {"hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.metadata.record.index.enable": "true"}
@@ -34,9 +35,9 @@ BY_PARTITION = {
 }
 COMPLETED = re.compile(r"create \.hoodie/(timeline/)?\d+(_\d+)?\.(delta)?commit")
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
-FIRST = [(6, "mor"), (9, "cow")]
-# The others differ little from these; CI leaves them out
-SOME = [pytest.param(*pair, marks=[] if pair in FIRST else [pytest.mark.long]) for pair in KINDS]
+INDEXED = {"defaults": {}, "global": INDEXES, "by partition": BY_PARTITION}
+# A record index by partition is of later tables.
+BY_TURNS = [(*table, indexed) for table in KINDS for indexed in INDEXED if indexed != "by partition" or table[0] >= 8]
 
 
 class KilledAtTheEnd(KillingStorage):
@@ -86,13 +87,11 @@ def test_apache_hudi_reads_and_goes_on(oracle: Oracle, tmp_path: Path, version: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, INDEXES, BY_PARTITION], ids=["defaults", "global", "by partition"])
-@pytest.mark.parametrize(("version", "kind"), SOME)
-def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(("version", "kind", "indexed"), cases(BY_TURNS, "by turns", 3))
+def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, indexed: str) -> None:
     """Upserts and overwrites by both sides in turn. No delete: a key which comes back after one is lost in Apache
     Hudi's record index of a merge-on-read table (1.2.0, without us too)."""
-    if options is BY_PARTITION and version < 8:
-        pytest.skip("a record index by partition is of later tables")
+    options = INDEXED[indexed]
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
     random_ = random.Random(version)
@@ -112,7 +111,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, optio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), SOME)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "our rollback", 1))
 def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
@@ -129,7 +128,7 @@ def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), SOME)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "our killed write", 1))
 def test_our_killed_write_is_rolled_back_by_apache_hudi(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:
@@ -152,7 +151,7 @@ def test_our_killed_write_is_rolled_back_by_apache_hudi(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.long), "mor"])
+@pytest.mark.parametrize("kind", cases(["cow", "mor"], "the oldest release", 1))
 def test_the_oldest_release_reads_and_goes_on(oracle_015: Oracle, tmp_path: Path, kind: str) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
@@ -174,7 +173,7 @@ def test_the_oldest_release_reads_and_goes_on(oracle_015: Oracle, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "mor")])
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "mor"), (8, "cow"), (9, "mor")], "made from theirs", 1))
 def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
@@ -206,7 +205,7 @@ def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, versio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize("version", cases([6, 9], "half way", 1))
 def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Apache Hudi reads and writes with what is there, and our next write makes the rest, its record index by
     partition too."""
@@ -236,7 +235,7 @@ def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("writer_of_the_first", ["ours", pytest.param("theirs", marks=pytest.mark.long)])
+@pytest.mark.parametrize("writer_of_the_first", cases(["ours", "theirs"], "columns added", 1))
 def test_columns_added_to_the_statistics_lose_no_rows(oracle: Oracle, tmp_path: Path, writer_of_the_first: str) -> None:
     """Apache Hudi skips by the ranges of partitions, of which its own writer covers the new files alone."""
     root, key = tmp_path / "t", "hoodie.metadata.index.column.stats.column.list"

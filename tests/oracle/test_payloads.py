@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.read.tables import MadeTable, instant
 
 pytestmark = pytest.mark.slow
@@ -225,14 +227,9 @@ def random_table(path: Path, name: str, version: int, *, marked: bool) -> MadeTa
     return table
 
 
-LEFT_OUT = [(6, False), (8, False), (8, True), (9, True)]
-
-
 @pytest.mark.parametrize(
-    ("version", "marked"),
-    [(6, True), (9, False), *(pytest.param(*each, marks=pytest.mark.long) for each in LEFT_OUT)],
+    ("name", "version", "marked"), cases(product(KINDS, (6, 8, 9), (False, True)), "random payloads", len(KINDS))
 )
-@pytest.mark.parametrize("name", list(KINDS))
 def test_random_logs(oracle: Oracle, tmp_path: Path, name: str, version: int, marked: bool) -> None:
     table = random_table(tmp_path / "t", name, version, marked=marked)
     ours = hudi_py.open_table(table.uri).scan().to_table()
@@ -245,9 +242,9 @@ WHOLE = pa.schema(
 )
 
 
-@pytest.mark.parametrize("ignores", [False, True], ids=["", "ignores defaults"])
-@pytest.mark.parametrize("mode", ["EVENT", "COMMIT"])
-@pytest.mark.parametrize("version", [pytest.param(8, marks=pytest.mark.long), 9])
+@pytest.mark.parametrize(
+    ("version", "mode", "ignores"), cases(product((8, 9), ("EVENT", "COMMIT"), (False, True)), "partial updates", 2)
+)
 def test_blocks_of_partial_updates(oracle: Oracle, tmp_path: Path, version: int, mode: str, ignores: bool) -> None:
     """Whole records first in some logs, then partial ones of changing columns, with deletes between."""
     rnd = random.Random(f"{version} {mode} {ignores}")

@@ -12,6 +12,7 @@ import pytest
 
 import hudi_py
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 
 GLOBAL = {
@@ -22,24 +23,11 @@ GLOBAL = {
 MOVES = {**GLOBAL, "hoodie.record.index.update.partition.path": "true"}
 BY_PARTITION = {"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.metadata.record.level.index.enable": "true"}
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
+INDEXES = {"global": GLOBAL, "moves": MOVES, "by partition": BY_PARTITION}
 TABLES = [
-    pytest.param(9, "mor", GLOBAL, 9, id="v9-mor-global"),
-    pytest.param(9, "cow", BY_PARTITION, 5, id="v9-cow-by-partition"),
-    pytest.param(9, "mor", MOVES, 5, id="v9-mor-moves"),
-    *(
-        pytest.param(version, kind, index, 9, id=name, marks=pytest.mark.long)
-        for version, kind, index, name in [
-            (9, "cow", BY_PARTITION, "v9-cow-by-partition-longer"),
-            (6, "cow", GLOBAL, "v6-cow-global"),
-            (6, "mor", GLOBAL, "v6-mor-global"),
-            (8, "mor", GLOBAL, "v8-mor-global"),
-            (9, "cow", GLOBAL, "v9-cow-global"),
-            (9, "mor", BY_PARTITION, "v9-mor-by-partition"),
-            (6, "mor", MOVES, "v6-mor-moves"),
-            (9, "cow", MOVES, "v9-cow-moves"),
-            (9, "mor", MOVES, "v9-mor-moves-longer"),
-        ]
-    ),
+    *((version, kind, "global") for version in (6, 8, 9) for kind in ("cow", "mor") if (version, kind) != (8, "cow")),
+    *((9, kind, index) for kind in ("cow", "mor") for index in ("by partition", "moves")),
+    (6, "mor", "moves"),
 ]
 
 
@@ -96,20 +84,26 @@ SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "index", "turns"), TABLES)
-def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index: dict[str, str], turns: int) -> None:
-    everywhere = index is not BY_PARTITION
+@pytest.mark.parametrize(
+    ("version", "kind", "index", "turns"),
+    [
+        *((*param.values, 5) for param in cases(TABLES, "record index", 2) if not param.marks),
+        *(pytest.param(*table, 9, marks=pytest.mark.long) for table in TABLES),
+    ],
+)
+def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index: str, turns: int) -> None:
+    everywhere = index != "by partition"
     chance = random.Random(f"{version} {kind} {everywhere}")
     path = str(tmp_path / "t")
     options = {
-        **index,
+        **INDEXES[index],
         "hoodie.metadata.compact.max.delta.commits": "4",
         # Apache Hudi 1.2.0 fails to overwrite where it keeps partition statistics and has compacted the file listing
         "hoodie.metadata.index.column.stats.enable": "false",
         "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
     }
     table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": kind}
-    model = Model(everywhere, index is MOVES)
+    model = Model(everywhere, index == "moves")
     steps = ["upsert", "upsert", "delete", "upsert", "upsert", "insert_overwrite_table", "upsert", "delete", "upsert"]
     for turn, operation in enumerate(steps[:turns], 1):
         # Apache Hudi leaves a key that an overwrite brings back in another partition in both, by partition
@@ -144,12 +138,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "partitioned"),
-    [
-        (GLOBAL, True),
-        (BY_PARTITION, True),
-        pytest.param(GLOBAL, False, marks=pytest.mark.long),
-        pytest.param(BY_PARTITION, False, marks=pytest.mark.long),
-    ],
+    cases([(index, partitioned) for index in (GLOBAL, BY_PARTITION) for partitioned in (True, False)], "no parts", 1),
 )
 def test_no_partitions_and_such_with_special_names(
     oracle: Oracle, tmp_path: Path, index: dict[str, str], partitioned: bool
@@ -180,7 +169,7 @@ def test_no_partitions_and_such_with_special_names(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [9, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("version", cases([9, 6], "the other kind", 1))
 def test_an_index_that_apache_hudi_has_made_in_place_of_one_of_the_other_kind(
     oracle: Oracle, tmp_path: Path, version: int
 ) -> None:

@@ -30,20 +30,15 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
 from tests.oracle.client import Oracle
 from tests.support import sessions
+from tests.support.choice import cases
 
 LISTED = {"hoodie.metadata.enable": "false"}
 INDEXED = {"hoodie.metadata.record.index.enable": "true"}
 PLAIN = {"hoodie.compact.inline": "false"}
 COMPACTING = {**PLAIN, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 KINDS = [
-    pytest.param(9, "mor", True, id="v9-mor"),
-    pytest.param(6, "mor", True, id="v6-mor"),
-    pytest.param(9, "cow", True, id="v9-cow"),
-    pytest.param(8, "mor", True, id="v8-mor", marks=pytest.mark.long),
-    pytest.param(8, "cow", True, id="v8-cow", marks=pytest.mark.long),
-    pytest.param(6, "cow", True, id="v6-cow", marks=pytest.mark.long),
-    pytest.param(9, "mor", False, id="v9-mor-listed", marks=pytest.mark.long),
-    pytest.param(6, "mor", False, id="v6-mor-listed", marks=pytest.mark.long),
+    *((version, kind, True) for version in (6, 8, 9) for kind in ("cow", "mor")),
+    *((version, "mor", False) for version in (6, 9)),
 ]
 _NO_LOG = LogFileName(FileId(""), "", 0, "")
 KEEPS, DROPS = (
@@ -133,7 +128,7 @@ def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "restores", 1))
 def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
     (_, before, _, after), options = make(oracle, table, version, kind, not metadata)
@@ -197,7 +192,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "metadata"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "rollbacks", 2))
 def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
     (_, _, before, after), options = make(oracle, table, version, kind, not metadata)

@@ -11,13 +11,14 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 TABLES = [
     (6, "COPY_ON_WRITE"),
+    (6, "MERGE_ON_READ"),
+    (8, "MERGE_ON_READ"),
+    (9, "COPY_ON_WRITE"),
     (9, "MERGE_ON_READ"),
-    pytest.param(6, "MERGE_ON_READ", marks=pytest.mark.long),
-    pytest.param(8, "MERGE_ON_READ", marks=pytest.mark.long),
-    pytest.param(9, "COPY_ON_WRITE", marks=pytest.mark.long),
 ]
 ROUNDS = 20
 CITIES = ("oslo", "lima", "pune")
@@ -163,7 +164,7 @@ class Turns:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), TABLES)
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "twenty rounds", 1))
 def test_twenty_rounds(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))
     turns.write(True, "upsert", False)

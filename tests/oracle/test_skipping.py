@@ -21,6 +21,7 @@ import hudi_py
 from hudi_py.read import parse_filter, read_split
 from tests.golden.test_metadata import predicates
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
 pytestmark = pytest.mark.slow
 
@@ -85,11 +86,15 @@ def check(path: str, rnd: random.Random) -> int:
 
 @pytest.mark.parametrize(
     ("version", "kind", "more"),
-    [
-        (9, "mor", {"hoodie.metadata.record.index.enable": "true"}),
-        (9, "cow", {"hoodie.metadata.index.bloom.filter.enable": "true"}),
-        (6, "mor", {}),
-    ],
+    cases(
+        [
+            (9, "mor", {"hoodie.metadata.record.index.enable": "true"}),
+            (9, "cow", {"hoodie.metadata.index.bloom.filter.enable": "true"}),
+            (6, "mor", {}),
+        ],
+        "skipping",
+        2,
+    ),
 )
 def test_nothing_that_matches_is_left_out(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, more: dict[str, str]

@@ -13,6 +13,7 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.read.tables import MadeTable, deletes, row
 
 pytestmark = pytest.mark.slow
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 LATE = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
 
 
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", cases([6, 9], "skip merge", 1))
 def test_skip_merge(oracle: Oracle, tmp_path: Path, version: int) -> None:
     properties = {"hoodie.table.precombine.field": "ts"} if version == 6 else {}
     schema = pa.schema(
@@ -59,8 +60,9 @@ KEYS: dict[str, pa.Table] = {
 }
 
 
-@pytest.mark.parametrize("version", [pytest.param(6, marks=pytest.mark.long), 9])
-@pytest.mark.parametrize("name", list(KEYS))
+@pytest.mark.parametrize(
+    ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 3)
+)
 def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, version: int) -> None:
     path = str(tmp_path / "t")
     keys = KEYS[name]
@@ -90,7 +92,7 @@ def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, ve
     assert_rows_equal(ours.to_table(), expected)
 
 
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", cases([6, 9], "dropped partition columns", 1))
 def test_dropped_partition_columns_with_logs(oracle: Oracle, tmp_path: Path, version: int) -> None:
     path = str(tmp_path / "t")
     options = {**LATE, "hoodie.datasource.write.drop.partition.columns": "true"}

@@ -16,12 +16,13 @@ from hudi_py.upkeep import serving
 from tests.oracle.client import Oracle
 from tests.oracle.test_compaction import DUE, agree, make, newest_compaction, ours, rows, timeline
 from tests.oracle.test_interoperability import settings
+from tests.support.choice import cases
 
-VERSIONS = [pytest.param(n, id=f"v{n}", marks=pytest.mark.slow) for n in (6, 8, 9)]
 OFF = {"hoodie.compact.inline": "false"}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.slow
+@pytest.mark.parametrize("version", cases([6, 8, 9], "goes on without it", 1))
 def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Its own plan, one of ours, and one that had begun; in version 8 and later with writes behind them."""
     path = tmp_path / "t"
@@ -80,7 +81,8 @@ def test_in_version_6_rows_would_be_lost(oracle: Oracle, oracle_015: Oracle, tmp
     agree(oracle, path, before)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.slow
+@pytest.mark.parametrize("version", cases([6, 8, 9], "other plans", 1))
 def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """A clean; and from version 8 on a log compaction."""
     path = tmp_path / "t"
@@ -108,7 +110,7 @@ def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), [(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")])
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "a clustering", 1))
 def test_a_clustering(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Its plan is in the way of updates; without it both go on, and Apache Hudi plans another one and runs it."""
     path = tmp_path / "t"

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 import hudi_py
+from tests.support.choice import cases
 
 KEYS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)), min_size=1, max_size=6, unique=True)
 SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("ts", pa.int64()), ("text", pa.string())])
@@ -236,13 +237,7 @@ class Services(RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     ("version", "table_type"),
-    [
-        (6, "mor"),
-        (9, "mor"),
-        pytest.param(9, "cow", marks=pytest.mark.slow),
-        pytest.param(6, "cow", marks=pytest.mark.slow),
-        pytest.param(8, "mor", marks=pytest.mark.slow),
-    ],
+    cases([(6, "mor"), (9, "mor"), (9, "cow"), (6, "cow"), (8, "mor")], "services", 2, quick=[(9, "mor")]),
 )
 def test_services_change_no_row(version: int, table_type: str) -> None:
     machine = type("Machine", (Services,), {"version": version, "table_type": table_type})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import hudi_py
+from tests.support.choice import cases
 
 KEYS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 12)), min_size=1, max_size=8)
 SCHEMA = pa.schema(
@@ -141,8 +143,10 @@ class Writes(RuleBasedStateMachine):
         assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in found} == self.rows
 
 
-@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.slow), 9])
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize(
+    ("version", "table_type"),
+    cases(product((6, 8, 9), ("cow", "mor")), "writes", 2, quick=[(6, "mor"), (9, "cow")]),
+)
 def test_writes_read_back(version: int, table_type: str) -> None:
     machine = type("Machine", (Writes,), {"version": version, "table_type": table_type})
     run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=8, deadline=None))

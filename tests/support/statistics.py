@@ -14,13 +14,14 @@ from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FOLDER, PARTITION_STATS
-from hudi_py.metadata_write.bloom_filters import BloomFilters
-from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.own import open_own
-from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.partitions.base import MetadataPartition
+from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
+from hudi_py.metadata_write.partitions.column_stats import ColumnStats
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import IndexBuilder, TableSource
+from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -30,7 +31,7 @@ from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
 from tests.support.sessions import session_of
 
-BUILDERS: tuple[IndexBuilder, ...] = (ColumnStats(), PartitionStats(), BloomFilters())
+BUILDERS: tuple[MetadataPartition, ...] = (ColumnStats(), PartitionStats(), BloomFilters())
 FIELDS = {
     COLUMN_STATS: "ColumnStatsMetadata",
     PARTITION_STATS: "ColumnStatsMetadata",
@@ -108,7 +109,7 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
     view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])
     source = TableSource(storage, config, timeline, view, schema, settings)
-    builders = [builder for builder in BUILDERS if builder.partition in config.metadata_partitions]
+    builders = [builder for builder in BUILDERS if builder.name in config.metadata_partitions]
     return made(records for builder in builders for records in builder.changes(source, change))
 
 

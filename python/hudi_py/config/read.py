@@ -60,9 +60,10 @@ COLUMNS = optional_text(
 )
 FILTER = optional_text(
     "filter",
-    "A condition in a subset of Spark SQL. Only rows for which it is true are returned, exactly; partitions, files and "
-    "row groups that cannot hold such rows are not read. Times that name no zone are in UTC where a column with one is "
-    "compared with them, whatever the session's zone: `TIMESTAMP '2026-03-08 01:30:00-05:00'` names one.",
+    "A condition in a subset of Spark SQL, which means what it does in Spark 4's ANSI mode. Only rows for which it is "
+    "true are returned, exactly; partitions, files and row groups that cannot hold such rows are not read. Times that "
+    "name no zone are in UTC where a column with one is compared with them, whatever the session's zone: "
+    "`TIMESTAMP '2026-03-08 01:30:00-05:00'` names one.",
     Scope.READ,
     since=_SINCE,
 )

@@ -11,9 +11,10 @@ VIEW = optional_choice(
     "Instead of rows, what a table or a read of it consists of: its newest file slices (`files`), its active timeline "
     "(`timeline`), its partitions (`partitions`), the file slices which this very read would take, and which of them "
     "Spark's own Parquet reader may take (`splits`), one row which explains the read (`plan`), the pending plans "
-    "of table services (`plans`), or the report of one (`service`).",
+    "of table services (`plans`), the report of one (`service`), or, without a path, the libraries that Spark's Python "
+    "has for hudi-py (`environment`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan", "plans", "service"),
+    ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "environment"),
     since=_SINCE,
 )
 PIN = optional_text(

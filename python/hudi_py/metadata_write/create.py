@@ -16,13 +16,14 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
-from hudi_py.metadata.table import FOLDER, RECORD_INDEX
+from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.definitions import IndexDefinition, drop_definitions, put_definition
+from hudi_py.metadata_write.definitions import drop_definitions, put_definition
 from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
-from hudi_py.metadata_write.own import BASE_FILE_BLOOM, file_group_id, group_prefix, open_own
+from hudi_py.metadata_write.own import BASE_FILE_BLOOM, file_group_id, open_own
+from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.records import METADATA_SCHEMA
-from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, TableSource
+from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path
@@ -84,42 +85,40 @@ def create_own(session: TableSession) -> TableSession:
     return open_own(session)
 
 
-def initialise(own: TableSession, source: TableSource, builder: IndexBuilder) -> TableConfig:
+def initialise(own: TableSession, source: TableSource, made: MetadataPartition) -> TableConfig:
     """Makes a partition of what the table holds now, and lets readers use it. The table lock must be held.
 
     Returns:
         The table's properties, which name the partition.
     """
-    partition = builder.partition
+    partition = made.name
     own.storage.delete_tree(partition)
     timeline = own.timeline()
     instant = initial_time(own, timeline, source.timeline)
     begin_delta(own, instant, BULK_INSERT)
-    counts = builder.file_groups(source)
-    groups = counts if isinstance(counts, Mapping) else {group_prefix(partition): counts}
+    counts = made.file_groups(source)
+    groups = counts if isinstance(counts, Mapping) else {made.file_id_prefix: counts}
     _put_partition_metafile(own, partition, instant)
     for prefix, count in groups.items():
         for number in range(count):
             open_file_group(own, partition, file_group_id(prefix, number), instant)
 
     def counted(_: str, prefix: str | None) -> tuple[str, int]:
-        wanted = prefix or group_prefix(partition)
+        wanted = prefix or made.file_id_prefix
         return wanted, groups[wanted]
 
     def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         return _write_base_file(own, instant, partition, file_group_id(key[1], key[2]), rows, at)
 
     with GroupBuffer(counted) as buffer:
-        for chunk in builder.initial(source):
+        for chunk in made.initial(source):
             buffer.add(chunk)
         stats = buffer.write(write)
     complete_delta(own, timeline, instant, BULK_INSERT, stats)
     config = source.config
-    if isinstance(builder, DefinedIndex):
-        config = put_definition(source.storage, config, builder.definition(source))
-    elif partition == RECORD_INDEX:
-        partitioned = bool(source.settings.record_index)
-        config = put_definition(source.storage, config, record_index_definition(partitioned=partitioned))
+    definition = made.definition(source)
+    if definition is not None:
+        config = put_definition(source.storage, config, definition)
     names = sorted({*config.metadata_partitions, partition})
     building = [name for name in config.metadata_partitions_inflight if name != partition]
     left = [name for name in config.metadata_partitions_to_make if name != partition]
@@ -185,11 +184,6 @@ def drop_partitions(
     if not to_make:
         drop_definitions(storage, config, names)
     return config
-
-
-def record_index_definition(*, partitioned: bool) -> IndexDefinition:
-    """Definition of `record_index`."""
-    return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
 
 
 def _put_partition_metafile(own: TableSession, partition: str, instant: InstantTime) -> None:

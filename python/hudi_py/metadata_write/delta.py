@@ -20,10 +20,10 @@ from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.own import (
     COMMIT_SCHEMA,
     file_group_id,
-    group_prefix,
     partition_folder,
 )
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
+from hudi_py.metadata_write.registry import BY_NAME
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime
@@ -116,7 +116,7 @@ class _Groups:
             slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
         found = self._found[partition]
-        wanted = prefix or group_prefix(partition)
+        wanted = prefix or BY_NAME[partition].file_id_prefix
         if wanted not in found:
             if prefix is None:
                 raise CorruptFileError(

@@ -59,20 +59,6 @@ def file_group_id(prefix: str, number: int) -> str:
     return f"{prefix}-{number:04d}-0"
 
 
-def group_prefix(partition: str) -> str:
-    """What precedes the numbers in a partition's file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
-    return _PREFIXES[partition]
-
-
-_PREFIXES: Final = {
-    "files": "files",
-    "column_stats": "col-stats",
-    "bloom_filters": "bloom-filters",
-    "record_index": "record-index",
-    "partition_stats": "partition-stats",
-}
-
-
 def partition_folder(partition: str) -> PartitionPath:
     """Folder of a partition below the metadata table."""
     return PartitionPath(partition)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,14 +22,13 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS
 from hudi_py.metadata_write.records import ARROW_SCHEMA, RECORD
 
 _FILES_FIELD: Final = "filesystemMetadata"
 _STATS_FIELD: Final = "ColumnStatsMetadata"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
-_SECONDARY: Final = "secondary_index_"
-_EXPRESSION: Final = "expr_index_"
+SECONDARY_PREFIX: Final = "secondary_index_"
+EXPRESSION_PREFIX: Final = "expr_index_"
 _NUMBERS: Final = {"member1", "member2", "member3", "member4"}
 """Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
 _DAYS: Final = {"member1", "member7"}
@@ -44,24 +42,12 @@ Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
 next to each other, and the row at which each record begins; the value of each record."""
 
 
-def combine_of(partition: str, *, logs_only: bool = False) -> Combine:
-    """The rule of a partition of the metadata table, for records with more than one version.
-
-    `logs_only`: the result is to be combined with older versions again.
-    """
-    if partition == FILES:
-        return partial(combine_files, keeps_removals=logs_only)
-    if partition in (COLUMN_STATS, PARTITION_STATS) or partition.startswith(_EXPRESSION):
-        return combine_stats
-    return newest
-
-
 def removes(partition: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Which values stand for removed records that no file holds further; None: none of them do.
 
     Only entries of secondary indexes: removed statistics and filters are kept as such (`HoodieMetadataPayload`).
     """
-    if not partition.startswith(_SECONDARY) or not len(values):
+    if not partition.startswith(SECONDARY_PREFIX) or not len(values):
         return None
     flags = pc.struct_field(_decoded(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
     found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)

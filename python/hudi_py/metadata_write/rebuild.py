@@ -3,27 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
 from hudi_py.metadata_write.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.own import open_own
-from hudi_py.metadata_write.record_index import note_kind
+from hudi_py.metadata_write.partitions.record_index import note_kind
+from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.verify import check_names, source_of
-from hudi_py.metadata_write.writer import BUILDERS, MetadataTableWriter
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
-
-_SECONDARY = "secondary_index_"
 
 
 def rebuild(
@@ -52,11 +51,10 @@ def rebuild(
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
-    known = [builder.partition for builder in BUILDERS]
-    _to_rebuild(context.config(), names, known, storage.uri)  # refused before anything is rolled back
+    _to_rebuild(context.config(), names, storage.uri)  # refused before anything is rolled back
     with _recovered(context, settings, "rebuild the metadata table") as table:
         session, config = table.session, table.config
-        chosen = _to_rebuild(config, names, known, storage.uri)
+        chosen = _to_rebuild(config, names, storage.uri)
         settings = _as_defined(settings, context.storage, config)
         if RECORD_INDEX in chosen:
             config = note_kind(storage, config, settings)
@@ -68,12 +66,12 @@ def rebuild(
             config = drop_partitions(storage, config, sorted(chosen), to_make=True)
             own = open_own(session)
         made: list[str] = []
-        for builder in BUILDERS:
-            if builder.partition in chosen:
-                context.progress.phase(f"building {builder.partition}")
+        for partition in PARTITIONS:
+            if partition.name in chosen:
+                context.progress.phase(f"building {partition.name}")
                 source = source_of(session.at(config), table.timeline, settings)
-                config = initialise(own, source, builder)
-                made.append(builder.partition)
+                config = initialise(own, source, partition)
+                made.append(partition.name)
         return tuple(made)
 
 
@@ -104,16 +102,16 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         return gone
 
 
-def _to_rebuild(config: TableConfig, names: Collection[str] | None, known: Collection[str], uri: str) -> set[str]:
+def _to_rebuild(config: TableConfig, names: Collection[str] | None, uri: str) -> set[str]:
     there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
-    chosen = {name for name in there if name in known} if names is None else _checked(names, config, known, uri)
+    chosen = {name for name in there if name in BY_NAME} if names is None else _checked(names, config, uri)
     if not chosen:
         raise ConfigError(
             f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files', and what else "
             "it is to have, or leave it to the next write (hoodie.metadata.enable)"
         )
     if FILES in chosen:
-        foreign = sorted(name for name in there if name not in known)
+        foreign = sorted(name for name in there if name not in BY_NAME)
         if foreign:
             raise ConfigError(
                 f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it takes along all "
@@ -144,18 +142,19 @@ def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str
     return gone
 
 
-def _checked(names: Collection[str], config: TableConfig, known: Collection[str], uri: str) -> set[str]:
+def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
     later = (*config.metadata_partitions, *names)
     for name in names:
         why = ""
-        if name not in known:
-            why = "it is not kept up here; those that are: " + ", ".join(known)
+        partition = BY_NAME.get(name) if isinstance(name, str) else None
+        if partition is None:
+            why = "it is not kept up here; those that are: " + ", ".join(BY_NAME)
         elif FILES not in later:
             why = "the table has no metadata table; name 'files', too"
-        elif name == PARTITION_STATS and (
-            COLUMN_STATS not in later or config.version < 8 or not config.partition_fields
-        ):
-            why = "it needs table version 8 or later, partitions, and 'column_stats'"
+        else:
+            needs = [partition.needs] if partition.needs and partition.needs not in later else []
+            needs += [partition.unsupported_by(config)] if partition.unsupported_by(config) else []
+            why = f"it needs {' and '.join(needs)}" if needs else ""
         if why:
             raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {uri}: {why}")
     return set(names)
@@ -166,16 +165,6 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
     definitions = read_definitions(storage, config)
     columns = source_fields(definitions, COLUMN_STATS)
     return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
-
-
-def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
-    """Partitions, and those of the metadata table which are of no use without them; sorted."""
-    gone = set(names)
-    if COLUMN_STATS in gone:
-        gone.update(name for name in there if name == PARTITION_STATS)
-    if RECORD_INDEX in gone:
-        gone.update(name for name in there if name.startswith(_SECONDARY))
-    return tuple(sorted(gone))
 
 
 def _recovered(

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from hudi_py.config import indexes, metadata, write
 from hudi_py.config.option import Option
 from hudi_py.config.options import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from hudi_py.model.properties import TableConfig
-
-MAINTAINED: Final = (FILES, COLUMN_STATS, BLOOM_FILTERS, RECORD_INDEX, PARTITION_STATS)
-"""Partitions which are kept up, in the order in which they are made (`MetadataPartitionType`, 1.2.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +106,6 @@ class MetadataWriteSettings:
                     f"Cannot size the record index: at least {low} file groups are asked for, and at most {high}"
                 )
         return found
-
-    def wanted(self, config: TableConfig) -> tuple[str, ...]:
-        """Partitions the table is to have that the options ask for, whether it has them or not, in the order in which
-        they are made."""
-        if not self.enabled:
-            return ()
-        stats = self.column_stats is not False
-        there = {
-            FILES: True,
-            COLUMN_STATS: stats,
-            BLOOM_FILTERS: self.bloom_filters is True,
-            RECORD_INDEX: bool(self.global_record_index or self.record_index),
-            PARTITION_STATS: stats and config.version >= 8 and bool(config.partition_fields),
-        }
-        return tuple(partition for partition in MAINTAINED if there[partition])
-
-    def unwanted(self, config: TableConfig) -> tuple[str, ...]:
-        """Partitions the table has, or was about to get, that the options ask to drop, by giving theirs as false."""
-        if not self.auto_delete or not self.enabled:
-            return ()
-        no_record_index = not (self.global_record_index or self.record_index) and (
-            self.global_record_index is False or self.record_index is False
-        )
-        gone = {
-            COLUMN_STATS: self.column_stats is False,
-            PARTITION_STATS: self.column_stats is False,
-            BLOOM_FILTERS: self.bloom_filters is False,
-            RECORD_INDEX: no_record_index,
-        }
-        there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make))
-        return tuple(name for name in there if gone.get(name, False))
 
 
 def _asked(options: Options, option: Option[bool]) -> bool | None:

@@ -1,24 +1,22 @@
-"""What builders of indexes may look at, and what they are."""
+"""The table whose metadata is written, as partitions of the metadata table look at it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile, ranges_of_files
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
-from hudi_py.metadata_write.definitions import IndexDefinition, read_definitions
-from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.definitions import read_definitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
 
 _FEW_FILES: Final = 1024
@@ -68,42 +66,3 @@ class TableSource:
     def definitions(self) -> Mapping[str, Mapping[str, Any]]:
         """What the table notes of its indexes, by their names."""
         return read_definitions(self.storage, self.config)
-
-
-class IndexBuilder(Protocol):
-    """Makes the records of one partition of the metadata table. Stateless; pickles."""
-
-    @property
-    def partition(self) -> str:
-        """Of the metadata table."""
-        ...
-
-    def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
-        """How many file groups the partition is made with; by data partition for a partitioned record index."""
-        ...
-
-    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The records of everything the table holds, in chunks of bounded size; keys unique over all chunks."""
-        ...
-
-    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What an action changes; keys unique over all chunks."""
-        ...
-
-
-@runtime_checkable
-class DefinedIndex(IndexBuilder, Protocol):
-    """A builder whose index the table notes a definition of: `column_stats` and `record_index`."""
-
-    def definition(self, source: TableSource) -> IndexDefinition:
-        """What the table is to note of the index as of now; asked for when the index is made and with every commit."""
-        ...
-
-
-@runtime_checkable
-class RangedIndex(IndexBuilder, Protocol):
-    """A builder that wants the ranges of columns of log records from those who write them: `column_stats`."""
-
-    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
-        """Names of the columns, for a write with an Avro schema."""
-        ...

@@ -13,27 +13,22 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
-from hudi_py.metadata.files import metadata_lister, read_files
-from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
+from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
-from hudi_py.metadata_write.bloom_filters import BloomFilters
-from hudi_py.metadata_write.column_stats import ColumnStats
 from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
 from hudi_py.metadata_write.definitions import is_stored, put_definition, read_definitions, source_fields, version_of
 from hudi_py.metadata_write.delta import write_delta
-from hudi_py.metadata_write.files import FilesIndex, listed
 from hudi_py.metadata_write.own import delta_commit, open_own
-from hudi_py.metadata_write.partition_stats import PartitionStats
-from hudi_py.metadata_write.record_index import RecordIndex, note_kind
+from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import DefinedIndex, IndexBuilder, RangedIndex, TableSource
+from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -48,22 +43,12 @@ from hudi_py.view import FileSystemView, load_view
 
 _log = logging.getLogger(__name__)
 
-BUILDERS: Final[tuple[IndexBuilder, ...]] = (
-    FilesIndex(),
-    ColumnStats(),
-    BloomFilters(),
-    RecordIndex(),
-    PartitionStats(),
-)
-"""One for each partition which is kept up, in the order in which partitions are made."""
-
 
 @dataclass(frozen=True, slots=True)
 class MetadataTableWriter:
     """A `MetadataWriter` that keeps every partition it knows, whether the options name it or not."""
 
     settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
-    builders: tuple[IndexBuilder, ...] = BUILDERS
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only where
@@ -89,11 +74,11 @@ class MetadataTableWriter:
             drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
             return load_table_config(storage)
         config = self._without_foreign(storage, config)
-        unwanted = self.settings.unwanted(config)
-        if unwanted:
-            config = drop_partitions(storage, config, unwanted)
+        gone = unwanted_partitions(self.settings, config)
+        if gone:
+            config = drop_partitions(storage, config, gone)
         own: TableSession | None = None
-        wanted = set(self.settings.wanted(config))
+        wanted = set(wanted_partitions(self.settings, config))
         if self.settings.enabled:
             wanted.update(config.metadata_partitions_to_make)
         if FILES in config.metadata_partitions:
@@ -153,11 +138,8 @@ class MetadataTableWriter:
         """See `MetadataWriter.sidecar`."""
         there = () if self._drops else config.metadata_partitions
         keys = RECORD_INDEX in there
-        columns: tuple[str, ...] = ()
-        if COLUMN_STATS in there:
-            for builder in self.builders:
-                if builder.partition == COLUMN_STATS and isinstance(builder, RangedIndex):
-                    columns = builder.columns(config, schema_json, self.settings)
+        kept = [partition for partition in PARTITIONS if partition.name in there]
+        columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.settings))
         return SidecarSettings(keys, columns) if keys or columns else None
 
     # -- how ------------------------------------------------------------------------------------------------------
@@ -176,9 +158,8 @@ class MetadataTableWriter:
 
     def _foreign(self, config: TableConfig) -> tuple[str, ...]:
         """Partitions the table has that are not kept up here."""
-        known = {builder.partition for builder in self.builders}
         there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight))
-        return tuple(name for name in there if name not in known)
+        return tuple(name for name in there if name not in BY_NAME)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
         foreign = self._foreign(config)
@@ -227,7 +208,7 @@ class MetadataTableWriter:
 
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table, of which some partitions are made anew next."""
-        names = [builder.partition for builder in self.builders if builder.partition in to_make]
+        names = [name for name in BY_NAME if name in to_make]
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
@@ -242,17 +223,16 @@ class MetadataTableWriter:
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
-        builders = [each for each in self.builders if each.partition in wanted and each.partition not in not_now]
-        names = [builder.partition for builder in builders]
+        names = [name for name in BY_NAME if name in wanted and name not in not_now]
         if own is None and names:
             self._check_initial(timeline)
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
-        for builder in builders:
+        for name in names:
             own = create_own(session.at(config)) if own is None else own
-            config = initialise(own, self._source(session.at(config), timeline, None), builder)
+            config = initialise(own, self._source(session.at(config), timeline, None), BY_NAME[name])
         return config
 
     def _check_initial(self, timeline: Timeline) -> None:
@@ -280,30 +260,19 @@ class MetadataTableWriter:
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """What the action changes in each partition that the table has, or that is being made."""
         there = {*source.config.metadata_partitions, *source.config.metadata_partitions_inflight}
-        for builder in self.builders:
-            if builder.partition in there:
-                if builder.partition == FILES and change.action is Action.RESTORE:
-                    yield from self._differences(source)
-                elif builder.partition == FILES or change.action not in (Action.ROLLBACK, Action.RESTORE):
-                    yield from builder.changes(source, change)
-
-    def _differences(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """After a restore: the recorded listing against the storage's, for files come and gone since are not undone."""
-        metadata = MetadataTable(source.storage, source.config, source.timeline)
-        known = read_files(metadata)
-        partitions = [partition_of_key(key) for key in known.get(ALL_PARTITIONS, {})]
-        recorded = {partition: known.get(partition or ".", {}) for partition in partitions}
-        present = {partition: files for listing in listed(source) for partition, files in listing.items()}
-        yield from FilesIndex().differences(present, recorded)
+        undoing = change.action in (Action.ROLLBACK, Action.RESTORE)
+        for partition in PARTITIONS:
+            if partition.name in there:
+                records = partition.changes_of_undoing if undoing else partition.changes
+                yield from records(source, change)
 
     def _define(self, source: TableSource) -> None:
         """Definitions of indexes that the commit has changed: columns with statistics."""
         config = source.config
-        for builder in self.builders:
-            if isinstance(builder, DefinedIndex) and builder.partition in config.metadata_partitions:
-                definition = builder.definition(source)
-                if not is_stored(source.definitions, config, definition):
-                    config = put_definition(source.storage, config, definition)
+        for partition in PARTITIONS:
+            definition = partition.definition(source) if partition.name in config.metadata_partitions else None
+            if definition is not None and not is_stored(source.definitions, config, definition):
+                config = put_definition(source.storage, config, definition)
 
     def _can_undo(self, session: TableSession, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in session.config.metadata_partitions:
@@ -330,7 +299,7 @@ class MetadataTableWriter:
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
         config = self._discard(session.storage, config, there)
         own = create_own(session.at(config))
-        for builder in self.builders:
-            if builder.partition in there:
-                config = initialise(own, self._source(session.at(config), left, None), builder)
+        for partition in PARTITIONS:
+            if partition.name in there:
+                config = initialise(own, self._source(session.at(config), left, None), partition)
         return own

@@ -1,7 +1,7 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
 from hudi_py.metadata import METADATA_SCHEMA, metadata_report
-from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.filter import Filter, all_of, parse_filter
 from hudi_py.read.plan import check_columns
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.slice import read_slice
@@ -16,6 +16,7 @@ __all__ = [
     "Scan",
     "Snapshot",
     "Split",
+    "all_of",
     "check_columns",
     "make_scan",
     "metadata_report",

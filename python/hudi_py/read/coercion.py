@@ -1,21 +1,35 @@
-"""Spark's implicit casts, as far as comparisons in a filter need them (`TypeCoercion`, Spark 3.5).
+"""Spark's types in a filter: literals, casts of constants, and the type in which operands are compared.
 
-A text compared with a number, date, timestamp or boolean is read as one; text which cannot be read so is NULL.
+As Spark 4 has them in ANSI mode, its default (`AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `Cast`). A cast that
+fails in Spark is refused, and so is one that fails for some values of a column: text in a column is only compared with
+text.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import math
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_PRECEDENCE = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
-_INTEGER_TEXT = r"^[+-]?[0-9]{1,18}$"
-_FLOAT_TEXT = r"(?i)^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|[+-]?inf(inity)?)$"
-_DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIMESTAMP_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+_INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+_MAX_PRECISION = 38
+_BLANKS = "".join(map(chr, range(0x21)))
+"""What Spark trims from text before it reads a value from it, as far as this subset goes."""
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,19}")
+_DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_SPECIAL_TEXT = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
+_TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?", re.DOTALL)
+_TIMESTAMP_TEXT = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_TIME}(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?")
+_TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
+_FURTHEST_ZONE = datetime.timedelta(hours=18)
+_EXACT = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
+_UTC = datetime.timezone.utc
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -33,103 +47,193 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if pa.types.is_null(left) or pa.types.is_null(right):
         return right if pa.types.is_null(left) else left
     if is_text(left) or is_text(right):
-        other = right if is_text(left) else left
-        if is_text(other):
-            return pa.string()
-        if pa.types.is_integer(other):
-            return pa.int64()
-        if is_number(other):
-            return pa.float64()
-        if pa.types.is_date(other) or pa.types.is_timestamp(other) or pa.types.is_boolean(other):
-            return other
-        return other if pa.types.is_binary(other) else None
+        return _common_with_text(right if is_text(left) else left)
     if is_number(left) and is_number(right):
-        if pa.types.is_decimal(left) or pa.types.is_decimal(right):
-            return _common_decimal(left, right)
-        ranks = [_PRECEDENCE.index(kind) if kind in _PRECEDENCE else 5 for kind in (left, right)]
-        return _PRECEDENCE[max(ranks)]
+        return _common_number(left, right)
     if pa.types.is_temporal(left) and pa.types.is_temporal(right):
         stamps = [kind for kind in (left, right) if pa.types.is_timestamp(kind)]
         zone = next((kind.tz for kind in stamps if kind.tz), None)
-        return pa.timestamp("us", zone) if stamps else None
+        dates = all(pa.types.is_date(kind) for kind in (left, right) if kind not in stamps)
+        return pa.timestamp("us", zone) if stamps and dates else None
     return None
 
 
-def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _common_with_text(other: pa.DataType) -> pa.DataType | None:
+    if is_text(other):
+        return pa.string()
+    if pa.types.is_integer(other):
+        return pa.int64()
+    if is_number(other):
+        return pa.float64()
+    if pa.types.is_timestamp(other):
+        return pa.timestamp("us", other.tz)
+    return other if pa.types.is_date(other) or pa.types.is_boolean(other) or pa.types.is_binary(other) else None
+
+
+def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_integer(left) and pa.types.is_integer(right):
+        return max((left, right), key=lambda kind: _INTEGERS.index(kind) if kind in _INTEGERS else len(_INTEGERS))
     if pa.types.is_floating(left) or pa.types.is_floating(right):
         return pa.float64()
     whole, scale = 0, 0
     for kind in (left, right):
-        precision, fraction = (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20, 0)
+        precision, fraction = (
+            (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (_DIGITS[kind.bit_width], 0)
+        )
         whole, scale = max(whole, precision - fraction), max(scale, fraction)
-    return pa.decimal256(whole + scale, scale) if whole + scale > 38 else pa.decimal128(whole + scale, scale)
+    # Spark gives up digits of what is longer
+    return pa.decimal128(whole + scale, scale) if whole + scale <= _MAX_PRECISION else None
 
 
 def cast(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """The values as `target`, which is a `common_type` of theirs; unreadable text becomes null."""
+    """A column's values as `target`, which is a `common_type` of theirs.
+
+    Raises:
+        pyarrow.ArrowInvalid: a date or timestamp is out of the range of microseconds in 64 bits.
+    """
     source = values.type
     if source.equals(target):
         return values
-    if is_text(source) and not is_text(target) and not pa.types.is_binary(target):
-        return _parse(values, target)
-    return pc.cast(values, target, safe=False)
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
+        # Arrow's own cast is off by one unit for some
+        return pc.cast(pc.cast(values, pa.string()), target)
+    return pc.cast(values, target, safe=not pa.types.is_floating(target))
 
 
-def _parse(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    text = pc.utf8_trim_whitespace(values)
-    if pa.types.is_integer(target):
-        return pc.cast(_only(text, _INTEGER_TEXT), target)
-    if pa.types.is_floating(target):
-        return pc.cast(_only(text, _FLOAT_TEXT), target)
-    if pa.types.is_boolean(target):
-        lower = pc.utf8_lower(text)
-        true = pc.is_in(lower, value_set=pa.array(["t", "true", "y", "yes", "1"]))
-        known = pc.is_in(lower, value_set=pa.array(["t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"]))
-        return pc.if_else(known, true, pa.scalar(None, pa.bool_()))
-    # Arrow's parser fails as a whole on one bad value, so dates are read one distinct value at a time
-    distinct = pc.unique(text)
-    parsed = [parse_temporal(value, target) for value in distinct.to_pylist()]
-    lookup = pa.array(parsed, pa.timestamp("us", "UTC") if pa.types.is_timestamp(target) else pa.date32())
-    return pc.take(lookup.cast(target), pc.index_in(text, value_set=distinct))
+def convert(value: object, target: pa.DataType) -> object:
+    """A constant cast to `target`.
 
-
-def _only(text: pa.Array | pa.ChunkedArray, pattern: str) -> pa.Array | pa.ChunkedArray:
-    return pc.if_else(pc.match_substring_regex(text, pattern), text, pa.scalar(None, text.type))
-
-
-def parse_temporal(text: str | None, target: pa.DataType) -> datetime.date | datetime.datetime | None:
-    """A date, or a timestamp (UTC where the text names no zone), as `target` asks; None when the text is neither."""
-    if text is None:
-        return None
-    try:
-        if pa.types.is_date(target):
-            return datetime.date.fromisoformat(text[:10]) if len(text) == 10 or text[10] in " T" else None
-        stamp = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except (ValueError, IndexError):
-        return None
-    return stamp.replace(tzinfo=datetime.timezone.utc) if stamp.tzinfo is None else stamp
-
-
-def literal_type(value: object) -> pa.DataType:
-    """The type Spark gives a literal: int or bigint, the decimal of its digits, double, string, ..."""
-    if value is None:
-        return pa.null()
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        if -(2**31) <= value < 2**31:
-            return pa.int32()
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.decimal128(38, 0)
-    if isinstance(value, decimal.Decimal):
-        _, digits, exponent = value.as_tuple()
-        scale = max(-int(exponent), 0)
-        return pa.decimal128(min(max(len(digits) + max(int(exponent), 0), scale, 1), 38), scale)
-    if isinstance(value, float):
-        return pa.float64()
-    if isinstance(value, bytes):
-        return pa.binary()
-    if isinstance(value, datetime.datetime):
-        return pa.timestamp("us", "UTC" if value.tzinfo else None)
+    Raises:
+        ValueError: Spark has no such cast, or it fails, or its outcome is not known for certain.
+    """
+    if isinstance(value, str):
+        return _read(value, target)
+    plain = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
+    if value is None or (pa.types.is_boolean(target) and isinstance(value, bool)):
+        return value
+    if pa.types.is_binary(target) and isinstance(value, bytes):
+        return value
+    if pa.types.is_integer(target) and isinstance(value, int) and plain:
+        if not _fits(value, target):
+            raise ValueError("out of range")
+        return value
+    if pa.types.is_floating(target) and isinstance(value, int | float | decimal.Decimal) and plain:
+        return _rounded(value, target)
+    if pa.types.is_decimal(target) and isinstance(value, int | decimal.Decimal) and plain:
+        return _scaled(decimal.Decimal(value), target)
     if isinstance(value, datetime.date):
-        return pa.date32()
-    return pa.string()
+        return _temporal(value, target)
+    raise ValueError("no such cast")
+
+
+def _fits(value: int, kind: pa.DataType) -> bool:
+    limit = 2 ** (kind.bit_width - 1)
+    return bool(-limit <= value < limit)
+
+
+def _rounded(value: float | decimal.Decimal, target: pa.DataType) -> float:
+    """The nearest number of the type, rounded once."""
+    if pa.types.is_float64(target):
+        return float(value)
+    exact = pa.scalar(value) if isinstance(value, float) else pa.scalar(str(value))
+    return float(pc.cast(exact, target, safe=False).as_py())
+
+
+def _scaled(value: decimal.Decimal, target: pa.DataType) -> decimal.Decimal:
+    try:
+        result = value.quantize(decimal.Decimal(1).scaleb(-target.scale), context=_EXACT)
+    except decimal.InvalidOperation:
+        raise ValueError("too many digits") from None
+    if result and len(result.as_tuple().digits) > target.precision:
+        raise ValueError("out of range")
+    return result
+
+
+def _temporal(value: datetime.date, target: pa.DataType) -> datetime.date:
+    if pa.types.is_date(target) and not isinstance(value, datetime.datetime):
+        return value
+    if not pa.types.is_timestamp(target):
+        raise ValueError("no such cast")
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if target.tz and value.tzinfo is None:
+        return value.replace(tzinfo=_UTC)
+    if not target.tz and value.tzinfo is not None:
+        raise ValueError("depends on the zone")
+    return value
+
+
+def _read(given: str, target: pa.DataType) -> object:
+    """The value that a text stands for."""
+    if is_text(target):
+        return given
+    if pa.types.is_binary(target):
+        return given.encode()
+    text = given.strip(_BLANKS)
+    if pa.types.is_boolean(target) and text.lower() in _TRUE | _FALSE:
+        return text.lower() in _TRUE
+    if pa.types.is_integer(target) and _INTEGER_TEXT.fullmatch(text):
+        return convert(int(text), target)
+    if pa.types.is_floating(target) and _SPECIAL_TEXT.fullmatch(text):
+        return float(text)
+    if pa.types.is_floating(target) and _DECIMAL_TEXT.fullmatch(text):
+        return _rounded(decimal.Decimal(text), target)
+    if pa.types.is_decimal(target) and _DECIMAL_TEXT.fullmatch(text):
+        return _scaled(decimal.Decimal(text), target)
+    if pa.types.is_date(target) and _DATE_TEXT.fullmatch(text):
+        return datetime.date.fromisoformat(text[:10])
+    if pa.types.is_timestamp(target) and _TIMESTAMP_TEXT.fullmatch(text):
+        return _read_timestamp(text, with_zone=bool(target.tz))
+    raise ValueError("not such a value")
+
+
+def _read_timestamp(text: str, *, with_zone: bool) -> datetime.datetime:
+    """A timestamp; one with a zone is in UTC, also where the text names no zone."""
+    point = text.find(".") + 1
+    if point:  # Python 3.10 reads three or six digits
+        digits = re.match("[0-9]*", text[point:])
+        assert digits is not None
+        text = text[:point] + digits[0].ljust(6, "0") + text[point + len(digits[0]) :]
+    stamp = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    offset = stamp.utcoffset()
+    if offset is None:
+        return stamp.replace(tzinfo=_UTC) if with_zone else stamp
+    if not with_zone or abs(offset) > _FURTHEST_ZONE:
+        raise ValueError("the zone does not fit")
+    try:
+        return stamp.astimezone(_UTC)
+    except OverflowError:
+        raise ValueError("out of range") from None
+
+
+def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
+    """A number without a suffix and its type: INT, BIGINT or DECIMAL by its digits, DOUBLE with an exponent.
+
+    Raises:
+        ValueError: it has more digits than DECIMAL, or is greater than any DOUBLE.
+    """
+    if "e" in text.lower():
+        value = float(text)
+        if math.isinf(value):
+            raise ValueError("out of range")
+        return value, pa.float64()
+    if "." not in text:
+        for kind in (pa.int32(), pa.int64()):
+            if _fits(int(text), kind):
+                return int(text), kind
+    exact = decimal.Decimal(text)
+    return exact, decimal_type(exact)
+
+
+def decimal_type(value: decimal.Decimal) -> pa.DataType:
+    """The least DECIMAL that holds a number with its trailing zeros.
+
+    Raises:
+        ValueError: it has too many digits.
+    """
+    _, digits, exponent = value.as_tuple()
+    scale = max(-int(exponent), 0)
+    precision = max(len(digits) + max(int(exponent), 0), scale, 1)
+    if precision > _MAX_PRECISION:
+        raise ValueError("too many digits")
+    return pa.decimal128(precision, scale)

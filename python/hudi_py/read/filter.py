@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, first_line
 from hudi_py.read.grammar import SUPPORTED, parse
 from hudi_py.read.predicate import Logical, Node
 
@@ -26,7 +26,20 @@ class Filter:
     expression: pc.Expression | None = None
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-        """Three-valued: a boolean array with nulls, one value a row."""
+        """Three-valued: a boolean array with nulls, one value a row.
+
+        Raises:
+            ConfigError: arithmetic overflows.
+        """
+        try:
+            return self._evaluate(batch)
+        except pa.ArrowInvalid as error:
+            raise ConfigError(
+                f"Filter {self.text!r} cannot be evaluated ({first_line(error)}), an error in Spark's ANSI mode too; "
+                "supported are results within the range of their type: compare the column itself, or use DOUBLE"
+            ) from error
+
+    def _evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         if self.predicate is not None:
             result = self.predicate.evaluate(batch)
         else:
@@ -94,12 +107,19 @@ def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) 
         return given
     if isinstance(given, str):
         if not given.strip():
-            return None
+            raise ConfigError(f"Filter {given!r} is empty; leave it out to read all rows")
         node = parse(given, schema)
         return Filter(given, node.columns(), predicate=node)
     if isinstance(given, pc.Expression):
         return _from_expression(given, schema)
     raise ConfigError(f"A filter is text or a pyarrow expression, not {type(given).__name__}; {SUPPORTED}")
+
+
+def all_of(texts: Iterable[str | None]) -> str | None:
+    """The text of a filter which is true where each of these is; None where there is none."""
+    given = [text for text in texts if text is not None]
+    # a comment ends with its line
+    return " AND ".join(f"({text}\n)" for text in given) if len(given) > 1 else given[0] if given else None
 
 
 def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
@@ -109,7 +129,7 @@ def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
     result = Filter(shown, names if "FieldPath" not in shown else frozenset(schema.names), expression=expression)
     try:
         keep = result.evaluate(schema.empty_table())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
+    except (ConfigError, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
         raise ConfigError(f"Filter {shown!r} does not fit the table: {error}") from error
     if not pa.types.is_boolean(keep.type):
         raise ConfigError(f"Filter {shown!r} is a {keep.type}, not a condition")

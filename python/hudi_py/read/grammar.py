@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import difflib
+import re
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.read.coercion import cast, is_text, literal_type, parse_temporal
+from hudi_py.read.coercion import common_type, convert, decimal_type, is_number, is_text, number
 from hudi_py.read.predicate import (
     Arithmetic,
     Column,
@@ -22,14 +22,13 @@ from hudi_py.read.predicate import (
     Membership,
     Node,
     Not,
-    comparable,
     kind_of,
 )
 
 SUPPORTED = (
     "supported are comparisons (=, ==, <>, !=, <, <=, >, >=, <=>), AND, OR, NOT, IN (constants), BETWEEN, "
     "IS [NOT] NULL, IS [NOT] TRUE/FALSE, LIKE, ILIKE, +, -, * of numbers, columns and struct members (a.b), and "
-    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...'"
+    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant"
 )
 
 _OPERATORS = {
@@ -42,6 +41,22 @@ _OPERATORS = {
     "NullSafeEQ": "<=>",
 }
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*"}
+_CASTS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPLTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPNTZ": pa.timestamp("us"),
+    "DATETIME": pa.timestamp("us"),
+}
+"""Types that constants are cast to, by sqlglot's names, besides DECIMAL."""
+_PREDICATES = {*_OPERATORS, "Between", "In", "Is", "Like", "ILike", "Not"}
 _MAX_DEPTH = 200
 _ARGUMENTS = {
     "Between": {"low", "high"},
@@ -100,6 +115,11 @@ class _Binder:
             return Not(self.condition(plain, depth + 1))
         if name == "Paren":
             return self.bind(tree.this, depth + 1)
+        if name in _PREDICATES - {"Not"} and any(
+            type(part).__name__ in _PREDICATES for part in tree.iter_expressions()
+        ):
+            # sqlglot and Spark differ in what belongs together
+            raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
         if name in ("And", "Or"):
             # chains lean to the left; flattened so that their length costs no depth
             parts, rest = [], tree
@@ -124,7 +144,7 @@ class _Binder:
             return self.is_(tree, depth)
         if name in ("Like", "ILike"):
             return self.like(tree, name == "ILike", depth)
-        if name == "Neg" and type(tree.this).__name__ not in ("Literal", "Neg"):
+        if name == "Neg" and type(tree.this).__name__ not in ("Literal", "Neg", "Cast", "TryCast"):
             return self.minus(tree, depth)
         if name in _ARITHMETIC:
             return self.arithmetic(_ARITHMETIC[name], tree, depth)
@@ -140,40 +160,57 @@ class _Binder:
             raise self.refuse(f"{tree.sql()} ({kind_of(node)}) as a condition")
         return node
 
-    def compare(self, operator: str, left: Node, right: Node) -> Node:
-        kind = comparable(left, right)
+    def compare(self, operator: str, left: Node, right: Node, kind: pa.DataType | None = None) -> Node:
+        """A comparison in `kind`; None: in the common type of both."""
         if kind is None:
-            raise self.refuse(f"a comparison of {kind_of(left)} with {kind_of(right)}")
+            kind = self.common([_with_decimal(left, right), _with_decimal(right, left)], [left, right])
+        if any(pa.types.is_null(kind_of(node)) for node in (left, right)):
+            present = right if pa.types.is_null(kind_of(left)) else left
+            return IsNull(present) if operator == "<=>" else Literal(None, pa.bool_())
+        if operator in ("<", "<=", ">", ">=") and (_is_beyond(left, right) or _is_beyond(right, left)):
+            raise self.refuse(
+                f"a constant beyond BIGINT, which Spark takes for greater or less than NULL too ({operator})"
+            )
         return Comparison(operator, self.fold(left, kind), self.fold(right, kind), kind)
+
+    def common(self, kinds: list[pa.DataType], operands: list[Node]) -> pa.DataType:
+        """The type in which operands of these types are compared."""
+        result = kinds[0]
+        for kind in kinds[1:]:
+            found = common_type(result, kind)
+            if found is None:
+                raise self.refuse(f"a comparison of {result} with {kind}")
+            result = found
+        texts = [node for node in operands if is_text(kind_of(node)) and not isinstance(node, Literal)]
+        if texts and not is_text(result) and not pa.types.is_binary(result):
+            raise self.refuse(f"a comparison of text in a column with {result}; quote the constant to compare texts")
+        return result
 
     def fold(self, node: Node, kind: pa.DataType) -> Node:
         """A constant as the type it is compared in."""
         if not isinstance(node, Literal) or node.kind.equals(kind):
             return node
+        return self.converted(node, kind)
+
+    def converted(self, node: Literal, kind: pa.DataType) -> Literal:
         try:
-            value = cast(pa.array([node.value], node.kind), kind)[0].as_py()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise self.refuse(f"{node.value!r} as a {kind}") from error
-        if value is None and node.value is not None:
-            raise self.refuse(f"{node.value!r}, which is no {kind}")
-        return Literal(value, kind)
+            return Literal(convert(node.value, kind), kind)
+        except ValueError as error:
+            raise self.refuse(f"{node.value!r} as a {kind} ({first_line(error)})") from None
 
     def membership(self, tree: Any, depth: int) -> Node:
         operand = self.bind(tree.this, depth + 1)
         if not tree.expressions:
             raise self.refuse("IN without a list of constants")
         items = [self.bind(item, depth + 1) for item in tree.expressions]
-        constants = [item for item in items if isinstance(item, Literal)]
-        if len(constants) != len(items):
-            return Logical("OR", tuple(self.compare("=", operand, item) for item in items))
-        present = [item for item in constants if item.value is not None]
-        kinds = {str(comparable(operand, item)): comparable(operand, item) for item in present}
-        kind = next(iter(kinds.values())) if len(kinds) == 1 else None
-        if not present or (len(kinds) == 1 and kind is not None and not pa.types.is_floating(kind)):
-            kind = kind or kind_of(operand)
-            values = tuple(item.value for node in present if isinstance(item := self.fold(node, kind), Literal))
-            return Membership(operand, values, kind, len(present) < len(constants))
-        return Logical("OR", tuple(self.compare("=", operand, item) for item in items))
+        kind = self.common([kind_of(operand), *map(kind_of, items)], [operand, *items])
+        constants = [folded for item in items if isinstance(folded := self.fold(item, kind), Literal)]
+        if len(constants) < len(items) or isinstance(operand, Literal):
+            return Logical("OR", tuple(self.compare("=", operand, item, kind) for item in items))
+        values = tuple(item.value for item in constants if item.value is not None)
+        if not values:
+            return Literal(None, pa.bool_())
+        return Membership(operand, values, kind, len(values) < len(constants))
 
     def is_(self, tree: Any, depth: int) -> Node:
         operand, right = self.bind(tree.this, depth + 1), self.bind(tree.expression, depth + 1)
@@ -189,21 +226,24 @@ class _Binder:
             raise self.refuse("LIKE without a constant pattern")
         if not is_text(kind_of(operand)):
             raise self.refuse(f"LIKE on {kind_of(operand)}")
+        if re.search(r"(?<!\\)(\\\\)*\\([^\\%_]|$)", pattern.value, re.DOTALL):
+            raise self.refuse(f"the LIKE pattern {pattern.value!r}, where \\ is not followed by %, _ or \\")
         return Like(operand, pattern.value, ignore_case)
 
     def arithmetic(self, operator: str, tree: Any, depth: int) -> Node:
         left, right = self.bind(tree.this, depth + 1), self.bind(tree.expression, depth + 1)
-        kind = comparable(left, right)
-        if kind is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or is_text(kind_of(left)):
+        kind = common_type(kind_of(left), kind_of(right))
+        numbers = all(is_number(kind_of(node)) or pa.types.is_null(kind_of(node)) for node in (left, right))
+        if kind is None or not numbers or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise self.refuse(f"{operator} of {kind_of(left)} and {kind_of(right)}")
-        return Arithmetic(operator, left, right, kind)
+        return Arithmetic(operator, self.fold(left, kind), self.fold(right, kind), kind)
 
     def minus(self, tree: Any, depth: int) -> Node:
         operand = self.bind(tree.this, depth + 1)
         kind = kind_of(operand)
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise self.refuse(f"- of {kind}")
-        return Arithmetic("*", Literal(-1, pa.int32()), operand, kind)
+        return Arithmetic("*", self.converted(Literal(-1, pa.int32()), kind), operand, kind)
 
     def column(self, tree: Any) -> Node:
         parts: list[str] = []
@@ -240,57 +280,70 @@ class _Binder:
 
     def constant(self, tree: Any) -> Literal:
         name = type(tree).__name__
+        if name == "Literal" and tree.is_string:
+            return Literal(str(tree.this), pa.string())
         if name == "Literal":
-            return self.literal(tree)
+            return self.number(str(tree.this))
         if name == "Null":
             return Literal(None, pa.null())
         if name == "Boolean":
             return Literal(bool(tree.this), pa.bool_())
         if name == "Neg":
-            operand = self.constant(tree.this)
-            if isinstance(operand.value, int | float | decimal.Decimal) and not isinstance(operand.value, bool):
-                return Literal(-operand.value, literal_type(-operand.value))
-        if name == "HexString":
+            return self.negative(tree.this)
+        if name == "HexString" and len(str(tree.this)) % 2 == 0:
             return Literal(bytes.fromhex(str(tree.this)), pa.binary())
         if name == "Concat" and all(type(part).__name__ == "Literal" and part.is_string for part in tree.expressions):
             return Literal("".join(part.this for part in tree.expressions), pa.string())
-        if name in ("Cast", "TryCast") and type(tree.this).__name__ in ("Literal", "Neg"):
+        if name in ("Cast", "TryCast"):
             return self.cast(tree)
         raise self.refuse(tree.sql(dialect="spark"))
 
-    def literal(self, tree: Any) -> Literal:
-        if tree.is_string:
-            return Literal(str(tree.this), pa.string())
-        text = str(tree.this)
-        value: int | float | decimal.Decimal
-        if "e" in text.lower():
-            value = float(text)
-        elif "." in text:
-            value = decimal.Decimal(text)
-        else:
-            value = int(text)
-        return Literal(value, literal_type(value))
+    def number(self, text: str) -> Literal:
+        try:
+            return Literal(*number(text))
+        except ValueError as error:
+            raise self.refuse(f"the number {text} ({first_line(error)})") from None
+
+    def negative(self, tree: Any) -> Literal:
+        """A number with its sign, which Spark reads as one: -2147483648 is an INT."""
+        if type(tree).__name__ == "Literal" and not tree.is_string:
+            return self.number(f"-{tree.this}")
+        positive = self.constant(tree)
+        if isinstance(positive.value, decimal.Decimal):
+            return Literal(positive.value.copy_negate(), positive.kind)
+        if isinstance(positive.value, int | float) and not isinstance(positive.value, bool):
+            return self.converted(Literal(-positive.value, positive.kind), positive.kind)
+        raise self.refuse(f"- of {positive.kind}")
 
     def cast(self, tree: Any) -> Literal:
-        """`DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`) and casts of constants to these types."""
-        operand = self.constant(tree.this)
+        """`DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`, `0.1F`) and casts of constants to these types."""
         target = str(tree.to.this.name if hasattr(tree.to.this, "name") else tree.to.this).upper()
-        value = operand.value
-        if target in ("DATE", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMP", "TIMESTAMPNTZ", "DATETIME"):
-            zone = None if target in ("TIMESTAMPNTZ", "DATETIME") else "UTC"
-            kind = pa.date32() if target == "DATE" else pa.timestamp("us", zone)
-            parsed = parse_temporal(value, kind) if isinstance(value, str) else None
-            if parsed is None:
-                raise self.refuse(f"{value!r}, which is no {target}")
-            if isinstance(parsed, datetime.datetime) and zone is None:
-                parsed = parsed.replace(tzinfo=None)
-            return Literal(parsed, kind)
-        if target in ("BIGINT", "INT", "SMALLINT", "TINYINT") and isinstance(value, int):
-            kinds = {"BIGINT": pa.int64(), "INT": pa.int32(), "SMALLINT": pa.int16(), "TINYINT": pa.int8()}
-            return Literal(value, kinds[target])
-        if target in ("DOUBLE", "FLOAT") and isinstance(value, int | float | decimal.Decimal):
-            return Literal(float(value), pa.float64() if target == "DOUBLE" else pa.float32())
-        if target == "DECIMAL" and isinstance(value, str | int | decimal.Decimal):
-            exact = decimal.Decimal(value)
-            return Literal(exact, literal_type(exact))
-        raise self.refuse(tree.sql(dialect="spark"))
+        kind = _decimal_of(tree.to) if target == "DECIMAL" else _CASTS.get(target)
+        if kind is None:
+            raise self.refuse(tree.sql(dialect="spark"))
+        return self.converted(self.constant(tree.this), kind)
+
+
+def _decimal_of(target: Any) -> pa.DataType | None:
+    """DECIMAL, DECIMAL(p) or DECIMAL(p,s) as Arrow has it."""
+    try:
+        given = [int(part.this.this) for part in target.expressions]
+        precision, scale = (given + [10, 0][len(given) :])[:2]
+        return pa.decimal128(precision, scale) if 0 <= scale <= precision else None
+    except (AttributeError, ValueError):
+        return None
+
+
+def _is_beyond(node: Node, other: Node) -> bool:
+    """Whether a whole number is compared with a decimal constant that no BIGINT reaches."""
+    if not isinstance(other, Literal) or not isinstance(other.value, decimal.Decimal):
+        return False
+    return pa.types.is_integer(kind_of(node)) and not -(2**63) <= other.value < 2**63
+
+
+def _with_decimal(node: Node, other: Node) -> pa.DataType:
+    """The type of an operand; of a whole number compared with a decimal that of its digits."""
+    value = node.value if isinstance(node, Literal) and pa.types.is_integer(node.kind) else None
+    if isinstance(value, int) and pa.types.is_decimal(kind_of(other)):
+        return decimal_type(decimal.Decimal(value))
+    return kind_of(node)

@@ -6,6 +6,7 @@ than any other number, NULL makes a comparison NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.read.coercion import cast, common_type
+from hudi_py.read.coercion import cast
 
 Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publishes no types
 
@@ -132,8 +133,10 @@ class Membership(Node):
         return (self.operand,)
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        values = as_kind(self.operand, batch, self.kind)
-        found = pc.is_in(values, value_set=pa.array(list(self.items), self.kind))
+        values, items = as_kind(self.operand, batch, self.kind), pa.array(list(self.items), self.kind)
+        if pa.types.is_floating(self.kind):
+            values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in tells -0.0 from 0.0
+        found = pc.is_in(values, value_set=items)
         known = pc.is_valid(values)
         if self.has_null:
             known = pc.and_(known, found)
@@ -152,7 +155,12 @@ class Like(Node):
         return (self.operand,)
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        return pc.match_like(self.operand.evaluate(batch), self.pattern, ignore_case=self.ignore_case)
+        values, pattern = self.operand.evaluate(batch), self.pattern
+        if self.ignore_case:
+            values, pattern = _lower(values), pattern.lower()
+        if "\\" in pattern:  # Arrow's own LIKE, which is faster, reads some escapes wrongly
+            return pc.match_substring_regex(values, _regex(pattern))
+        return pc.match_like(values, pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +181,32 @@ class Arithmetic(Node):
         return kernels[self.operator](left, right)
 
 
+def _lower(values: Values) -> Values:
+    """Texts in lower case, as Java has them."""
+    if isinstance(values, pa.Scalar):
+        return pa.scalar(None if values.as_py() is None else values.as_py().lower(), pa.string())
+    if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
+        return pc.ascii_lower(values)
+    # one row at a time: Arrow's mapping is of single characters, and differs for some
+    return pa.array([None if text is None else text.lower() for text in values.to_pylist()], pa.string())
+
+
+def _regex(pattern: str) -> str:
+    """A LIKE pattern as a regular expression of RE2."""
+    parts = re.findall(r"\\[\\%_]|.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    return "(?s)^" + "".join(wild.get(part) or _quoted(part[-1]) for part in parts) + r"\z"
+
+
+def _quoted(character: str) -> str:
+    return character if character.isalnum() or ord(character) > 127 else f"\\x{ord(character):02x}"
+
+
 def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> Values:
     """The node's values as `kind`."""
     values = node.evaluate(batch)
     if isinstance(values, pa.Scalar):
-        if values.type.equals(kind):
-            return values
-        return cast(pa.array([values.as_py()], values.type), kind)[0]
+        return values if values.type.equals(kind) else cast(pa.array([values.as_py()], values.type), kind)[0]
     return cast(values, kind)
 
 
@@ -202,11 +229,6 @@ def compare(operator: str, left: Values, right: Values, kind: pa.DataType) -> Va
     if operator == "<":
         return pc.or_(result, pc.and_(pc.invert(left_nan), right_nan))
     return pc.or_(result, right_nan)
-
-
-def comparable(left: Node, right: Node) -> pa.DataType | None:
-    """The type in which two operands are compared, or None."""
-    return common_type(kind_of(left), kind_of(right))
 
 
 def kind_of(node: Node) -> pa.DataType:

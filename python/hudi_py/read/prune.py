@@ -24,7 +24,7 @@ class Bounds:
     """Statistics of one column in some rows."""
 
     low: Any
-    """Least value, None when not known; timestamps may be microseconds since the epoch."""
+    """Least value, None when not known; dates and timestamps may be days and microseconds since the epoch."""
     high: Any
     nulls: int | None
     """Rows where the column is null, None when not known."""
@@ -57,9 +57,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
             if statistics is None:
                 return None
             nulls = statistics.null_count if statistics.has_null_count else None
-            low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
-            if not isinstance(low, _PYTHON) or not isinstance(high, _PYTHON) or low != low or high != high:
-                low = high = None
+            low, high = _bounds(statistics, column.kind)
             return Bounds(low, high, nulls, chunk.num_rows)
 
         return bounds
@@ -67,7 +65,28 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
     return [group for group in given if all(may_be_true(node, bounds_of(group)) for node in conjuncts)]
 
 
-_PYTHON = (int, float, str, bytes, datetime.date, decimal.Decimal)
+_UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
+"""Microseconds of timestamps."""
+
+
+def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
+    """The least and the greatest value by a footer's statistics; None where they are not known."""
+    try:
+        if not statistics.has_min_max:
+            return None, None
+        if pa.types.is_date32(kind):  # as numbers: Python's dates end in the year 9999
+            return statistics.min_raw, statistics.max_raw
+        if pa.types.is_timestamp(kind):
+            unit = _UNITS.get(kind.unit)
+            return (None, None) if unit is None else (statistics.min_raw * unit, statistics.max_raw * unit)
+        low, high = statistics.min, statistics.max
+    except (ValueError, OverflowError, TypeError):  # no such value: text that is cut within a character
+        return None, None
+    known = isinstance(low, _PYTHON) and isinstance(high, _PYTHON) and low == low and high == high
+    return (low, high) if known else (None, None)
+
+
+_PYTHON = (int, float, str, decimal.Decimal)
 
 
 def has_order(kind: pa.DataType) -> bool:
@@ -101,8 +120,8 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
         found = bounds(node.operand)
         if found is None or found.low is None:
             return True
-        low, high = _value(found.low, node.kind), _value(found.high, node.kind)
-        items = (_value(item, node.kind) for item in node.items)
+        low, high = _value(found.low), _value(found.high)
+        items = (_value(item) for item in node.items)
         return any(item != item or low <= item <= high for item in items)
     return True
 
@@ -121,7 +140,7 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     found = bounds(left)
     if found is None or found.low is None:
         return True
-    low, high, value = _value(found.low, node.kind), _value(found.high, node.kind), _value(right.value, node.kind)
+    low, high, value = _value(found.low), _value(found.high), _value(right.value)
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
     return bool(
@@ -141,15 +160,19 @@ def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
         return True
     if pa.types.is_float32(column) and pa.types.is_float64(compared):
         return True
+    if pa.types.is_timestamp(column) and pa.types.is_timestamp(compared):
+        return True
     exact = pa.types.is_integer(compared) or pa.types.is_decimal(compared)
     return bool((pa.types.is_integer(column) or pa.types.is_decimal(column)) and exact)
 
 
-def _value(value: Any, kind: pa.DataType) -> Any:
-    """A statistic or constant as something that compares: instants as counts, whatever zone they carry."""
-    if pa.types.is_timestamp(kind) and isinstance(value, datetime.datetime):
+def _value(value: Any) -> Any:
+    """A statistic or constant as something that compares: days and instants as counts, whatever zone they carry."""
+    if isinstance(value, datetime.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
         return (aware - _EPOCH) // datetime.timedelta(microseconds=1)
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH.date()).days
     return value
 
 

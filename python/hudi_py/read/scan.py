@@ -19,7 +19,7 @@ from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.explain import explain_plan
-from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.filter import Filter, all_of, parse_filter
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.parallel import default_threads, ordered
 from hudi_py.read.plan import Plan, check_columns, divide, plan_scan
@@ -337,7 +337,7 @@ def _with_conditions(condition: Any, options: Options) -> Any:
     if condition is not None and not isinstance(condition, str):
         key = options.name_of(incremental.FILTERS)
         raise ConfigError(f"Option {key} goes with a filter of text, not with an expression; put its conditions there")
-    return " AND ".join(f"({part})" for part in [*([condition] if condition else []), *more])
+    return all_of([condition, *more])
 
 
 def _falls_back(config: TableConfig, options: Options) -> bool:

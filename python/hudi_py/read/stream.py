@@ -22,7 +22,7 @@ from hudi_py.read.backlog import Backlog, Seen
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
-from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.filter import Filter, all_of, parse_filter
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
 from hudi_py.read.plan import Plan, check_columns, plan_scan
@@ -373,8 +373,8 @@ class TableStream:
         )
 
     def _condition(self, schema: pa.Schema) -> Filter | None:
-        texts = [self._options.get(read_config.FILTER), *self._options.get(incremental.FILTERS).split(",")]
-        return parse_filter(" AND ".join(f"({text})" for text in texts if text and text.strip()) or None, schema)
+        more = [part for part in self._options.get(incremental.FILTERS).split(",") if part.strip()]
+        return parse_filter(all_of([self._options.get(read_config.FILTER), *more]), schema)
 
     def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
         if self._schema is None:

@@ -11,7 +11,7 @@ from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.locations import bloom_filters
-from hudi_py.metadata_write.bloom_filters import BloomFilters
+from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action, InstantTime

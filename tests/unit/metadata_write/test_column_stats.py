@@ -8,6 +8,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,8 @@ from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import column_id, partition_id
 from hudi_py.metadata.stats import partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
-from hudi_py.metadata_write.column_stats import ColumnStats
-from hudi_py.metadata_write.partition_stats import PartitionStats
+from hudi_py.metadata_write.partitions.column_stats import ColumnStats
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.metadata_write.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
@@ -43,6 +44,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView, load_view
 from tests.support import kept_up
+from tests.support.choice import cases
 from tests.support.statistics import made, plain
 
 D = decimal.Decimal
@@ -163,8 +165,7 @@ def context(storage: Storage, version: int, kind: str, given: dict[str, str]) ->
     return ServiceContext.of(storage, chosen, MetadataTableWriter(kept_up.settings(given)))
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "what files tell", 3))
 def test_statistics_are_what_files_tell(storage: MemoryStorage, version: int, kind: str) -> None:
     options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline.max.delta.commits": "1"}
 

@@ -31,6 +31,7 @@ from hudi_py.timeline.metadata import decode_compaction_plan, read_commit_metada
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from tests.golden import tables
+from tests.support.choice import cases
 
 EVERYTHING = CommittedInstants("99999999999999999", frozenset())
 NAME = "g-0000-0_0-1-1_00000000000000002.hfile"
@@ -218,7 +219,7 @@ def stats(low: int | None, high: int | None, count: int, *, tight: bool = False,
     return encoded(6, ColumnStatsMetadata=record)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", cases(range(12), "any slice", 5))
 def test_any_slice_holds_what_a_dict_does(seed: int) -> None:
     rng = random.Random(seed)
     piece = Slice("record_index")

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata_write.files import FilesIndex, listed
+from hudi_py.metadata_write.partitions.files import FilesIndex
+from hudi_py.metadata_write.partitions.listing import listed
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource

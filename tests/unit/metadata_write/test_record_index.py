@@ -7,6 +7,7 @@ import random
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import hudi_py
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
-from hudi_py.metadata_write import record_entries
-from hudi_py.metadata_write.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.record_index import RecordIndex, is_partitioned
+from hudi_py.metadata_write.partitions import record_entries
+from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.record_index import RecordIndex, is_partitioned
 from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
@@ -32,6 +33,7 @@ from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
 from hudi_py.write.job import Job
+from tests.support.choice import cases
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _GLOBAL = MetadataWriteSettings(global_record_index=True)
@@ -110,8 +112,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     return storage
 
 
-@pytest.mark.parametrize("settings", [_GLOBAL, _PARTITIONED], ids=["global", "partitioned"])
-@pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (9, "cow"), (6, "mor"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "kind", "settings"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history")
+)
 def test_any_history_leaves_the_rows_that_are_there(
     tmp_path: Path, kept: MemoryStorage, version: int, kind: str, settings: MetadataWriteSettings
 ) -> None:

@@ -17,6 +17,7 @@ from hudi_py.metadata_write.definitions import (
     source_fields,
     version_of,
 )
+from hudi_py.metadata_write.registry import unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
@@ -50,23 +51,32 @@ def config(version: int = 9, *, partitioned: bool = True, partitions: str = "") 
     ],
 )
 def test_defaults_are_those_of_apache_hudi_on_spark(version, partitioned, expected):
-    assert settings().wanted(config(version, partitioned=partitioned)) == expected
+    assert wanted_partitions(settings(), config(version, partitioned=partitioned)) == expected
 
 
 def test_indexes_come_in_the_order_in_which_apache_hudi_makes_them():
     asked = settings(index_bloom_filter_enable="true", record_index_enable="true")
-    assert asked.wanted(config()) == ("files", "column_stats", "bloom_filters", "record_index", "partition_stats")
-    assert settings(index_column_stats_enable="false").wanted(config()) == ("files",)
-    assert settings(enable="false").wanted(config()) == ()
+    assert wanted_partitions(asked, config()) == (
+        "files",
+        "column_stats",
+        "bloom_filters",
+        "record_index",
+        "partition_stats",
+    )
+    assert wanted_partitions(settings(index_column_stats_enable="false"), config()) == ("files",)
+    assert wanted_partitions(settings(enable="false"), config()) == ()
 
 
 def test_an_index_goes_only_where_its_option_is_false():
     table = config(partitions="bloom_filters,column_stats,files,partition_stats,record_index")
-    assert settings().unwanted(table) == ()
-    assert settings(index_column_stats_enable="false").unwanted(table) == ("column_stats", "partition_stats")
-    assert settings(record_index_enable="false").unwanted(table) == ("record_index",)
-    assert settings(record_level_index_enable="false", record_index_enable="true").unwanted(table) == ()
-    assert settings(index_bloom_filter_enable="false", auto_delete_partitions="false").unwanted(table) == ()
+    assert unwanted_partitions(settings(), table) == ()
+    assert unwanted_partitions(settings(index_column_stats_enable="false"), table) == (
+        "column_stats",
+        "partition_stats",
+    )
+    assert unwanted_partitions(settings(record_index_enable="false"), table) == ("record_index",)
+    assert unwanted_partitions(settings(record_level_index_enable="false", record_index_enable="true"), table) == ()
+    assert unwanted_partitions(settings(index_bloom_filter_enable="false", auto_delete_partitions="false"), table) == ()
 
 
 def test_aliases_and_numbers():

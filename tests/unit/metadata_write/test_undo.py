@@ -29,6 +29,7 @@ from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import timeline_of
 from hudi_py.timeline.times import add_ms
+from tests.support.choice import cases
 from tests.support.hand_writes import java_pending
 from tests.support.sessions import session_of
 from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
@@ -39,7 +40,7 @@ GLOBAL = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
 }
 BY_PARTITION = {"hoodie.metadata.record.level.index.enable": "true"}
-KINDS = pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (6, "mor"), (8, "mor"), (9, "cow"), (9, "mor")])
+KINDS = [(6, "cow"), (6, "mor"), (8, "mor"), (9, "cow"), (9, "mor")]
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def check(storage: Storage, options: dict[str, str], expected: dict[int, int], *
     assert report.ok, [(each.partition, each.examples) for each in report.partitions if not each.ok]
 
 
-@KINDS
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a completed write is rolled back", 3))
 def test_a_completed_write_is_rolled_back(storage, version, kind):
     made = {"version": version, "kind": kind, "options": GLOBAL}
     write(storage, rows(range(6), 1), **made)
@@ -109,8 +110,10 @@ def test_what_another_engine_is_writing_is_left_alone(storage, version):
     check(storage, GLOBAL, {**dict.fromkeys(range(4), 1), 4: 2, 5: 3, 6: 3})
 
 
-@pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by partition"])
-@KINDS
+@pytest.mark.parametrize(
+    ("version", "kind", "options"),
+    cases([(*table, options) for table in KINDS for options in (GLOBAL, BY_PARTITION)], "a restore", 4),
+)
 def test_a_restore(storage, version, kind, options):
     made = {"version": version, "kind": kind, "options": options}
     write(storage, rows(range(6), 1), **made)
@@ -124,7 +127,7 @@ def test_a_restore(storage, version, kind, options):
     check(storage, options, {**dict.fromkeys(range(5), 1), 5: 5, 6: 5})
 
 
-@KINDS
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "it is made anew where a compaction is in the way", 3))
 def test_it_is_made_anew_where_a_compaction_is_in_the_way(storage, version, kind):
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
     made = {"version": version, "kind": kind, "options": options}
@@ -139,8 +142,10 @@ def test_it_is_made_anew_where_a_compaction_is_in_the_way(storage, version, kind
     check(storage, options, {**dict.fromkeys(range(5), 1), 5: 3, 6: 3})
 
 
-@pytest.mark.parametrize("before", [{"hoodie.metadata.enable": "false"}, {}], ids=["none", "fewer partitions"])
-@KINDS
+@pytest.mark.parametrize(
+    ("version", "kind", "before"),
+    cases([(*table, before) for table in KINDS for before in ({"hoodie.metadata.enable": "false"}, {})], "made of", 4),
+)
 def test_what_partitions_were_made_of_is_undone(storage, version, kind, before):
     """The first of the writes undone has no delta commit, or one that the record index, made later, is not part of."""
     made = {"version": version, "kind": kind}
@@ -170,7 +175,7 @@ def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch)
     time.tzset()
 
 
-@KINDS
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one rollback after the other", 3))
 def test_one_rollback_after_the_other(storage, version, kind):
     """The first makes it anew, of what the others undo."""
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
@@ -184,7 +189,7 @@ def test_one_rollback_after_the_other(storage, version, kind):
         check(storage, options, dict.fromkeys(range(3 * step, 3 * step + 5), step))
 
 
-@KINDS
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a restore to before it was made", 3))
 def test_a_restore_to_before_it_was_made(storage, version, kind):
     made = {"version": version, "kind": kind}
     write(storage, rows(range(6), 1), **made, options={"hoodie.metadata.enable": "false"})
@@ -207,8 +212,10 @@ def test_a_rollback_that_would_lose_a_foreign_index_is_refused(storage):
     assert read(storage)[4] == 2
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("version", "kind", "seed"),
+    cases([(*table, seed) for table in [(6, "mor"), (9, "cow"), (9, "mor")] for seed in (1, 2)], "random histories", 3),
+)
 def test_random_histories(storage, version, kind, seed):
     """Writes, rollbacks, compactions and cleans: every index is right after each."""
     options = {**(GLOBAL if seed == 1 else BY_PARTITION), "hoodie.metadata.compact.max.delta.commits": "4"}

@@ -14,9 +14,12 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.metadata_write import services
-from hudi_py.metadata_write.rebuild import drop, rebuild, with_dependants
+from hudi_py.metadata_write.partitions.column_stats import StatsCheck
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
+from hudi_py.metadata_write.rebuild import drop, rebuild
+from hudi_py.metadata_write.registry import with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, _difference, verify
+from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
@@ -197,7 +200,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
         drop(context(storage), [])
     with pytest.raises(ConfigError, match="name 'files', too"):
         rebuild(context(storage), names=["column_stats"])
-    with pytest.raises(ConfigError, match="it needs table version 8 or later, partitions, and 'column_stats'"):
+    with pytest.raises(ConfigError, match="it needs column_stats"):
         rebuild(context(storage), names=["files", "partition_stats"])
     assert rebuild(context(storage), names=["files", "column_stats"]) == ("files", "column_stats")
     assert verify(context(storage)).ok
@@ -326,10 +329,9 @@ def test_a_log_compaction_may_complete_behind_a_write(version: int, tmp_path: Pa
 )
 def test_counts_of_a_partition_tell_of_nulls_and_values(values: int, nulls: int, lost: str) -> None:
     def record(values: int, nulls: int) -> dict[str, object]:
-        stats = {"minValue": None, "maxValue": None, "valueCount": values, "nullCount": nulls, "isTightBound": True}
-        return {"ColumnStatsMetadata": stats}
+        return {"minValue": None, "maxValue": None, "valueCount": values, "nullCount": nulls, "isTightBound": True}
 
-    told = _difference("partition_stats", record(5, 2), record(values, nulls))
+    told = PartitionStatsCheck.range_difference(record(5, 2), record(values, nulls))
     assert told.startswith(f"expected {lost}, found") if lost else not told
 
 
@@ -363,13 +365,12 @@ def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, mon
 )
 def test_days_and_decimals_as_old_releases_keep_them(ours: dict[str, object], theirs: dict[str, object]) -> None:
     def record(bound: dict[str, object]) -> dict[str, object]:
-        stats = {"columnName": "c", "minValue": bound, "maxValue": bound, "valueCount": 1, "nullCount": 0}
-        return {"ColumnStatsMetadata": stats}
+        return {"columnName": "c", "minValue": bound, "maxValue": bound, "valueCount": 1, "nullCount": 0}
 
-    assert _difference("column_stats", record(ours), record(theirs)) == ""
+    assert StatsCheck.range_difference(record(ours), record(theirs)) == ""
     (kind,) = theirs
     other = {kind: {"value": 19725 if kind == "member1" else b"\x01"}}
-    assert "expected the range" in _difference("column_stats", record(ours), record(other))
+    assert "expected the range" in StatsCheck.range_difference(record(ours), record(other))
 
 
 @pytest.mark.parametrize("version", [6, 9])

@@ -24,6 +24,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import TableChange
+from tests.support.choice import cases
 from tests.support.sessions import record, roll_back, session_of
 from tests.unit.metadata_write.upkeep import (
     QUICK,
@@ -59,7 +60,7 @@ def definitions(storage) -> dict:
     return json.loads(storage.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "a new table"))
 def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, partitioned):
     write(storage, rows(range(6), 1), version=version, kind=kind, partitioned=partitioned)
     expected = ["column_stats", "files"]
@@ -81,7 +82,7 @@ def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, part
     ]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "it lists"))
 def test_it_lists_what_the_storage_has(storage, version, kind, partitioned):
     made = {"version": version, "kind": kind, "partitioned": partitioned}
     state: dict[int, int] = {}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read.filter import parse_filter
+from hudi_py.read.filter import all_of, parse_filter
 
 UTC = datetime.timezone.utc
 ROWS = pa.table(
@@ -65,8 +65,7 @@ ROWS = pa.table(
         ("name ILIKE 'b%'", [False, True, False, None]),
         ("name NOT LIKE '%'", [False, False, False, None]),
         ("name = 'it''s'", [False, False, False, None]),
-        ("digits = 1", [True, False, None, None]),
-        ("digits > 1", [False, True, None, None]),
+        ("digits = '1'", [True, False, False, None]),
         ("price = 1.5", [True, False, None, None]),
         ("price > 1", [True, True, None, None]),
         ("price = 1.5e0", [True, False, None, None]),
@@ -76,6 +75,27 @@ ROWS = pa.table(
         ("ratio = ratio", [True, True, True, None]),
         ("single = 0.1", [False, False, False, None]),
         ("single IN (0.5, 1)", [False, True, True, None]),
+        ("single = 0.1F", [True, False, False, None]),
+        ("single = CAST(0.1 AS FLOAT)", [True, False, False, None]),
+        ("single = CAST('0.1' AS FLOAT)", [True, False, False, None]),
+        ("single = -0.1F", [False, False, False, None]),
+        ("single <= 0.1F", [True, False, False, None]),
+        ("single <=> 0.1F", [True, False, False, False]),
+        ("single IN (0.1F, 1F)", [True, False, True, None]),
+        # all in DOUBLE, as one item is
+        ("single IN (0.1F, 0.1)", [True, False, False, None]),
+        ("single IN (0.0)", [False, False, False, None]),
+        ("-single = -0.5", [False, True, False, None]),
+        ("single BETWEEN 0.1F AND 0.1F", [True, False, False, None]),
+        ("id = 16777217F", [False, False, False, None]),
+        ("16777217F = 16777216", [True, True, True, True]),
+        ("ratio IN (CAST('NaN' AS DOUBLE), -0.5)", [False, True, False, None]),
+        ("price = CAST(1.5 AS DECIMAL)", [False, True, None, None]),
+        ("price = CAST(1.495 AS DECIMAL(3,2))", [True, False, None, None]),
+        ("price = CAST('1.5' AS DECIMAL(12,2))", [True, False, None, None]),
+        ("price > -12345678901234567890123456789.5", [True, True, None, None]),
+        ("day = '2024-01-01 10:00:00'", [True, False, None, None]),
+        ("(id = 1) = flag", [True, True, None, None]),
         ("day > '2024-01-31'", [False, True, None, None]),
         ("day = DATE '2024-01-01'", [True, False, None, None]),
         ("day < TIMESTAMP '2024-01-01 00:00:01'", [True, False, None, None]),
@@ -127,6 +147,36 @@ def test_three_valued_results(text: str, expected: list[bool | None]) -> None:
         "id IS 5",
         "day = id",
         "id = (SELECT max(id) FROM t)",
+        "digits > 1",
+        "digits = 1 OR id = 1",
+        "digits IN ('1', 2)",
+        "digits = day",
+        "digits BETWEEN 1 AND 2",
+        "digits = flag",
+        "digits = id",
+        "flag = 1",
+        "flag = 'maybe'",
+        "id = '1.5'",
+        "id = 1e400",
+        "id = 123456789012345678901234567890123456789",
+        "id = CAST(300 AS TINYINT)",
+        "id = CAST('x' AS INT)",
+        "price = CAST(99 AS DECIMAL(2,1))",
+        "price = CAST(1 AS DECIMAL(50,2))",
+        "price = CAST(1e0 AS DECIMAL(3,1))",
+        "id < 9223372036854775808",
+        "price = 0.12345678901234567890123456789012345",
+        "CAST(id AS STRING) = '1'",
+        "at = '2024-01-01T12:00:00+19:00'",
+        "at = '0001-01-01T00:00:00+02:00'",
+        "at = TIMESTAMP '10000-01-01 00:00:00'",
+        "day = '20240101'",
+        "day = '2024-W01-1'",
+        "raw = X'1'",
+        "flag = id < 2",
+        "flag = NOT flag",
+        r"name LIKE 'a\\b'",
+        r"name LIKE 'a\\'",
     ],
 )
 def test_the_rest_is_refused(text: str) -> None:
@@ -179,6 +229,39 @@ def test_pyarrow_expressions() -> None:
         parse_filter(5, ROWS.schema)  # type: ignore[arg-type]
 
 
-def test_no_filter() -> None:
+def test_no_filter_and_what_is_none() -> None:
     assert parse_filter(None, ROWS.schema) is None
-    assert parse_filter("  ", ROWS.schema) is None
+    for empty in ("", "  \n"):
+        with pytest.raises(ConfigError, match="is empty; leave it out"):
+            parse_filter(empty, ROWS.schema)
+    for wrong in (5, True, b"id = 1", ["id = 1"], {"id": 1}, [("id", "=", 1)]):
+        with pytest.raises(ConfigError, match=f"text or a pyarrow expression, not {type(wrong).__name__}"):
+            parse_filter(wrong, ROWS.schema)  # type: ignore[arg-type]
+
+
+def test_what_overflows_is_an_error_of_ours() -> None:
+    rows = pa.table({"i": pa.array([2**31 - 1], pa.int32()), "l": pa.array([-(2**63)], pa.int64())})
+    for text in ("i + 1 > 0", "l - 1 < 0", "-l > 0", "l * 2 = 0", "i * i > 0"):
+        parsed = parse_filter(text, rows.schema)
+        assert parsed is not None
+        with pytest.raises(ConfigError, match=r"cannot be evaluated \(overflow\)"):
+            parsed.evaluate(rows)
+    days = pa.table({"c": pa.array([2**31 - 1], pa.int32()).cast(pa.date32())})
+    parsed = parse_filter("c > TIMESTAMP '2024-01-01 00:00:00'", days.schema)
+    assert parsed is not None
+    with pytest.raises(ConfigError, match="cannot be evaluated"):
+        parsed.evaluate(days)
+    assert parse_filter("c > '2024-01-01'", days.schema).evaluate(days).to_pylist() == [True]  # type: ignore[union-attr]
+    parsed = parse_filter(pc.field("i").cast(pa.int8()) > 0, rows.schema)
+    assert parsed is not None
+    with pytest.raises(ConfigError, match="cannot be evaluated"):
+        parsed.evaluate(rows)
+
+
+def test_filters_in_one_text() -> None:
+    assert all_of([]) is None
+    assert all_of([None, "id = 1"]) == "id = 1"
+    joined = all_of(["id = 1 -- the first", "small = 1 OR small = 2"])
+    parsed = parse_filter(joined, ROWS.schema)
+    assert parsed is not None
+    assert parsed.evaluate(ROWS).to_pylist() == [True, False, False, None]

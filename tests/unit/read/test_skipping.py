@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
@@ -15,7 +16,7 @@ from hudi_py.metadata.keys import column_stats_key, partition_stats_key
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import parse_filter
 from hudi_py.read.keys import keys_of_filter
-from hudi_py.read.prune import Bounds, may_be_true
+from hudi_py.read.prune import Bounds, may_be_true, row_groups_to_read
 from tests.support.metadata_tables import MetadataTableWriter, files_record, stats_record
 from tests.unit.read.tables import FILE_ID, MadeTable, instant, row
 
@@ -295,3 +296,40 @@ def test_key_bounds_in_footers_include_both_ends(tmp_path: Path) -> None:
         scan = table.scan(keys=[key])
         assert scan.to_table()["id"].to_pylist() == [key]
         assert "footers" in scan.explain()
+
+
+def test_float_constants_are_those_of_the_column(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "f": pa.array([0.1, 5.0], pa.float32()), "p": ["a", "b"]})
+    hudi_py.write(str(tmp_path / "t"), rows, record_key="id", partition_by="p")
+    table = hudi_py.open_table(str(tmp_path / "t"))
+    for condition in (
+        "f = 0.1F",
+        "0.1F = f",
+        "f <= 0.1F",
+        "f <=> 0.1F",
+        "f IN (0.1F, 7F)",
+        "f BETWEEN 0.1F AND 0.1F",
+        "f = CAST(0.1 AS FLOAT)",
+        "f = CAST('0.1' AS FLOAT)",
+        "f < 0.5 AND (f = 0.1F OR id = 7)",
+        "NOT f > 0.1F",
+    ):
+        assert table.scan(columns=["id"], filter=condition).to_table()["id"].to_pylist() == [1], condition
+    assert len(table.scan(filter="f = 0.1F").splits()) == 1
+
+
+def test_dates_and_times_beyond_those_of_python(tmp_path: Path) -> None:
+    days = pa.array([5_000_000, 19_000], pa.int32()).cast(pa.date32())
+    times = pa.array([2**60, 1], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"day": days, "at": times}), path, row_group_size=1)
+    with pq.ParquetFile(path) as file:
+        for condition, groups in (
+            ("day > '2024-01-01'", [0]),
+            ("day <= '2024-01-01'", [1]),
+            ("at >= '2024-01-01 00:00:00'", [0]),
+            ("at IN ('1970-01-01 00:00:00.000001')", [1]),
+        ):
+            parsed = parse_filter(condition, file.schema_arrow)
+            assert parsed is not None
+            assert row_groups_to_read(file, range(2), parsed) == groups

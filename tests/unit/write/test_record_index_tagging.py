@@ -21,6 +21,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.index import record_index, tagging
 from hudi_py.write.index.record_index import open_tagger, tag_by_places
+from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.index.column.stats.enable": "false"}
@@ -32,6 +33,7 @@ BY_PARTITION = {
     "hoodie.metadata.record.level.index.enable": "true",
 }
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+TABLES = [(6, "mor"), (9, "cow"), (9, "mor")]
 
 
 def rows(places: list[tuple[int, str]], ts: list[int], deleted: list[bool] | None = None) -> pa.Table:
@@ -71,8 +73,10 @@ def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str
     assert indexed(path) == stored(path)
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "kind", "ordered"),
+    cases([(*table, ordered) for table in TABLES for ordered in (True, False)], "rows move", 4),
+)
 def test_rows_move_to_their_own_partition(tmp_path: Path, version: int, kind: str, ordered: bool) -> None:
     chance = random.Random(f"{version} {kind} {ordered}")
     path = str(tmp_path / "t")
@@ -113,14 +117,17 @@ def test_an_index_by_partition_finds_keys_within_it(tmp_path: Path, kind: str) -
 
 
 @pytest.mark.parametrize(
-    ("options", "everywhere"),
-    [
-        pytest.param(GLOBAL, True, id="global"),
-        pytest.param(MOVES, True, id="moves"),
-        pytest.param(BY_PARTITION, False, id="by-partition"),
-    ],
+    ("version", "kind", "options", "everywhere"),
+    cases(
+        [
+            (*table, options, options is not BY_PARTITION)
+            for table in TABLES
+            for options in (GLOBAL, MOVES, BY_PARTITION)
+        ],
+        "the index stays exact",
+        4,
+    ),
 )
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
 def test_the_index_stays_exact(
     tmp_path: Path, version: int, kind: str, options: dict[str, str], everywhere: bool
 ) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import Final
 
 from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.metadata.keys import UNPARTITIONED
-from hudi_py.metadata_write.files import listed
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.storage import FileInfo
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import StorageLister
+
+_PARTITIONS_AT_ONCE: Final = 256
 
 
 class Listing:
@@ -86,3 +93,46 @@ class Listing:
     def _blocks(self, name: str) -> Iterator[LogBlock]:
         partition, size = self.places.get(name, ("", 0))
         return read_blocks(self._source.storage, join_path(PartitionPath(partition), name), size)
+
+
+def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
+    """Partitions, file names and bytes as the storage has them, some partitions at a time.
+
+    Files of pending actions are left out, and those of times after the newest completed action (`DirectoryInfo`).
+    Partitions whose path the option's regular expression matches are left out too.
+    """
+    lister = StorageLister(source.storage, source.config)
+    pattern = source.settings.directory_filter
+    partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
+    if not source.timeline.instants:
+        return
+    newest, pending = _limits(source.timeline)
+    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        some = partitions[at : at + _PARTITIONS_AT_ONCE]
+        listing: dict[str, dict[str, int]] = {}
+        for partition, files in zip(some, in_threads(lister.files, some), strict=True):
+            if _is_partition(partition, files):
+                listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
+        yield listing
+
+
+def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
+    # of an unpartitioned table nothing was written yet: it has no partition, not an empty one
+    return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
+
+
+def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
+    newest = max((instant.time for instant in timeline.completed), default="")
+    # neither an indexing nor a savepoint writes files; a savepoint that broke off has the time of a completed commit
+    others = (Action.INDEXING, Action.SAVEPOINT)
+    return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
+
+
+def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
+    base = parse_base_file_name(name)
+    parsed = base or parse_log_file_name(name)
+    if parsed is None or parsed.instant > newest:
+        return False
+    # in table version 6 logs written while a compaction is pending have its time
+    action = pending.get(parsed.instant)
+    return action is None or (base is None and action is Action.COMPACTION)

@@ -7,11 +7,14 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convert
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +24,10 @@ from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
-from hudi_py.metadata_write.definitions import IndexDefinition, version_of
-from hudi_py.metadata_write.files import listed
+from hudi_py.metadata_write.definitions import IndexDefinition, source_fields, version_of
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
+from hudi_py.metadata_write.partitions.listing import Listing, listed
+from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
 from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
@@ -39,13 +44,91 @@ _AT_ONCE: Final = 1024
 """Files whose records are made at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStats:
-    """Builder of `column_stats`."""
+class StatsCheck(RecordCheck):
+    """Ranges of columns. Keys are hashes, so records are named by what they hold."""
 
-    @property
-    def partition(self) -> str:
-        return COLUMN_STATS
+    field: ClassVar[str] = "ColumnStatsMetadata"
+
+    def __init__(self, source: TableSource) -> None:
+        # the columns that the table's own definition names, whatever the options of this call ask for
+        columns = source_fields(source.definitions, COLUMN_STATS)
+        if columns:
+            source = replace(source, settings=replace(source.settings, columns=tuple(columns)))
+        super().__init__(source)
+
+    @cached_property
+    def listing(self) -> Listing:
+        return Listing(self.source)
+
+    def known_names(self) -> Collection[str]:
+        """What records may be of: names of files."""
+        return self.listing.places.keys()
+
+    def is_left(self, name: str) -> bool:
+        """Whether a failed write left behind what a record would be of."""
+        return self.listing.is_left(name)
+
+    def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Not those of a column without values, as one has that came to the table after the files."""
+        stats = self.content(values)
+        names = pc.struct_field(stats, "fileName").to_pylist()
+        left = {name for name in set(names) if self.is_left(name)}
+        there = pc.is_valid(pc.struct_field(stats, "maxValue")).to_pylist()
+        return np.array([has and name not in left for name, has in zip(names, there, strict=True)], np.bool_)
+
+    def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        stats = self.content(values)
+        known = pa.array(sorted(self.known_names()), pa.string())
+        return unset(pc.or_(pc.struct_field(stats, "isDeleted"), pc.is_in(pc.struct_field(stats, "fileName"), known)))
+
+    def difference(self, expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str:
+        one, other = expected or {}, found or {}
+        return "it is marked as removed" if other.get("isDeleted") else self.range_difference(one, other)
+
+    @staticmethod
+    def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+        """How two ranges differ, in words."""
+        if not all(_equal(expected[name], found[name]) for name in ("minValue", "maxValue")):
+            return f"expected the range {shown_range(expected)}, found {shown_range(found)}"
+        for name in ("columnName", "valueCount", "nullCount"):
+            if expected[name] != found[name]:
+                return f"expected {name} = {expected[name]}, found {found[name]}"
+        return ""
+
+    def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
+        stats = self.content(values).to_pylist() if len(keys) else []
+        return [f"{each['columnName']} of {each['fileName']}" if each else repr(each) for each in stats]
+
+
+def shown_range(stats: Mapping[str, Any]) -> str:
+    """The bounds of a record of statistics, for people."""
+    low, high = (next((m["value"] for m in (stats[n] or {}).values() if m), None) for n in ("minValue", "maxValue"))
+    return f"{low!r} to {high!r}"
+
+
+def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two bounds are the same, numbers of different types among them."""
+    both = bool(one) and bool(other)
+    return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats(MetadataPartition):
+    """The partition `column_stats`."""
+
+    name: ClassVar[str] = COLUMN_STATS
+    file_id_prefix: ClassVar[str] = "col-stats"
+    superfluous_harm: ClassVar[bool] = False
+    check: ClassVar[type[RecordCheck]] = StatsCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return settings.column_stats is not False
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        return settings.column_stats is False
+
+    def combine(self, *, logs_only: bool) -> Combine:
+        return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
         """As many as the options ask for."""

@@ -8,11 +8,14 @@ reference 10.2.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,9 +31,9 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
-from hudi_py.metadata_write.create import record_index_definition
 from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
-from hudi_py.metadata_write.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
@@ -48,6 +51,8 @@ _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations after which every row is in the file group where it was."""
 _REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
 """Operations whose replaced file groups take their rows along. A clustering's come back in its new ones."""
+_LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
+_MASK: Final = (1 << 64) - 1
 _RECORD_BYTES: Final = 48
 """Size of an entry by which file groups are counted out (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
 _THREADS: Final = 8
@@ -55,13 +60,46 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIndex:
-    """Builds the records of `record_index`; see `IndexBuilder`."""
+class LocationCheck(RecordCheck):
+    """Where each record key is; when a record was written last does not count."""
 
-    @property
-    def partition(self) -> str:
-        return RECORD_INDEX
+    field: ClassVar[str] = "recordIndexMetadata"
+
+    def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
+        one, other = self.content(expected), self.content(found)
+        differs = np.zeros(len(expected), np.bool_)
+        for name in _LOCATION:
+            left, right = pc.struct_field(one, name), pc.struct_field(other, name)
+            same = pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False)
+            both_null = pc.and_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
+            differs |= ~(same | both_null)
+        return np.flatnonzero(differs)
+
+    def difference(self, expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+        return f"expected {_shown(expected)}, found {_shown(found)}"
+
+
+def _shown(info: Mapping[str, Any]) -> str:
+    if info["fileIdEncoding"]:
+        return f"{info['fileId']} of partition '{info['partitionName']}'"
+    bits = (info["fileIdHighBits"] & _MASK) << 64 | (info["fileIdLowBits"] & _MASK)
+    return f"{uuid.UUID(int=bits)}-{info['fileIndex']} of partition '{info['partitionName']}'"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex(MetadataPartition):
+    """The partition `record_index`."""
+
+    name: ClassVar[str] = RECORD_INDEX
+    file_id_prefix: ClassVar[str] = "record-index"
+    check: ClassVar[type[RecordCheck]] = LocationCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return bool(settings.global_record_index or settings.record_index)
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        asked = (settings.global_record_index, settings.record_index)
+        return not any(asked) and False in asked
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
         """As many as hold the table's rows, and the growth expected, at the size wanted; for an index by data partition
@@ -131,6 +169,11 @@ class RecordIndex:
                     for keys in gone:
                         entries.remove(keys, partition)
             yield from entries.records()
+
+
+def record_index_definition(*, partitioned: bool) -> IndexDefinition:
+    """Definition of `record_index`."""
+    return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
 
 
 def is_partitioned(source: TableSource) -> bool:

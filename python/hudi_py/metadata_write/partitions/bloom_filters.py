@@ -8,12 +8,14 @@ configured with; the one of the footer, by which the filter is read, is noted he
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.files import DataFile
@@ -21,12 +23,15 @@ from hudi_py.formats.bloom import SIMPLE
 from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import BLOOM_FILTERS
-from hudi_py.metadata_write.column_stats import files_of_commit
-from hudi_py.metadata_write.files import listed
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
+from hudi_py.metadata_write.partitions.column_stats import files_of_commit
+from hudi_py.metadata_write.partitions.listing import Listing, listed
 from hudi_py.metadata_write.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
+from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.transaction.protocols import TableChange
@@ -39,13 +44,43 @@ _NO_TYPE: Final = ""
 """Of removals."""
 
 
-@dataclass(frozen=True, slots=True)
-class BloomFilters:
-    """Builder of `bloom_filters`."""
+class BloomCheck(RecordCheck):
+    """Base files that a failed write left behind need no filter."""
 
-    @property
-    def partition(self) -> str:
-        return BLOOM_FILTERS
+    field: ClassVar[str] = _FIELD
+
+    def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        listing = Listing(self.source)
+        left = {
+            bloom_filter_key(partition, name).encode()
+            for name, (partition, _) in listing.places.items()
+            if parse_base_file_name(name) is not None and listing.is_left(name)
+        }
+        return np.array([key not in left for key in keys.to_pylist()], np.bool_)
+
+    def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        return unset(pc.struct_field(self.content(values), "isDeleted"))
+
+    def difference(self, expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str:
+        one, other = expected or {}, found or {}
+        same = one.get("bloomFilter") == other.get("bloomFilter") and not other.get("isDeleted")
+        return "" if same else "another filter than the file's"
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilters(MetadataPartition):
+    """The partition `bloom_filters`."""
+
+    name: ClassVar[str] = BLOOM_FILTERS
+    file_id_prefix: ClassVar[str] = "bloom-filters"
+    superfluous_harm: ClassVar[bool] = False
+    check: ClassVar[type[RecordCheck]] = BloomCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return settings.bloom_filters is True
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        return settings.bloom_filters is False
 
     def file_groups(self, source: TableSource) -> int:
         """As many as the options ask for."""

@@ -7,16 +7,21 @@ Sources: `HoodieMetadataPayload.createPartitionFilesRecord`, `createPartitionLis
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key
-from hudi_py.metadata.table import FILES
+from hudi_py.metadata.files import read_files
+from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
+from hudi_py.metadata.table import FILES, MetadataTable
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.listing import Listing, listed
+from hudi_py.metadata_write.payloads import Combine, combine_files
 from hudi_py.metadata_write.records import (
     ALL_PARTITIONS_RECORD,
     ARROW_SCHEMA,
@@ -24,27 +29,64 @@ from hudi_py.metadata_write.records import (
     MetadataRecords,
     encode_values,
 )
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.source import TableSource
 from hudi_py.model.instant import Action
-from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.storage import FileInfo
-from hudi_py.storage.threads import in_threads
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view import StorageLister
 
 _MAP: Final = ARROW_SCHEMA.field("filesystemMetadata").type
-_PARTITIONS_AT_ONCE: Final = 256
+_EXAMPLES: Final = 10
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Partition path, file name, bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilesIndex:
-    """Builder of `files`."""
+class FilesCheck(RecordCheck):
+    """Files that a failed write left behind need no record, and a pending clean may have deleted others already."""
 
-    partition: str = FILES
+    field: ClassVar[str] = "filesystemMetadata"
+
+    @cached_property
+    def _listing(self) -> Listing:
+        return Listing(self.source)
+
+    def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        return np.array([not self._listing.is_left(key.decode()) for key in keys.to_pylist()], np.bool_)
+
+    def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        # a partition that was deleted may have a record without files
+        maps = self.content(values).to_pylist()
+        return np.array([any(not info["isDeleted"] for _, info in each or ()) for each in maps], np.bool_)
+
+    def difference(self, expected: Sequence[Any] | None, found: Sequence[Any] | None) -> str:
+        listing = self._listing
+        one = {name: info["size"] for name, info in expected or () if not info["isDeleted"]}
+        other = {name: info["size"] for name, info in found or () if not info["isDeleted"]}
+        texts = [f"{name} is missing" for name in sorted(one.keys() - other.keys()) if not listing.is_left(name)]
+        texts += [f"{name} is not there any more" for name in sorted(other.keys() - one.keys() - listing.going)]
+        texts += [
+            f"{name} has {one[name]} bytes, not {other[name]}"
+            for name in sorted(one.keys() & other.keys())
+            if one[name] != other[name]
+        ]
+        return "; ".join(texts[:_EXAMPLES])
+
+
+@dataclass(frozen=True, slots=True)
+class FilesIndex(MetadataPartition):
+    """The partition `files`, without which there is no metadata table."""
+
+    name: ClassVar[str] = FILES
+    file_id_prefix: ClassVar[str] = "files"
+    check: ClassVar[type[RecordCheck]] = FilesCheck
+
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        return True
+
+    def combine(self, *, logs_only: bool) -> Combine:
+        """The union, in which a removal takes away what is older."""
+        return partial(combine_files, keeps_removals=logs_only)
 
     def file_groups(self, source: TableSource) -> int:
         """One, always."""
@@ -80,6 +122,18 @@ class FilesIndex:
         elif change.deleted_partitions:
             yield _partition_list(change.deleted_partitions, removed=True)
 
+    def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Of a rollback its own files. After a restore the recorded listing is compared with the storage, for files
+        that came or went since are not undone."""
+        if change.action is not Action.RESTORE:
+            yield from self.changes(source, change)
+            return
+        known = read_files(MetadataTable(source.storage, source.config, source.timeline))
+        partitions = [partition_of_key(key) for key in known.get(ALL_PARTITIONS, {})]
+        recorded = {partition: known.get(partition or ".", {}) for partition in partitions}
+        present = {partition: files for listing in listed(source) for partition, files in listing.items()}
+        yield from self.differences(present, recorded)
+
     def differences(self, present: Sizes, recorded: Sizes) -> Iterator[MetadataRecords]:
         """What makes the recorded listing the present one (`fetchOutofSyncFilesRecordsFromMetadataTable`, 1.2.0)."""
         added = {
@@ -97,49 +151,6 @@ class FilesIndex:
         gone = {partition: True for partition in recorded if partition not in present}
         new = {partition: False for partition in present if partition not in recorded}
         yield _list_record({**gone, **new})
-
-
-def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
-    """Partitions, file names and bytes as the storage has them, some partitions at a time.
-
-    Files of pending actions are left out, and those of times after the newest completed action (`DirectoryInfo`).
-    Partitions whose path the option's regular expression matches are left out too.
-    """
-    lister = StorageLister(source.storage, source.config)
-    pattern = source.settings.directory_filter
-    partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
-    if not source.timeline.instants:
-        return
-    newest, pending = _limits(source.timeline)
-    for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
-        some = partitions[at : at + _PARTITIONS_AT_ONCE]
-        listing: dict[str, dict[str, int]] = {}
-        for partition, files in zip(some, in_threads(lister.files, some), strict=True):
-            if _is_partition(partition, files):
-                listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
-        yield listing
-
-
-def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
-    # of an unpartitioned table nothing was written yet: it has no partition, not an empty one
-    return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
-
-
-def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
-    newest = max((instant.time for instant in timeline.completed), default="")
-    # neither an indexing nor a savepoint writes files; a savepoint that broke off has the time of a completed commit
-    others = (Action.INDEXING, Action.SAVEPOINT)
-    return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
-
-
-def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
-    base = parse_base_file_name(name)
-    parsed = base or parse_log_file_name(name)
-    if parsed is None or parsed.instant > newest:
-        return False
-    # in table version 6 logs written while a compaction is pending have its time
-    action = pending.get(parsed.instant)
-    return action is None or (base is None and action is Action.COMPACTION)
 
 
 def _files_records(added: Mapping[str, Mapping[str, int]], deleted: Mapping[str, Collection[str]]) -> MetadataRecords:

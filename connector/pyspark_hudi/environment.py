@@ -1,0 +1,46 @@
+"""What hudi-py needs of a Python environment, and what is there."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+REQUIRED: Final = {"pyarrow": "23", "numpy": "2.0", "fastavro": "1.9.5", "sqlglot": "26"}
+"""Libraries and their oldest releases, as in pyproject.toml. A package shipped with a job comes without them."""
+
+ENVIRONMENT_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("library", "required", "found", "location")])
+"""The view `environment`: `found` is null where a library cannot be imported, and `location` then says why."""
+
+
+def environment_report() -> pa.Table:
+    """The libraries that hudi-py needs and those of this process."""
+    python = {"library": "python", "required": "3.10", "found": platform.python_version(), "location": sys.executable}
+    return pa.Table.from_pylist([python, *(_library(name) for name in REQUIRED)], ENVIRONMENT_SCHEMA)
+
+
+def missing(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a report lacks, as text."""
+    return [
+        f"{row['library']} {row['required']} or later (found: {row['found'] or row['location']})"
+        for row in rows
+        if row["found"] is None or _numbers(row["found"]) < _numbers(row["required"])
+    ]
+
+
+def _library(name: str) -> dict[str, str | None]:
+    row: dict[str, str | None] = {"library": name, "required": REQUIRED[name]}
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # a broken library may raise anything
+        return {**row, "found": None, "location": f"{type(error).__name__}: {error}"}
+    return {**row, "found": str(module.__version__), "location": str(module.__file__)}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

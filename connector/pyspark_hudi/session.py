@@ -1,0 +1,116 @@
+"""`register`: the format and the table functions in a Spark session."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError
+from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
+from pyspark_hudi.source import DefaultSource
+from pyspark_hudi.sql import register_sql
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ERROR = re.compile(r"\w*Error: .+")
+
+
+def register(spark: SparkSession, name: str = FORMAT) -> None:
+    """Make the format and the table functions known to a session, and check that Spark's Python can run them.
+
+    The session also becomes the active one of the calling thread: classic Spark looks data sources up there when it
+    writes, and a thread that the driver started itself has no active session.
+
+    Args:
+        name: another name for the format, which stays known as `hudi-py`: with `hudi`, code written for Apache Hudi's
+            JAR runs without it.
+
+    Raises:
+        ImportError: Spark's Python lacks hudi-py, or a library that it needs.
+        ConfigError: Spark has another data source of this name.
+    """
+    activate(spark)
+    archive = _shipped_wheel()
+    if archive is not None:
+        spark.addArtifacts(archive, pyfile=True)
+    _register(spark, DefaultSource)
+    if name.lower() != FORMAT:
+        _register_as(spark, name)
+    try:
+        found = _environment(spark, FORMAT).collect()
+    except PySparkException as error:
+        reason = (_ERROR.findall(str(error)) or str(error).splitlines())[-1]
+        raise ImportError(
+            f"Spark's Python cannot load hudi-py: {reason}; install hudi-py for the Python that PYSPARK_PYTHON names, "
+            "on the driver and on every worker, or pass it with --py-files"
+        ) from error
+    lacking = missing(row.asDict() for row in found)
+    if lacking:
+        raise ImportError(
+            f"Spark's Python, {found[0]['location']}, cannot run hudi-py: it needs {', '.join(lacking)}; install them "
+            "on the driver and on every worker"
+        )
+    register_sql(spark)
+
+
+def activate(spark: SparkSession) -> None:
+    """Make the session the active one of this thread."""
+    spark.createDataFrame([], StructType())  # the only public call of PySpark that does it
+
+
+def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
+    """Whether Spark took the source. Some releases refuse names that exist already, even for the same source."""
+    try:
+        spark.dataSource.register(source)
+    except PySparkException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        return False
+    return True
+
+
+def _register_as(spark: SparkSession, name: str) -> None:
+    # pickled by value, as no module has it
+    source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
+    if not _register(spark, source) and not _is_ours(spark, name):
+        raise ConfigError(
+            f"Cannot register the format as {name!r}: Spark finds another data source of this name; choose another "
+            "name, or take the other one's JAR off the class path"
+        )
+
+
+def _is_ours(spark: SparkSession, name: str) -> bool:
+    try:
+        columns: list[str] = _environment(spark, name).columns
+    except PySparkException:
+        return False
+    return columns == list(ENVIRONMENT_SCHEMA.names)
+
+
+def _environment(spark: SparkSession, name: str) -> DataFrame:
+    return spark.read.format(name).option(spark_config.VIEW.key, "environment").load()
+
+
+@functools.cache
+def _shipped_wheel() -> str | None:
+    """A copy of the wheel from which this package was imported, if it was, with the suffix .zip.
+
+    Spark ships every file of `--py-files`, but its workers import from .zip, .egg and .jar files alone.
+    """
+    wheel = Path(__file__).parents[1]
+    if wheel.suffix != ".whl" or not wheel.is_file():
+        return None
+    folder = tempfile.mkdtemp(prefix="hudi-py-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(shutil.copyfile(wheel, Path(folder, f"{wheel.stem}.zip")))

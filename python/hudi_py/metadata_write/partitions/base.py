@@ -1,0 +1,124 @@
+"""A partition of the metadata table described: its records, how versions of one combine, how it is verified."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.avro import decode_values
+from hudi_py.metadata_write.definitions import IndexDefinition
+from hudi_py.metadata_write.payloads import Combine, newest
+from hudi_py.metadata_write.records import RECORD, MetadataRecords
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.values import behind_meta
+from hudi_py.model.properties import TableConfig
+from hudi_py.transaction.protocols import TableChange
+
+
+class RecordCheck:
+    """Compares the records that a partition should have with those it has. Values are Avro binary."""
+
+    field: ClassVar[str]
+    """Field of `HoodieMetadataRecord` that holds the partition's content."""
+
+    def __init__(self, source: TableSource) -> None:
+        self.source = source
+        """The table from which the partition is made for the comparison."""
+
+    def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of the records that are missing must be there."""
+        return np.ones(len(keys), np.bool_)
+
+    def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of the records that nothing asks for describe something that is not there; others are removals."""
+        return np.ones(len(values), np.bool_)
+
+    def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
+        """Numbers of the records that may differ, for `difference`."""
+        same = pc.equal(behind_meta(expected), behind_meta(found)).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(~same)
+
+    def difference(self, expected: Any, found: Any) -> str:
+        """How the content of two records differs, in words; empty where the difference does not matter."""
+        raise AssertionError("differing() finds nothing where this is not overridden")
+
+    def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
+        """What records are about, for people."""
+        return [repr(key.decode("utf-8", "replace")) for key in keys.to_pylist()]
+
+    def content(self, values: pa.Array) -> pa.Array:
+        """The field `field` of some records."""
+        batches = list(decode_values(values, RECORD, [self.field], context="records of the metadata table"))
+        return pa.concat_arrays([batch.column(0) for batch in batches])
+
+
+def unset(flags: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where a boolean column is false or null."""
+    mask: npt.NDArray[np.bool_] = ~np.asarray(pc.fill_null(flags, False).to_numpy(zero_copy_only=False))
+    return mask
+
+
+class MetadataPartition(ABC):
+    """One partition of the metadata table. Stateless; pickles."""
+
+    name: ClassVar[str]
+    """Of its folder, and in the table's properties."""
+    file_id_prefix: ClassVar[str]
+    """What precedes the numbers in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
+    needs: ClassVar[str] = ""
+    """Another partition, without which this one is of no use."""
+    superfluous_harm: ClassVar[bool] = True
+    """Whether a record of what is not there misleads readers."""
+    check: ClassVar[type[RecordCheck]]
+
+    @abstractmethod
+    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+        """Whether the options of a write ask for it, whether the table has it or not."""
+
+    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+        """Whether the options of a write ask to drop it."""
+        return False
+
+    def unsupported_by(self, config: TableConfig) -> str:
+        """What a table would need to have this partition; empty where nothing is missing."""
+        return ""
+
+    @abstractmethod
+    def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
+        """How many file groups the partition is made with; by the prefix of their ids for a partitioned record
+        index."""
+
+    @abstractmethod
+    def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
+        """The records of everything the table holds, in chunks of bounded size; keys are unique over all chunks."""
+
+    @abstractmethod
+    def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """What a commit or clean changes; keys are unique over all chunks.
+
+        What a rollback or restore takes away left the metadata table with the delta commit that had put it there.
+        """
+
+    def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """What a rollback or restore changes besides undoing delta commits."""
+        yield from ()
+
+    def definition(self, source: TableSource) -> IndexDefinition | None:
+        """What the table notes of the index, as of now: when it is made, and with every commit. None: nothing."""
+        return None
+
+    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+        """Columns whose ranges the writers of files are to note in sidecars, for a write with an Avro schema."""
+        return ()
+
+    def combine(self, *, logs_only: bool) -> Combine:
+        """The rule for records with more than one version. `logs_only`: the result is to be combined with older
+        versions again."""
+        return newest

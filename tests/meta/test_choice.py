@@ -1,0 +1,86 @@
+"""The choice of cases: what it covers, and that it is the same in every process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import combinations, product
+
+import pytest
+
+from tests.meta.sources import ROOT
+from tests.support import choice
+
+AXES = ([6, 8, 9], ["cow", "mor"], ["a", "b", "c"], [True, False])
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4e66e8f1c3"])
+def test_every_pair_of_values_is_covered_by_few_rows(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setattr(choice, "SEED", seed)
+    rows = list(product(*AXES))
+    taken = [rows[at] for at in choice.covering(rows, "test")]
+    for one, other in combinations(range(len(AXES)), 2):
+        assert {(row[one], row[other]) for row in taken} == set(product(AXES[one], AXES[other]))
+    assert len(taken) <= 14 < len(rows) == 36
+
+
+def test_a_few_rows_have_every_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set()
+    for seed in map(str, range(20)):
+        monkeypatch.setattr(choice, "SEED", seed)
+        rows = list(product(*AXES))
+        taken = choice.covering(rows, "test", 3)
+        seen.update(taken)
+        assert [{row[axis] for row in map(rows.__getitem__, taken)} for axis in range(4)] == [
+            set(axis) for axis in AXES
+        ]
+    assert len(seen) > 20, "other seeds take other rows"
+
+
+def test_what_is_left_out_is_long_and_what_is_quick_runs_always() -> None:
+    rows = list(product((6, 8, 9), ("cow", "mor")))
+    marks = {param.values: [mark.name for mark in param.marks] for param in choice.cases(rows, "test", 2)}
+    assert list(marks) == rows
+    assert sorted(map(str, marks.values())) == ["['long']"] * 4 + ["[]"] * 2
+    marks = {
+        param.values: [mark.name for mark in param.marks] for param in choice.cases(rows, "test", 2, quick=[(9, "mor")])
+    }
+    assert marks[9, "mor"] == []
+    assert sorted(map(str, marks.values())) == ["['long']"] * 3 + ["['slow']"] * 2 + ["[]"]
+
+
+def test_values_need_not_be_hashable() -> None:
+    assert len(choice.covering([({"a": 1},), ({"a": 1},), ({"b": 1},)], "test")) == 2
+    assert choice.covering([], "test") == []
+
+
+def test_steps_cover_all_with_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HUDI_PY_WHOLE", raising=False)
+    seen = set()
+    for seed in map(str, range(30)):
+        monkeypatch.setattr(choice, "SEED", seed)
+        found = choice.every(3, 10)
+        assert len(found) in (4, 5)
+        assert {0, 9} <= set(found)
+        seen.update(found)
+    assert seen == set(range(10))
+    assert choice.every(3, 0) == []
+    monkeypatch.setenv("HUDI_PY_WHOLE", "1")
+    assert choice.every(3, 10) == list(range(10))
+
+
+@pytest.mark.parametrize("given", [None, "abc"])
+def test_processes_choose_alike(given: str | None) -> None:
+    """Strings hash otherwise in each process, and the commit is found from any folder."""
+    code = "from tests.support.choice import *; print(SEED, covering([(a, b) for a in 'xyz' for b in 'uvw'], 'n', 4))"
+    environment = {name: value for name, value in os.environ.items() if name != "HUDI_PY_SEED"}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({"HUDI_PY_SEED": given} if given else {})
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for folder in (ROOT, "/")
+    }
+    assert len(printed) == 1
+    assert given is None or printed.pop().startswith("abc ")

@@ -1,0 +1,86 @@
+"""Which cases of a long list run in CI: few that cover many, others with each commit. The rest is `long`.
+
+The choice depends on HUDI_PY_SEED, by default the commit, which pytest's header shows: set it to repeat a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--short=10", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+# Kept in the environment: pytest's workers, and the processes that tests start, choose as this process does.
+SEED = os.environ.setdefault("HUDI_PY_SEED", _commit() or "0")
+
+
+def covering(rows: Sequence[Sequence[Any]], name: str, limit: int | None = None) -> list[int]:
+    """Places of the rows to take: together they have every value of each column, then every pair of values that occurs.
+
+    Args:
+        name: tells lists apart, which are chosen from differently with the same seed.
+        limit: as many rows at most. Values come first, then pairs of them.
+    """
+    # values need not be hashable: each stands for the place of the first that equals it
+    columns = [[column.index(value) for value in column] for column in map(list, zip(*rows, strict=True))]
+    cells = [set(enumerate(row)) for row in zip(*columns, strict=True)]
+    pairs = [set(combinations(sorted(row), 2)) for row in cells]
+    left = list(range(len(rows)))
+    random.Random(f"{SEED} {name}").shuffle(left)
+    taken: list[int] = []
+    seen_cells: set[Any] = set()
+    seen_pairs: set[Any] = set()
+    while left and (limit is None or len(taken) < limit):
+        best = max(left, key=lambda at: (len(cells[at] - seen_cells), len(pairs[at] - seen_pairs)))
+        if cells[best] <= seen_cells and pairs[best] <= seen_pairs:
+            break
+        left.remove(best)
+        taken.append(best)
+        seen_cells |= cells[best]
+        seen_pairs |= pairs[best]
+    return taken
+
+
+def cases(rows: Iterable[Any], name: str, limit: int | None = None, *, quick: Sequence[Any] | None = None) -> list[Any]:
+    """All rows as parameters of a test, in their order; those which `covering` leaves out are `long`.
+
+    Args:
+        rows: values, or tuples of them.
+        quick: where given, these rows run always, and the others of the choice are `slow`.
+    """
+    listed = list(rows)
+    as_tuples = [row if isinstance(row, tuple) else (row,) for row in listed]
+    always = {at for at, row in enumerate(listed) if row in (quick or ())}
+    others = [at for at in range(len(listed)) if at not in always]
+    chosen = {others[at] for at in covering([as_tuples[at] for at in others], name, limit)}
+    marked = []
+    for at, row in enumerate(as_tuples):
+        marks = [] if at in always or (at in chosen and quick is None) else [pytest.mark.slow]
+        marked.append(pytest.param(*row, marks=marks if at in always | chosen else [pytest.mark.long]))
+    return marked
+
+
+def every(step: int, total: int) -> list[int]:
+    """Every `step`-th number below `total`, from a start that the seed and the test choose, besides the first and the
+    last; all of them where HUDI_PY_WHOLE is set, as the long run does."""
+    if os.environ.get("HUDI_PY_WHOLE"):
+        return list(range(total))
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+    start = random.Random(f"{SEED} {test}").randrange(step)
+    return sorted({*range(start, total, step), *range(total)[:1], *range(total)[-1:]})
