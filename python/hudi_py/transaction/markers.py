@@ -67,7 +67,9 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
         if found is None:
             raise CorruptFileError(
                 f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
-                "'<data file>.marker.CREATE|MERGE|APPEND'"
+                "'<data file>.marker.CREATE|MERGE|APPEND'",
+                path=f"{folder}/{name}",
+                instant=instant,
             )
         markers.append(Marker(found["path"], MarkerType(found["type"])))
     return tuple(markers)

@@ -145,7 +145,7 @@ class Publication:
         temporary = f"{temporary_folder(self._instant)}/{path}" if self.storage.can_rename else path
         permit = FilePermit(path, temporary, marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
-        # After the marker: whoever closes the gate sees this marker, or we see the gate closed
+        # After the marker: whoever revokes the claim sees this marker, or we see the claim revoked
         try:
             check_open(self.storage, self._attempt)
         except RolledBackError:

@@ -353,7 +353,9 @@ class WriteTransaction:
             return True
         raise ConflictError(
             f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
-            f"({self._attempt.inflight}); write again"
+            f"({self._attempt.inflight}); write again",
+            path=self._attempt.inflight,
+            instant=self.instant,
         )
 
     def _make_pending(self, table: LockedTable) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -139,8 +140,7 @@ def write_rows(
         if first is None:
             return result_of(kind.value, None, None, ())
         if not source.replayable:
-            whole = itertools.chain((first,), rows)
-            batches = lambda: whole  # noqa: E731
+            batches = partial(itertools.chain, (first,), rows)
     settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,

@@ -61,7 +61,7 @@ class ArchiveReport(ServiceReport):
     num_files_cleaned: int = 0
     """Files of the archive which no reader needs any more."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.num_instants:
             yield f"{counted(self.num_instants, 'instant')} archived, {self.oldest} and newer"
         if self.written_bytes:

@@ -140,7 +140,8 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
                 raise ConflictError(
                     f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
                     "is under way; wait until it is done (a dead one is finished after "
-                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
+                    instant=living.instant.time,
                 )
             table = _finish_recovery(table)
         yield table
@@ -244,7 +245,8 @@ def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str,
             f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
             f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; one "
             "writer at a time is supported: wait until it is done (a dead one counts as failed after "
-            f"{expiry_ms / 1000:.0f} s)"
+            f"{expiry_ms / 1000:.0f} s)",
+            instant=write.instant.time,
         )
 
 
