@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from tests.golden.tables import Extracted
+from tests.support import power
 from tests.support.choice import SEED
 
 # The same examples in every run, and no deadline: the machine may be busy.
@@ -17,6 +18,9 @@ hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
+
+# Flushing takes half the time of a small commit, and shows nothing without a power failure
+power.never_flush()
 
 
 def pytest_report_header() -> str:

@@ -14,6 +14,7 @@ write.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def register(spark: SparkSession, name: str = "hudi-py") -> None:
 def register_sql(
     spark: SparkSession,
     name: str | None = None,
-    path: str | None = None,
+    path: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
@@ -63,12 +64,12 @@ def register_sql(
     _check()
     from pyspark_hudi import sql
 
-    sql.register_sql(spark, name, path, options=options, temporary=temporary)
+    sql.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
 
 
 def read_table(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     filter: str | None = None,
@@ -82,12 +83,12 @@ def read_table(
     _check()
     from pyspark_hudi import table
 
-    return table.read_table(spark, path, columns=columns, filter=filter, options=options)
+    return table.read_table(spark, os.fspath(path), columns=columns, filter=filter, options=options)
 
 
 def run_service(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     name: str,
     *,
     phase: str | None = None,
@@ -109,7 +110,7 @@ def run_service(
 
     return services.run_service(
         spark,
-        path,
+        os.fspath(path),
         name,
         phase=phase,
         instant=instant,

@@ -24,7 +24,7 @@ from hudi_py.write.bulk import write_new_file_groups
 from hudi_py.write.input import normalise_batch
 from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
-from hudi_py.write.result import committed_write
+from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 _MB = 1024 * 1024
@@ -134,6 +134,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             replaced=result.replaced,
             extra=dict(write.extra),
         )
+    log_schema_changes(transaction.config.name, done.instant, write.settings.schema.changes)
     committed = committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
     run_after(write.after, transaction.session, committed)
     return done

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import urlsplit
 
 from hudi_py.errors import ConfigError
 
 
 def checked_path(path: object, purpose: str) -> str:
-    """A table's path, the same in every process.
+    """A table's path, the same in every process; `~` is the home of the user Spark runs as.
 
     Raises:
         ConfigError: the path is missing or relative.
@@ -21,9 +22,9 @@ def checked_path(path: object, purpose: str) -> str:
             f"location to Python data sources, so in SQL write {statement} WITH (path = '...'), or use "
             "pyspark_hudi.register_sql(spark, name, path)"
         )
-    if not urlsplit(text).scheme and not text.startswith("/"):
+    if not urlsplit(text).scheme and not text.startswith(("/", "~")):
         raise ConfigError(
             f"Cannot {purpose} the relative path '{text}': Spark runs the source in a folder of its own; give an "
             "absolute path or a URI"
         )
-    return text
+    return os.path.expanduser(text)

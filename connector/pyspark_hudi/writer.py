@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.storage import open_storage
+from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.owner.identity import ProcessIdentity, process_identity
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
@@ -46,7 +46,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
     after = after_commit(options)
     incoming = normalise_schema(arrow_schema(schema))
-    storage = open_storage(path, options.storage or None)
+    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, incoming, operation, options, after)
     session = TableSession.open(
         storage,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from datetime import date
 from types import MappingProxyType
 from typing import Any
 
@@ -12,8 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
+from hudi_py.config.write import DURABLE
+from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
+from hudi_py.read.ranges import Moment
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.services.clean import Cleaning, CleanReport
@@ -30,12 +32,13 @@ from hudi_py.services.savepoint import (
     list_savepoints,
 )
 from hudi_py.services.unschedule import UnscheduleReport, unschedule
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
+from hudi_py.write.plan import read_only_reason
 from hudi_py.write.result import WriteResult
 
 _Names = str | list[str] | tuple[str, ...]
@@ -47,12 +50,13 @@ _SAVEPOINTS = pa.schema(
 
 
 def open_table(
-    path: str, options: Mapping[str, Any] | None = None, *, storage_options: Mapping[str, str] | None = None
+    path: StrPath, options: Mapping[str, Any] | None = None, *, storage_options: Mapping[str, str] | None = None
 ) -> Table:
     """Opens a Hudi table.
 
     Args:
-        path: the table's base path: a local path or a URI (`file:`, `memory:`, `s3:`, `gs:`, `az:`).
+        path: the table's base path: a local path (text or `pathlib`, with `~`) or a URI (`file:`, `memory:`,
+            `s3:`, `gs:`, `az:`).
         options: options of reads, and of writes and table services, by the keys of Apache Hudi; they hold for every
             call of this object, below its own.
         storage_options: credentials and settings of the storage.
@@ -68,7 +72,7 @@ def open_table(
 
 
 def create_table(
-    path: str,
+    path: StrPath,
     schema: pa.Schema,
     options: Mapping[str, Any] | None = None,
     *,
@@ -104,11 +108,12 @@ def create_table(
         table_version=table_version,
     )
     storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
-    return Table(storage, create_empty_table(storage, schema, resolved), {}, storage_options)
+    config = create_empty_table(with_durability(storage, resolved.get(DURABLE)), schema, resolved)
+    return Table(storage, config, {}, storage_options)
 
 
 def write(
-    path: str,
+    path: StrPath,
     data: Any,
     operation: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -192,6 +197,13 @@ class Table:
         return self._reload().version
 
     @property
+    def read_only(self) -> str | None:
+        """Why this release cannot write to the table, as far as its properties tell; None where it can.
+
+        Its schema, or the index that Apache Hudi wrote it with, may still keep a write from being possible."""
+        return read_only_reason(self._reload())
+
+    @property
     def table_type(self) -> str:
         """`COPY_ON_WRITE` or `MERGE_ON_READ`."""
         return self._reload().table_type
@@ -209,15 +221,15 @@ class Table:
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         filter: str | pc.Expression | None = None,
         *,
-        as_of: str | int | date | None = None,
+        as_of: Moment | None = None,
         query_type: str | None = None,
-        begin: str | int | date | None = None,
-        end: str | int | date | None = None,
-        keys: Collection[str] | None = None,
-        partitions: Sequence[str] | None = None,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+        keys: str | Iterable[object] | None = None,
+        partitions: str | Iterable[str] | None = None,
         merge: str = "merge",
         emit_deletes: bool = False,
         limit: int | None = None,
@@ -226,20 +238,22 @@ class Table:
         """Rows of the table as of now, of an earlier time, or of a range of commits.
 
         Args:
-            columns: columns to read, in the order of the result; None: all.
+            columns: columns to read, in the order of the result; one as text; None: all.
             filter: condition in a subset of Spark SQL, or a pyarrow expression; rows for which it is true are returned.
                 Times without a zone are in UTC where a column with one is compared with them.
             as_of: time travel. A Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime; without a zone it is
-                in the table's time zone.
+                in the table's time zone. A `WriteResult`: the table as that write left it.
             query_type: `snapshot` (default); `read_optimized`: base files alone; `incremental`: rows which the commits
                 of a range wrote, as they are at its end; `cdc`: the changes of a range, as `op`, `ts_ms`, `before`,
                 `after`.
             begin: where the range begins, exclusive: a completion time since table version 8, a requested time before.
                 `000`: the start of the table; `earliest`: the first instant that can be read; None: the last commit of
-                the range alone.
-            end: where the range ends, inclusive; None: at the newest commit.
-            keys: only rows with these record keys (`_hoodie_record_key`).
-            partitions: paths of the partitions to read, relative to the table; None: all.
+                the range alone. A `WriteResult`: the range continues after that write.
+            end: where the range ends, inclusive; may be a `WriteResult`; None: at the newest commit.
+            keys: only rows with these record keys (`_hoodie_record_key`), as text, whole numbers, booleans or dates; or
+                one such key.
+            partitions: paths of the partitions to read, relative to the table, or one path; None: all. The table must
+                have them, whether there are rows in them or not.
             merge: `merge`; `skip`: base rows, then log rows, not merged; `unmerged`: every version.
             emit_deletes: whether deletes in logs come as rows too, told by the column `_hoodie_operation`.
             limit: no more rows than this.
@@ -291,7 +305,8 @@ class Table:
         """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
 
-    # -- table services; `options` are those of writes, by the keys of Apache Hudi; instants are requested times
+    # -- table services; `options` are those of writes, by the keys of Apache Hudi; instants are requested times, for
+    # which the result of a write may stand
 
     @property
     def compaction(self) -> ServicePlans[CompactionReport]:
@@ -360,7 +375,9 @@ class Table:
         with self._serving("archive", options) as context:
             return archive(context)
 
-    def unschedule(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> UnscheduleReport:
+    def unschedule(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> UnscheduleReport:
         """Drops a pending plan of a compaction, log compaction, clean or clustering: one whose files are gone, or that
         nobody wants any more. What has begun of it is rolled back first. Rows stay as they are.
 
@@ -370,10 +387,10 @@ class Table:
                 version 6 that has been written behind, whose rows would be lost to sight.
         """
         with self._serving("unschedule", options) as context:
-            return unschedule(context, str(instant))
+            return unschedule(context, _time_of(instant))
 
     def rollback(
-        self, instant: str | int, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
     ) -> RollbackReport:
         """Undoes a commit, or a pending one, as if it had never been.
 
@@ -386,11 +403,11 @@ class Table:
             HistoryCleanedError: what it replaced has been cleaned.
         """
         with self._serving("rollback", options) as context:
-            return rollback(context, str(instant), with_newer=with_newer)
+            return rollback(context, _time_of(instant), with_newer=with_newer)
 
     def savepoint(
         self,
-        instant: str | int | None = None,
+        instant: str | int | WriteResult | None = None,
         *,
         user: str = "",
         comment: str = "",
@@ -403,13 +420,15 @@ class Table:
             HistoryCleanedError: files of it have been cleaned.
         """
         with self._serving("savepoint", options) as context:
-            chosen = None if instant is None else str(instant)
+            chosen = None if instant is None else _time_of(instant)
             return create_savepoint(context, chosen, user=user, comment=comment)
 
-    def delete_savepoint(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> SavepointReport:
+    def delete_savepoint(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> SavepointReport:
         """Lets go of a savepoint: what it kept may be cleaned and archived."""
         with self._serving("savepoint", options) as context:
-            return delete_savepoint(context, str(instant))
+            return delete_savepoint(context, _time_of(instant))
 
     def savepoints(self) -> pa.Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
@@ -429,7 +448,7 @@ class Table:
         ]
         return pa.Table.from_pylist(rows, _SAVEPOINTS)
 
-    def restore(self, instant: str | int, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
+    def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
         """Takes the table back to a savepoint: everything later is undone, for good.
 
         Raises:
@@ -438,7 +457,7 @@ class Table:
             HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
         """
         with self._serving("restore", options) as context:
-            return restore(context, str(instant))
+            return restore(context, _time_of(instant))
 
     # -- reports
 
@@ -464,7 +483,8 @@ class Table:
         return partition_report(self._storage, config, load_timeline(self._storage, config))
 
     def __repr__(self) -> str:
-        return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type})"
+        more = "" if read_only_reason(self._config) is None else ", read only"
+        return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type}{more})"
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
         return archived_instants(self._storage, self._reload(), metadata=metadata)
@@ -480,3 +500,9 @@ class Table:
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)
         return self._config
+
+
+def _time_of(instant: str | int | WriteResult) -> str:
+    if isinstance(instant, WriteResult) and instant.instant is None:
+        raise ConfigError(f"Cannot take {instant!r} as an instant: it committed nothing")
+    return str(instant.instant if isinstance(instant, WriteResult) else instant)

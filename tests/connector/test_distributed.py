@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, ConflictError, RolledBackError
+from hudi_py.errors import ConfigError, ConflictError, RolledBackError, SchemaMismatchError
 from hudi_py.write.job import TaskId
 from pyspark_hudi import distributed
 from pyspark_hudi.distributed import DistributedWrite, abort_write, commit_write, run_task
@@ -319,3 +320,34 @@ def test_columns_are_taken_as_by_the_core(tmp_path: Path, change: str, operation
 
     core = written(tmp_path / "a" / "t", lambda path, given: hudi_py.write(path, given, options=options))
     assert written(tmp_path / "b" / "t", lambda path, given: by_spark(path, given, options)) == core
+
+
+def test_columns_change_as_in_the_core(table: str, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Numbers do not become text unless that is asked for; whole numbers are taken for integers; changes are logged."""
+    before = SCHEMA.fields[:-1]
+
+    def put(value: Any, kind: DataType, **more: str) -> None:
+        fields = [*before, StructField("v", kind), StructField("w", LongType())]
+        monkeypatch.setattr("tests.connector.test_distributed.SCHEMA", StructType(fields))
+        write = plan(table, **more)
+        rows = pa.RecordBatch.from_pydict({"_hoodie_commit_time": [""], "id": [0], "p": ["a"], "v": [value], "w": [1]})
+        commit_write(write, [run_task(write, TaskId(0), [rows])])
+
+    with pytest.raises(SchemaMismatchError, match="'v' is int64 in the table and string in the data"):
+        put("x", StringType())
+    assert not caplog.records
+    put(7.0, DoubleType())
+    assert "changed columns of the table t: w: new -> int64" in caplog.text
+    assert read(table)[0] == (0, 7)
+    put("x", StringType(), hoodie__py__write__widen__columns="true")
+    assert "changed columns of the table t: v: int64 -> string" in caplog.text
+
+
+def test_a_bulk_insert_sorts_within_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    write = plan(str(tmp_path / "t"), "bulk_insert", hoodie__bulkinsert__sort__mode="GLOBAL_SORT")
+    commit_write(write, [run_task(write, TaskId(0), [batch(range(8, 4, -1)), batch(range(2, 7))])])
+    for file in Path(tmp_path, "t").glob("*/*.parquet"):
+        keys = pq.read_table(file)["_hoodie_record_key"].to_pylist()
+        assert keys == sorted(keys)
+        assert len(keys) > 1

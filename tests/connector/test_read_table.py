@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,14 +103,26 @@ def test_what_does_not_go_together(spark: SparkSession, table: str) -> None:
         read_table(spark, table, filter="v = 2", options={"filter": "v = 1"})
     with pytest.raises(ConfigError, match="view"):
         read_table(spark, table, options={"view": "files"})
-    with pytest.raises(ConfigError, match="a filter that is a Column; supported is text"):
-        read_table(spark, table, filter=col("v") > 1)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="^Filter '' is empty"):
-        read_table(spark, table, filter="")
+    for wrong in (col("v") > 1, "", " "):
+        with pytest.raises(ConfigError, match="supported is a condition as text"):
+            read_table(spark, table, filter=wrong)  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match=r"^Table at .* has no column 'nope'"):
         read_table(spark, table, columns=["nope"])
     with pytest.raises(ConfigError, match="^Cannot read the relative path 'here'"):
         read_table(spark, "here")
+
+
+def test_paths_of_pathlib_and_of_the_home(spark: SparkSession, table: str) -> None:
+    found = rows(read_table(spark, table), "id")
+    assert rows(read_table(spark, Path(table)), "id") == found
+    from_home = "~/" + os.path.relpath(table, os.path.expanduser("~"))
+    assert rows(spark.read.format("hudi-py").load(from_home), "id") == found
+
+
+def test_bad_options_are_reported_at_once(spark: SparkSession, table: str) -> None:
+    wrong = {"hoodie.datasource.query.typ": "snapshot", "hoodie.datasource.merge.type": "skip"}
+    with pytest.raises(ConfigError, match=r"^2 options are not valid: \(1\) .*\(query_type= of Table.scan\).*; \(2\) "):
+        read_table(spark, table, options=wrong)
 
 
 def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:

@@ -129,6 +129,9 @@ class KillingStorage:
     def touch(self, path: str) -> None:
         self._change(f"touch {path}", lambda: self._storage.touch(path))
 
+    def sync(self) -> None:
+        self._live().sync()
+
 
 class _Output(io.BytesIO):
     """Keeps the content until it is closed. Takes more after that, as a Parquet writer gives when it is collected."""

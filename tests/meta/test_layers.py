@@ -31,7 +31,9 @@ LAYERS: Final = (
 LAYER_OF: Final = {name: number for number, names in enumerate(LAYERS) for name in names}
 
 # Third parties that are optional or slow to load: imported where they are used, never with the module.
-LAZY: Final = frozenset({"duckdb", "fastavro", "obstore", "pandas", "polars", "pyiceberg", "pyspark", "sqlglot"})
+LAZY: Final = frozenset(
+    {"duckdb", "fastavro", "lance", "obstore", "pandas", "polars", "pyiceberg", "pyspark", "sqlglot"}
+)
 
 # Parts of PyArrow that load pandas where it is installed.
 LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})

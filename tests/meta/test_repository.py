@@ -21,7 +21,7 @@ MACHINE_PATHS: Final = re.compile(
     "|".join(("/" + "root/", "/" + "work/", "/" + "home/", "/" + "Users/", "/" + "tmp/orc"))
 )
 UNFINISHED: Final = re.compile(
-    r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")) + r")\b"
+    r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error")) + r")\b"
 )
 
 

@@ -80,7 +80,8 @@ def start_spark(scratch):
         builder = builder.config(*pair.split("=", 1))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(os.environ.get("HUDI_ORACLE_LOG", "ERROR"))
-    shrink_buffers(spark._jvm.org.apache.hudi.common.config)
+    if not VERSION.startswith("0."):
+        shrink_buffers(spark._jvm.org.apache.hudi.common.config)
     return spark
 
 

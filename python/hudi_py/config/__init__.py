@@ -12,7 +12,7 @@ options.get(write_config.OPERATION)   # 'insert'
 from __future__ import annotations
 
 from hudi_py.config import lock, read, table, write
-from hudi_py.config.option import Option, Policy, Scope
+from hudi_py.config.option import Option, Policy, Problems, Scope
 from hudi_py.config.options import Options
 
-__all__ = ["Option", "Options", "Policy", "Scope", "lock", "read", "table", "write"]
+__all__ = ["Option", "Options", "Policy", "Problems", "Scope", "lock", "read", "table", "write"]

@@ -89,7 +89,6 @@ PREFIXES = (
 )
 _PARALLELISM = "Parallelism of the Java implementation; here it is that of the rows given, or of Spark."
 _STORAGE_LEVEL = "Caching of the Java implementation."
-_HANDLE = "A class of the Java implementation."
 
 
 def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
@@ -108,9 +107,8 @@ OPTIONS = (
         "hoodie.file.listing.parallelism",
     ),
     *_all(
-        "How the Java implementation sorts a bulk insert; here rows stay in their order.",
+        "Parameters of a partitioner class, which is refused by its own name.",
         Scope.WRITE,
-        "hoodie.bulkinsert.sort.mode",
         "hoodie.bulkinsert.sort.suffix.record_key",
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
     ),
@@ -150,7 +148,6 @@ OPTIONS = (
     *_all(
         "How the Java implementation reads logs and writes files when it compacts.",
         Scope.SERVICE,
-        "hoodie.compact.merge.handle.class",
         "hoodie.compaction.lazy.block.read",
         "hoodie.compaction.reverse.log.read",
         "hoodie.optimized.log.blocks.scan.enable",  # until 0.15
@@ -223,21 +220,17 @@ OPTIONS = (
         "hoodie.release.resource.on.completion.enable",
     ),
     *_all(
-        _HANDLE,
-        Scope.BOTH,
-        "hoodie.avro.write.support.class",
-        "hoodie.io.factory.class",
-        "hoodie.storage.class",
-        "hoodie.writestatus.class",
-        "hoodie.write.concat.handle.class",
-        "hoodie.write.merge.handle.class",
+        "Which of its own writers the Java implementation uses.",
+        Scope.WRITE,
         "hoodie.write.merge.handle.fallback",
-        "hoodie.parquet.flink.rowdata.write.support.class",
-        "hoodie.parquet.spark.row.write.support.class",
-        "hoodie.keygen.datetime.parser.class",
         "hoodie.datasource.write.row.writer.enable",
+    ),
+    harmless(
         "hoodie.datasource.partition_extractor_class",
+        "How Apache Hudi takes partition values from paths follows from the table's partitioning.",
+        Scope.TABLE,
         "hoodie.table.partition_extractor_class",
+        unless=("",),
     ),
     *_all(
         "The file system's own means decide.",
@@ -264,42 +257,56 @@ OPTIONS = (
         "hoodie.write.application.id",
         "hoodie.write.can.ignore.post.commit.failures",
         "hoodie.post.commit.failures.ignored",
-        "hoodie.write.ignore.failed",
         "hoodie.write.rolling.metadata.timeline.lookback.commits",
         "hoodie.payload.event.time.field",
         "hoodie.index.name",
         "hoodie.table.cdc.supplemental.logging.mode",
     ),
-    *_all(
+    harmless(
+        "hoodie.write.ignore.failed",
+        "A row that cannot be written fails the write.",
+        Scope.WRITE,
+        unless=("", "false"),
+    ),
+    harmless(
+        "hoodie.write.record.positions",
         "Log blocks carry no row positions: the Java implementation then finds rows by key.",
         Scope.WRITE,
-        "hoodie.write.record.positions",
+        unless=("", "false"),
     ),
-    *_all(
-        "Base files are written with dictionaries, and with pages of Arrow's size.",
-        Scope.WRITE,
+    harmless(
         "hoodie.parquet.dictionary.enabled",
+        "Base files are written with dictionaries.",
+        Scope.WRITE,
+        unless=("", "true"),
+    ),
+    harmless(
         "hoodie.parquet.page.size",
+        "Pages of base files have at most 1 MiB.",
+        Scope.WRITE,
+        unless=("", "1048576"),
     ),
     *_all(
         "The size of a row is measured.",
         Scope.WRITE,
         "hoodie.parquet.compression.ratio",
+        "hoodie.logfile.to.parquet.compression.ratio",
     ),
-    *_all(
-        "A write appends one log file to a file group.",
-        Scope.WRITE,
+    harmless(
         "hoodie.logfile.max.size",
+        "A write appends one log file to a file group, whatever its size.",
+        Scope.WRITE,
+        unless=("", "1073741824"),
+    ),
+    harmless(
+        "hoodie.parquet.field_id.write.enabled",
+        "Spark's field ids are not written.",
+        Scope.WRITE,
+        unless=("", "false"),
     ),
     *_all(
         "Where releases differ in the keys they make, keys are made as those which the table holds.",
         Scope.WRITE,
         "hoodie.write.complex.keygen.validation.enable",
-    ),
-    *_all(
-        "Spark's field ids are not written.",
-        Scope.WRITE,
-        "hoodie.parquet.field_id.write.enabled",
-        "hoodie.logfile.to.parquet.compression.ratio",
     ),
 )

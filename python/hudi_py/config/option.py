@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
@@ -35,9 +38,33 @@ class Policy(str, Enum):
 
     HONOURED = "honoured"
     HARMLESS = "harmless"
-    """Accepted and without effect: it tunes machinery of the Java implementation, never rows."""
+    """Accepted and without effect: it tunes machinery of the Java implementation, never rows. A warning says so where
+    files would look otherwise (`why`), unless the value is that of `accepts`."""
     REFUSED = "refused"
     """Its behaviour is not built; values that ask for nothing (`accepts`) are taken."""
+
+
+class Problems:
+    """What is wrong with the options of a call, to be reported at once."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keeps a ConfigError from within."""
+        try:
+            yield
+        except ConfigError as error:
+            self._texts.append(str(error))
+
+    def check(self) -> None:
+        """Raises ConfigError for all that was collected, in order."""
+        if len(self._texts) == 1:
+            raise ConfigError(self._texts[0])
+        if self._texts:
+            each = "; ".join(f"({number}) {text}" for number, text in enumerate(self._texts, 1))
+            raise ConfigError(f"{len(self._texts)} options are not valid: {each}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +85,16 @@ class Option(Generic[T]):
     """First release of hudi-py that knows it."""
     choices: tuple[str, ...] = ()
     why: str = ""
-    """Refused options: the reason and what to do instead."""
+    """Refused options: the reason and what to do instead. Harmless ones: what a warning says."""
     accepts: tuple[str, ...] = ()
-    """Refused options: values (lower case) which ask for nothing."""
+    """Values (lower case; `*` stands for anything) which ask for nothing: not refused, and no reason for a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+
+    def asks_for_nothing(self, text: str) -> bool:
+        """Whether a value is among those that `accepts` names."""
+        value = text.strip().lower()
+        return any(fnmatchcase(value, pattern) for pattern in self.accepts)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -152,9 +184,21 @@ def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...],
     return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
 
 
-def harmless(key: str, help: str, scope: Scope, *aliases: str) -> Option[str]:
-    """An option which is accepted and changes nothing."""
-    return Option(key, "text", _text, "", help, scope, policy=Policy.HARMLESS, aliases=aliases, since="0.1.0")
+def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str, ...] | None = None) -> Option[str]:
+    """An option which is accepted and changes nothing. A warning says so for values other than those of `unless`."""
+    return Option(
+        key,
+        "text",
+        _text,
+        "",
+        help,
+        scope,
+        policy=Policy.HARMLESS,
+        aliases=aliases,
+        why="" if unless is None else help,
+        accepts=unless or (),
+        since="0.1.0",
+    )
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
@@ -199,7 +243,8 @@ def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(value: str) -> str:
         found = by_upper.get(value.strip().upper())
         if found is None:
-            raise ValueError("one of " + ", ".join(choices))
+            near = difflib.get_close_matches(value.strip().upper(), by_upper, 1)
+            raise ValueError("one of " + ", ".join(choices) + (f"; did you mean {by_upper[near[0]]}?" if near else ""))
         return found
 
     return parse

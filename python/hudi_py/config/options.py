@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import logging
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -26,8 +28,10 @@ from hudi_py.config import (
     write,
 )
 from hudi_py.config.defaults import load_defaults
-from hudi_py.config.option import Option, Policy, Scope
+from hudi_py.config.option import Option, Policy, Problems, Scope
 from hudi_py.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,6 +59,32 @@ STORAGE_PREFIX = "storage."
 SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "provider", "owner", "location"})
 """Keys which Spark itself puts among the options."""
 
+_ARGUMENTS: Mapping[Option[Any], str] = {
+    **{
+        option: f"{name}= of hudi_py.write"
+        for name, option in (
+            ("record_key", table.RECORD_KEY),
+            ("partition_by", table.PARTITION_PATH),
+            ("ordering_by", table.ORDERING),
+            ("table_type", table.TABLE_TYPE),
+            ("table_version", table.TABLE_VERSION),
+            ("operation", write.OPERATION),
+        )
+    },
+    **{
+        option: f"{name}= of Table.scan"
+        for name, option in (
+            ("query_type", read.QUERY_TYPE),
+            ("as_of", read.AS_OF_INSTANT),
+            ("begin", incremental.BEGIN),
+            ("end", incremental.END),
+            ("keys", read.KEYS),
+            ("merge", read.MERGE_TYPE),
+            ("emit_deletes", read.CHANGELOG),
+        )
+    },
+}
+"""Options for which a call in Python has an argument."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
 
 
@@ -81,43 +111,51 @@ class Options:
         scope: Scope = Scope.WRITE,
         *,
         defaults: Mapping[str, str] | None = None,
+        problems: Problems | None = None,
     ) -> Options:
         """Check the options of a call.
 
         Args:
-            given: keys in any case; values text, or bool, number, list of text. None values count as not given.
+            given: keys in any case; values text, or bool, number, path, list of text. None values count as not given.
             scope: `READ` or `WRITE`. Options which do not count there are known, and not checked.
             defaults: options below the given ones; those of `hudi-defaults.conf` when None.
+            problems: takes what is wrong instead of an error; the caller adds its own, and checks.
 
         Raises:
             ConfigError: an unknown key, with the nearest known one; a value that is not valid; an option that is
-                refused; one option given twice with different values.
+                refused; one option given twice with different values. All of them are reported at once.
         """
+        found = Problems() if problems is None else problems
         prefix = _commit_prefix(given or {})
         values: dict[str, str] = {}
         names: dict[str, str] = {}
         storage: dict[str, str] = {}
         extra: dict[str, str] = {}
-        for key, text in _texts(given or {}):
-            lowered = key.lower()
-            known = _BY_KEY.get(lowered)
-            if known is None:
-                if lowered.startswith(STORAGE_PREFIX):
+        for key, value in (given or {}).items():
+            with found.collected():
+                text = _text(key, value)
+                if text is None:
+                    continue
+                lowered = key.lower()
+                known = _BY_KEY.get(lowered)
+                if known is not None:
+                    _take(known[1], key, text, values, names, scope)
+                elif lowered.startswith(STORAGE_PREFIX):
                     storage[key[len(STORAGE_PREFIX) :]] = text
                 elif scope is not Scope.READ and prefix and lowered.startswith(prefix) and not _in_family(lowered):
                     extra[key] = text
                 elif lowered not in SPARK_KEYS and not _in_family(lowered):
                     raise ConfigError(_unknown(key))
-                continue
-            _take(known[1], key, text, values, names, scope)
         explicit = frozenset(values)
         for key, text in (load_defaults() if defaults is None else defaults).items():
             known = _BY_KEY.get(key.lower())
-            if known is None:
-                if key.lower().startswith("hoodie.") and not _in_family(key.lower()):
+            with found.collected():
+                if known is not None and known[1].key not in explicit:
+                    _take(known[1], key, text, values, names, scope)
+                elif known is None and key.lower().startswith("hoodie.") and not _in_family(key.lower()):
                     raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
-            elif known[1].key not in explicit:
-                _take(known[1], key, text, values, names, scope)
+        if problems is None:
+            found.check()
         return cls(scope, values, names, storage, extra)
 
     def get(self, option: Option[T]) -> T:
@@ -145,32 +183,33 @@ class Options:
         return Options(self.scope, kept, self.names, self.storage, self.commit_metadata)
 
 
-def _texts(given: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    for key, value in given.items():
-        if not isinstance(key, str):
-            raise ConfigError(f"Option key {key!r} is not valid: expected text")
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            yield key, "true" if value else "false"
-        elif isinstance(value, (str, int, float)):
-            yield key, str(value)
-        elif isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
-            yield key, ",".join(value)
-        else:
-            raise ConfigError(f"Option {key} has a value of type {type(value).__name__}: expected text, number or bool")
+def _text(key: object, value: object) -> str | None:
+    """The text of a value; None where it was not given."""
+    if not isinstance(key, str):
+        raise ConfigError(f"Option key {key!r} is not valid: expected text")
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float, os.PathLike)):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise ConfigError(f"Option {key} has a value of type {type(value).__name__}: expected text, number or bool")
 
 
 def _take(
     option: Option[Any], key: str, text: str, values: dict[str, str], names: dict[str, str], scope: Scope
 ) -> None:
     if option.policy is Policy.REFUSED:
-        if option.scope.counts_in(scope) and text.strip().lower() not in option.accepts:
+        if option.scope.counts_in(scope) and not option.asks_for_nothing(text):
             taken = [value for value in option.accepts if value]
             hint = f"; the value accepted is {' or '.join(taken)}" if taken else "; leave it out"
             raise ConfigError(f"Option {key} = '{text}' is not supported: {option.why}{hint}")
         return
     if option.policy is Policy.HARMLESS:
+        if option.why and option.scope.counts_in(scope) and not option.asks_for_nothing(text):
+            _log.warning("option %s = '%s' has no effect: %s", key, text, option.why)
         return
     if option.scope.counts_in(scope):
         value = option.read(text, key)
@@ -197,10 +236,14 @@ def _in_family(lowered: str) -> bool:
 
 
 def _unknown(key: str) -> str:
-    candidates = list(_BY_KEY)
-    near = difflib.get_close_matches(key.lower(), candidates, n=1, cutoff=0.6)
-    if near:
-        return f"Unknown option {key}: did you mean {_BY_KEY[near[0]][0]}? docs/options.md lists every option"
+    lowered = key.lower()
+    named = [option for option, argument in _ARGUMENTS.items() if argument.partition("=")[0] == lowered]
+    near = difflib.get_close_matches(lowered, list(_BY_KEY), n=1, cutoff=0.6)
+    if named or near:
+        meant = named[0] if named else _BY_KEY[near[0]][1]
+        shown = meant.key if named else _BY_KEY[near[0]][0]
+        argument = f" ({_ARGUMENTS[meant]})" if meant in _ARGUMENTS else ""
+        return f"Unknown option {key}: did you mean {shown}{argument}? docs/options.md lists every option"
     if key.lower().startswith(("fs.", "aws", "s3", "azure", "gs", "google")):
         return f"Unknown option {key}: options of the storage are given as {STORAGE_PREFIX}<name>"
     return f"Unknown option {key}: docs/options.md lists every option"

@@ -14,6 +14,7 @@ _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "it is kept by the table itself and cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
 _EMPTY = ("",)
+_HUDIS = ("", "org.apache.hudi.*")
 
 OPTIONS = (
     # table services
@@ -62,6 +63,21 @@ OPTIONS = (
     refused("hoodie.errortable.enable", "error tables are not built", _WRITE),
     refused("hoodie.bootstrap.base.path", "bootstrapping is not built", _WRITE, accepts=_EMPTY),
     # writing
+    *(
+        refused(key, _CLASS, _BOTH, accepts=_HUDIS)
+        for key in (
+            "hoodie.avro.write.support.class",
+            "hoodie.compact.merge.handle.class",
+            "hoodie.io.factory.class",
+            "hoodie.keygen.datetime.parser.class",
+            "hoodie.parquet.flink.rowdata.write.support.class",
+            "hoodie.parquet.spark.row.write.support.class",
+            "hoodie.storage.class",
+            "hoodie.write.concat.handle.class",
+            "hoodie.write.merge.handle.class",
+            "hoodie.writestatus.class",
+        )
+    ),
     refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused(
         "hoodie.datasource.write.insert.drop.duplicates",

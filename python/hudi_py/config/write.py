@@ -90,6 +90,25 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     False,
     since=_SINCE,
 )
+BULK_INSERT_SORT_MODE = choice(
+    "hoodie.bulkinsert.sort.mode",
+    "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, other "
+    "modes keep their order. `df.write` sorts within each task alone: repartition the DataFrame by range for more.",
+    Scope.WRITE,
+    "NONE",
+    ("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),
+    since=_SINCE,
+)
+WIDEN_COLUMNS = flag(
+    "hoodie.py.write.widen.columns",
+    "Whether a column of the table becomes floating point, or text, where the data has such values, as in Apache Hudi: "
+    "for good, and digits of large integers may get lost. Otherwise values are converted to the table's type where "
+    "that is exact, and refused where it is not. Widening among integers, among floating point numbers and among "
+    "decimals needs no option.",
+    Scope.WRITE,
+    False,
+    since=_SINCE,
+)
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
     "Options whose key begins with this are stored in the commit's extra metadata.",
@@ -281,6 +300,15 @@ STAGING_MAX_BYTES = integer(
     unit="bytes",
     since=_SINCE,
 )
+DURABLE = flag(
+    "hoodie.py.write.durable",
+    "Local file systems: whether a write or table service returns only once what it wrote is on disk, and its files "
+    "get there before the file that completes it, so that a power failure leaves the table as it was before or after. "
+    "`false` is faster for many small commits; a power failure may then damage the table.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
+)
 WRITE_THREADS = integer(
     "hoodie.py.write.threads",
     "Threads which write file groups side by side; 0: one for each core.",
@@ -298,6 +326,8 @@ OPTIONS = (
     ALLOW_DUPLICATES_ON_INSERT,
     ALLOW_EMPTY_COMMIT,
     SET_NULL_FOR_MISSING_COLUMNS,
+    BULK_INSERT_SORT_MODE,
+    WIDEN_COLUMNS,
     COMMIT_METADATA_PREFIX,
     INDEX_TYPE,
     RECORD_INDEX_UPDATE_PARTITION,
@@ -320,6 +350,7 @@ OPTIONS = (
     SMALL_FILE_CANDIDATES,
     DROP_INDEXES,
     STAGING_MAX_BYTES,
+    DURABLE,
     WRITE_THREADS,
 )
 
@@ -334,6 +365,7 @@ __all__ = [
     "BLOOM_NUM_ENTRIES",
     "BLOOM_PRUNE_BY_RANGES",
     "BLOOM_TYPE",
+    "BULK_INSERT_SORT_MODE",
     "COMBINE_BEFORE_DELETE",
     "COMBINE_BEFORE_INSERT",
     "COMBINE_BEFORE_UPSERT",
@@ -343,6 +375,7 @@ __all__ = [
     "CONCURRENCY_MODE",
     "DATABASE_NAME",
     "DROP_INDEXES",
+    "DURABLE",
     "HEARTBEAT_INTERVAL_MS",
     "HEARTBEAT_TOLERABLE_MISSES",
     "HIVE_STYLE",
@@ -380,5 +413,6 @@ __all__ = [
     "TABLE_VERSION",
     "TIMEZONE",
     "URL_ENCODE",
+    "WIDEN_COLUMNS",
     "WRITE_THREADS",
 ]

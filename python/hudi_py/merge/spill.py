@@ -57,7 +57,8 @@ class LogMemory:
             limit = MERGE_MEMORY.parse(options[MERGE_MEMORY.key])
         elif FLINK_MERGE_MEMORY.key in options:
             limit = FLINK_MERGE_MEMORY.parse(options[FLINK_MERGE_MEMORY.key]) << 20
-        return cls(limit, options.get(SPILL_FOLDER.key, "").strip() or None)
+        folder = os.path.expanduser(options.get(SPILL_FOLDER.key, "").strip())
+        return cls(limit, folder or None)
 
     @property
     def held(self) -> int:

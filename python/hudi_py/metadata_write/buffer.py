@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.storage.threads import REQUESTS, in_threads
 
 T = TypeVar("T")
 
@@ -94,22 +94,19 @@ class GroupBuffer:
     def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
         """What `work` makes of each group: its number among them, its key, its records. In order of keys.
 
-        Large groups are worked on side by side, a few at a time.
+        Groups are worked on side by side, but of large ones a few at a time.
         """
         results: list[T] = []
         waiting: list[tuple[int, GroupKey, pa.Table]] = []
         threads = min(_THREADS, os.cpu_count() or 1)
-        with ThreadPoolExecutor(threads, "hudi-metadata") as pool:
-            for number, (key, rows) in enumerate(self.groups()):
-                if rows.num_rows < _LARGE_ROWS and not waiting:
-                    results.append(work(number, key, rows))
-                    continue
-                waiting.append((number, key, rows))
-                if len(waiting) == threads:
-                    results += pool.map(lambda task: work(*task), waiting)
-                    waiting = []
-            results += pool.map(lambda task: work(*task), waiting)
-        return results
+        held = 0
+        for number, (key, rows) in enumerate(self.groups()):
+            waiting.append((number, key, rows))
+            held += rows.num_rows
+            if len(waiting) == REQUESTS or (len(waiting) >= threads and held >= threads * _LARGE_ROWS):
+                results += in_threads(lambda task: work(*task), waiting)
+                waiting, held = [], 0
+        return results + in_threads(lambda task: work(*task), waiting)
 
     def _split(self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array) -> None:
         if not len(keys):

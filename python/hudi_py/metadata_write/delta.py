@@ -71,10 +71,12 @@ def write_delta(
 
 
 def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
-    """Requested and inflight files of a delta commit. Raises ConflictError."""
+    """Requested and inflight files of a delta commit: on disk before its first log file, which without them would
+    count as committed once the timeline begins after it. Raises ConflictError."""
     empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
     request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
     begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty)
+    own.storage.sync()
 
 
 def complete_delta(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import NewType
+from typing import NewType, Protocol, runtime_checkable
 
 InstantTime = NewType("InstantTime", str)
 """Requested time, `yyyyMMddHHmmssSSS` (17 digits; 14 in tables of old releases), in the table's time zone."""
@@ -75,3 +75,16 @@ class Instant:
     @property
     def completed(self) -> bool:
         return self.state is State.COMPLETED
+
+
+@runtime_checkable
+class CommitTimes(Protocol):
+    """The two times of a commit, as a `WriteResult` has them. Both are None where nothing was committed."""
+
+    @property
+    def instant(self) -> InstantTime | None:
+        """Requested time."""
+
+    @property
+    def completion_time(self) -> CompletionTime | None:
+        """None on timeline layout 1, too."""

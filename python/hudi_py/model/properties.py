@@ -119,6 +119,54 @@ def _escape(text: str, *, key: bool) -> str:
     return "".join(out)
 
 
+_FLAGS = (
+    "hoodie.bootstrap.index.enable",
+    "hoodie.datasource.write.drop.partition.columns",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.partition.metafile.use.base.format",
+    "hoodie.populate.meta.fields",
+    "hoodie.table.cdc.enabled",
+    "hoodie.table.multiple.base.file.formats.enable",
+)
+_KEYGENS = ("SIMPLE", "COMPLEX", "TIMESTAMP", "CUSTOM", "NON_PARTITION", "GLOBAL_DELETE", "AUTO_RECORD")
+_FILE_FORMATS = ("PARQUET", "ORC", "HFILE", "LANCE")
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_FLAGS, ("true", "false")),
+    "hoodie.table.type": ("COPY_ON_WRITE", "MERGE_ON_READ"),
+    "hoodie.table.format": ("native",),
+    "hoodie.table.base.file.format": _FILE_FORMATS,
+    "hoodie.table.ro.file.format": _FILE_FORMATS,
+    "hoodie.table.timeline.timezone": ("LOCAL", "UTC"),
+    "hoodie.timeline.layout.version": ("0", "1", "2"),
+    "hoodie.record.merge.mode": ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING", "CUSTOM"),
+    "hoodie.table.keygenerator.type": (
+        *_KEYGENS,
+        *(f"{name}_AVRO" for name in _KEYGENS),
+        *("SPARK_SQL", "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO", "HOODIE_TABLE_METADATA", "USER_PROVIDED"),
+    ),
+}
+_MAY_BE_EMPTY = frozenset(_CHOICES) - frozenset(_FLAGS)
+
+
+def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The keys whose value is none of those there are, with these.
+
+    Java takes any text but `true` for false (`Boolean.parseBoolean`), one with a blank behind it too, and fails on the
+    name of an enum's constant which it does not know, when it is looked at.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for key, choices in _CHOICES.items():
+        text = properties.get(key)
+        if text is None or (key in _MAY_BE_EMPTY and not text.strip()):
+            continue
+        shown = text if key in _FLAGS else text.strip()
+        if shown.lower() not in map(str.lower, choices):
+            found[key] = choices
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class TableConfig:
     """Typed view of `hoodie.properties`; unknown keys stay in `properties`."""
@@ -126,7 +174,7 @@ class TableConfig:
     properties: Mapping[str, str]
 
     def _flag(self, key: str, default: bool) -> bool:
-        return self.properties.get(key, str(default)).strip().lower() == "true"
+        return self.properties.get(key, str(default)).lower() == "true"
 
     def _names(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.properties.get(key, "").split(",") if part.strip())
@@ -186,7 +234,7 @@ class TableConfig:
 
     @property
     def base_file_format(self) -> str:
-        """Upper case: `PARQUET`, `ORC`, `HFILE`."""
+        """Upper case: `PARQUET`, `ORC`, `HFILE`, `LANCE`."""
         default = self.properties.get("hoodie.table.ro.file.format", "PARQUET")
         return self.properties.get("hoodie.table.base.file.format", default).strip().upper()
 

@@ -8,12 +8,14 @@ from datetime import datetime, timezone
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.lance import iter_lance_batches, lance_rows
 from hudi_py.formats.orc import iter_orc_batches, orc_rows, stripe_sizes
 from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
 from hudi_py.timeline.times import local_zone
@@ -36,7 +38,7 @@ def read_base(
 
     Args:
         storage: of the table.
-        base_file: Parquet or ORC, told by its name's extension.
+        base_file: Parquet, ORC or Lance, told by its name's extension.
         schema: columns of the result; those which the file lacks are null.
         batch_rows: most rows of a batch.
         row_groups: read only these row groups (ORC: stripes), by number.
@@ -46,7 +48,7 @@ def read_base(
         CorruptFileError: the file is damaged.
         FileNotFoundError: there is no such file.
         SchemaMismatchError: a column's type cannot be read as that of `schema`.
-        UnsupportedTableError: the file is neither Parquet nor ORC.
+        UnsupportedTableError: the file has another format.
     """
     path = base_file.path
     if base_file.source is not None:
@@ -64,8 +66,11 @@ def read_base(
 
 def count_rows(storage: Storage, base_file: BaseFile) -> int:
     """Number of rows of a base file, from its footer alone. Errors as `read_base`."""
-    if _extension(storage, base_file) == "orc":
+    extension = _extension(storage, base_file)
+    if extension == "orc":
         return orc_rows(storage, base_file.path)
+    if extension == "lance":
+        return lance_rows(storage, base_file.path)
     with open_parquet(storage, base_file.path) as file:
         return int(file.metadata.num_rows)
 
@@ -75,9 +80,10 @@ def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
 
     Errors as `read_base`.
     """
-    if base_file.source is not None:
+    extension = _extension(storage, base_file)
+    if base_file.source is not None or extension == "lance":
         return []
-    if _extension(storage, base_file) == "orc":
+    if extension == "orc":
         return stripe_sizes(storage, base_file.path)
     with open_parquet(storage, base_file.path) as file:
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
@@ -95,7 +101,7 @@ def row_groups_matching(
 
     Args:
         given: first row group and the one behind the last of those to choose from; None: all.
-        condition: of ORC files nothing is left out by it: Arrow does not tell the statistics of stripes.
+        condition: of ORC and Lance files nothing is left out by it: their readers do not tell statistics.
         history: as in `read_base`; nothing is left out of files whose columns are not those of their names.
     """
     among = None if given is None else range(*given)
@@ -103,7 +109,7 @@ def row_groups_matching(
     if base_file.source is not None:
         return None
     named = history is None or (not history.repairs and history.sources(base_file.instant) is None)
-    if condition is None or not prunes or not named or _extension(storage, base_file) == "orc":
+    if condition is None or not prunes or not named or _extension(storage, base_file) != "parquet":
         return None if among is None else list(among)
     with open_parquet(storage, base_file.path) as file:
         every = range(file.metadata.num_row_groups)
@@ -126,7 +132,10 @@ def _batches(
         )
     if base_file.source is not None:
         return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())
-    if _extension(storage, base_file) == "orc":
+    extension = _extension(storage, base_file)
+    if extension == "lance":
+        return iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
+    if extension == "orc":
         return iter_orc_batches(
             storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()
         )
@@ -135,10 +144,10 @@ def _batches(
 
 def _extension(storage: Storage, base_file: BaseFile) -> str:
     extension = base_file.name.extension
-    if extension not in ("parquet", "orc"):
+    if extension not in BASE_FORMATS:
         raise UnsupportedTableError(
-            f"Cannot read base file {storage.uri}/{base_file.path}: its format is {extension}; supported are parquet "
-            "and orc"
+            f"Cannot read base file {storage.uri}/{base_file.path}: its format is {extension}; supported are "
+            f"{', '.join(BASE_FORMATS)}"
         )
     return extension
 

@@ -7,12 +7,11 @@ found from commit metadata; a file group's newest slice out of these files is re
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hudi_py.config.incremental import PATH_GLOB
 from hudi_py.errors import HistoryCleanedError
 from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
@@ -22,6 +21,7 @@ from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan, plan_scan
 from hudi_py.read.snapshot import Snapshot, earliest_retained
 from hudi_py.read.split import SliceMode, Split
+from hudi_py.schema.patterns import glob_regex, matching
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.commits import Commit
@@ -117,7 +117,7 @@ def plan_incremental(
 
     def finish(plan: Plan) -> Plan:
         spec = replace(plan.spec, commit_times=times)
-        splits = plan.splits if path_glob is None else [s for s in plan.splits if _matches(snapshot, s, path_glob)]
+        splits = plan.splits if path_glob is None else _matching(snapshot, plan.splits, path_glob)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
 
     # Apache Hudi's rule, although the answer may need none of these files: what it gives may lack rows
@@ -240,16 +240,10 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
     return result
 
 
-def _matches(snapshot: Snapshot, split: Split, pattern: str) -> bool:
-    """As Hadoop's `GlobPattern` of `*` and the pattern matches the path of the base file, or else the newest log."""
-    file = split.base_file if split.base_file is not None else split.log_files[-1]
-    return re.fullmatch(_regex("*" + pattern), f"{snapshot.storage.uri}/{file.path}") is not None
-
-
-def _regex(pattern: str) -> str:
-    """The pattern with alternatives in braces written out."""
-    found = re.search(r"\{([^{}]*)\}", pattern)
-    if found is None:
-        return fnmatch.translate(pattern.replace("[^", "[!"))
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return "|".join(f"(?:{_regex(head + part + tail)})" for part in found[1].split(","))
+def _matching(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list[Split]:
+    """The splits whose path ends as a pattern says: that of the base file, or else of the newest log."""
+    files = [split.base_file if split.base_file is not None else split.log_files[-1] for split in splits]
+    paths = [f"{snapshot.storage.uri}/{file.path}" for file in files]
+    key = PATH_GLOB.key
+    found = set(matching(glob_regex("*" + pattern, key), paths, key, whole=True))
+    return [split for split, path in zip(splits, paths, strict=True) if path in found]

@@ -8,6 +8,7 @@ from math import prod
 
 import pyarrow as pa
 
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
@@ -40,6 +41,41 @@ def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Sch
         made = frozenset(_record_keys({field: known[field] for field in fields}))
         keys = made if keys is None else keys & made
     return keys
+
+
+def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, deletes: bool) -> tuple[str, ...]:
+    """The columns which make the record key where a table does not store it; none where it does.
+
+    Args:
+        deletes: whether deletes come as rows, too.
+
+    Raises:
+        UnsupportedTableError: it has no key columns, or the text of one is not that of its record key; or deletes are
+            rows, which have no values in these columns.
+    """
+    if config.populates_meta_fields:
+        return ()
+    fields = config.record_key_fields
+    if deletes:
+        raise UnsupportedTableError(
+            f"Cannot read deletes by record key from the table at {uri}: it has hoodie.populate.meta.fields=false, and "
+            "deletes there do not have the columns of the key; leave out the keys, or the deletes"
+        )
+    if not fields or any(not _makes_key(name, schema) for name in fields):
+        raise UnsupportedTableError(
+            f"Cannot read rows by record key from the table at {uri}: it has hoodie.populate.meta.fields=false, and "
+            f"hoodie.table.recordkey.fields={','.join(fields)}; supported there are columns of text, whole numbers, "
+            "decimals and booleans: filter on the columns instead"
+        )
+    return fields
+
+
+def _makes_key(name: str, schema: pa.Schema) -> bool:
+    at = schema.get_field_index(name)
+    kind = None if at < 0 else schema.field(at).type
+    return kind is not None and bool(
+        pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
+    )
 
 
 def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:

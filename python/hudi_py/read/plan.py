@@ -13,8 +13,10 @@ from hudi_py.merge import LogMemory, merge_settings
 from hudi_py.metadata import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.read.arguments import check_partitions
 from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter
+from hudi_py.read.keys import virtual_key_fields
 from hudi_py.read.partition import partition_values, path_values
 from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
@@ -70,10 +72,14 @@ def plan_scan(
         escaped: whether texts of partition columns are shown as url-encoded paths have them.
 
     Raises:
-        UnsupportedTableError: a slice cannot be read right by this release.
+        UnsupportedTableError: a slice cannot be read right by this release, or rows do not tell their record keys.
     """
     config, schema = snapshot.config, snapshot.schema
     chosen_options = ReadOptions.of(options)
+    key_fields: tuple[str, ...] = ()
+    if keys is not None:
+        deletes = emit_deletes or mode == "unmerged"
+        key_fields = virtual_key_fields(config, schema, snapshot.storage.uri, deletes=deletes)
     uses_metadata = chosen_options.metadata and view is None
     lister, metadata = metadata_of(
         snapshot, chosen_options, listing=uses_metadata, skipping=condition is not None or keys is not None
@@ -83,6 +89,7 @@ def plan_scan(
         view = load_view(snapshot.storage, config, snapshot.timeline, lister)
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
+    check_known(partitions, before, snapshot, options)
     chosen = before if partitions is None else sorted(set(before) & set(partitions))
     after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
@@ -90,7 +97,8 @@ def plan_scan(
         snapshot,
         metadata,
         condition,
-        None if keys is None else frozenset(keys),
+        # indexes may have a key of one column in another form
+        None if keys is None or key_fields else frozenset(keys),
         # what the newest state of the index says does not hold for an earlier one
         newest=uses_metadata and snapshot.as_of is None and query_type != "read_optimized",
         buckets=chosen_options.buckets,
@@ -120,6 +128,7 @@ def plan_scan(
         limit=limit,
         mode=mode,
         keys=None if keys is None else frozenset(keys),
+        key_fields=key_fields,
         emit_deletes=emit_deletes,
         history=snapshot.history,
         memory=LogMemory.of(options or {}),
@@ -150,6 +159,21 @@ def check_columns(names: Iterable[str], schema: pa.Schema, uri: str) -> tuple[st
             raise SchemaMismatchError(f"Column '{name}' is asked for twice; name each column once")
         result.append(name)
     return tuple(result)
+
+
+def check_known(
+    partitions: Sequence[str] | None, seen: Iterable[str], snapshot: Snapshot, options: Mapping[str, str] | None
+) -> None:
+    """Raises ConfigError where a partition to read is none of the table's.
+
+    Args:
+        seen: partitions that are known to be; of a range those of its commits, which need not be all.
+    """
+    if partitions is None or set(partitions) <= set(seen):
+        return
+    lister, _ = metadata_of(snapshot, ReadOptions.of(options), listing=True, skipping=False)
+    view = load_view(snapshot.storage, snapshot.config, snapshot.timeline, lister)
+    check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
 
 
 def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:

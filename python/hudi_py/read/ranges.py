@@ -7,6 +7,7 @@ from datetime import date, tzinfo
 
 from hudi_py.config import Options, incremental
 from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.model.instant import CommitTimes
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
@@ -17,7 +18,30 @@ EARLIEST = "earliest"
 BEFORE_ALL = "000"
 """Before every instant."""
 
-Moment = str | int | date
+Moment = str | int | date | CommitTimes
+
+
+def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
+    """The time that is meant where a commit stands for it; other values as they are.
+
+    Raises:
+        ConfigError: nothing was committed, or the time of completion is not known.
+    """
+    if not isinstance(value, CommitTimes):
+        return value
+    if value.instant is None:
+        raise ConfigError(f"Cannot take {value!r} as a point in time: it committed nothing; take an earlier result")
+    if not by_completion:
+        return value.instant
+    found = value.completion_time or next(
+        (i.completion_time for i in timeline.completed if i.time == value.instant), None
+    )
+    if found is None:
+        raise ConfigError(
+            f"Cannot take the commit {value.instant} as a point in time: when it completed is not known, as the active "
+            "timeline no longer has it; give a time"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +71,8 @@ def resolve_range(
     Args:
         timeline: the active timeline, without what the query is not to see.
         begin: exclusive; a completion time since table version 8, a requested time before. `earliest`: the first
-            instant which can be read; None: the last commit of the range alone.
+            instant which can be read; None: the last commit of the range alone. A commit stands for its time, so that
+            the range goes on after it.
         end: inclusive, on the same axis; None: the newest.
 
     Raises:
@@ -62,17 +87,18 @@ def resolve_range(
         )
     _check_version(config, options, storage.uri)
     zone = table_zone(config)
-    first = None if begin is None else _moment(begin, zone)
-    last = None if end is None else _moment(end, zone)
+    policy = options.get(incremental.HOLLOW_COMMITS)
+    by_transition = timeline.layout.version < 2 and policy == "USE_TRANSITION_TIME"
+    by_completion = timeline.layout.version >= 2 or by_transition
+    first, last = (
+        None if bound is None else _moment(time_of(bound, timeline, by_completion=by_completion), zone)
+        for bound in (begin, end)
+    )
     if last == EARLIEST:
         raise ConfigError("Cannot end an incremental query at 'earliest'; give a time, or none for the newest commit")
     earliest = first == EARLIEST
-    by_transition = False
-    if timeline.layout.version < 2:
-        policy = options.get(incremental.HOLLOW_COMMITS)
-        by_transition = policy == "USE_TRANSITION_TIME"
-        if not by_transition:
-            last = _before_hole(storage, timeline, policy, last)
+    if not by_completion:
+        last = _before_hole(storage, timeline, policy, last)
     if first is None:
         commits = _last_commit(storage, config, timeline, last, transition_times=by_transition)
     else:
@@ -93,7 +119,7 @@ def resolve_range(
     )
 
 
-def _moment(value: Moment, zone: tzinfo) -> str:
+def _moment(value: str | int | date, zone: tzinfo) -> str:
     """A bound as the texts it is compared with; zeros stand for the start of the table."""
     if isinstance(value, str):
         text = value.strip()

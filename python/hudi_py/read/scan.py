@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from hudi_py.config import Options, incremental
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.arguments import key_texts, texts
 from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.plan import change_range, plan_changes
@@ -23,7 +23,7 @@ from hudi_py.read.filter import Filter, all_of, parse_filter
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.parallel import default_threads, ordered
 from hudi_py.read.plan import Plan, check_columns, divide, plan_scan
-from hudi_py.read.ranges import CommitRange, resolve_range
+from hudi_py.read.ranges import CommitRange, Moment, resolve_range, time_of
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split
 from hudi_py.read.task import cleaned, read_split_on
@@ -169,14 +169,14 @@ def make_scan(
     timeline: Timeline,
     options: Options,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     filter: str | pc.Expression | None = None,
-    as_of: str | int | date | None = None,
+    as_of: Moment | None = None,
     query_type: str | None = None,
-    begin: str | int | date | None = None,
-    end: str | int | date | None = None,
-    keys: Collection[str] | None = None,
-    partitions: Sequence[str] | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    keys: Any = None,
+    partitions: str | Iterable[str] | None = None,
     merge: str = "merge",
     emit_deletes: bool = False,
     limit: int | None = None,
@@ -213,11 +213,16 @@ def make_scan(
     condition = _one_of("filter", filter, options, read_config.FILTER)
     if ranged:
         condition = _with_conditions(condition, options)
-    names = columns if columns is not None else read_config.column_names(options.get(read_config.COLUMNS))
-    wanted_keys = keys if keys is not None else read_config.record_keys(options.get(read_config.KEYS))
-    paths = None if partitions is None else [path.strip("/") for path in partitions]
+    names = texts("columns", columns)
+    if names is None:
+        names = read_config.column_names(options.get(read_config.COLUMNS))
+    wanted_keys = key_texts(keys) if keys is not None else read_config.record_keys(options.get(read_config.KEYS))
+    chosen_partitions = texts("partitions", partitions)
+    paths = None if chosen_partitions is None else [path.strip("/") for path in chosen_partitions]
     batch_rows = options.get(read_config.BATCH_ROWS)
 
+    if instant is not None:
+        instant = time_of(instant, timeline, by_completion=False)
     snapshot = open_snapshot(storage, config, timeline, instant)
     if kind == "cdc":
         return _change_scan(
@@ -273,8 +278,8 @@ def make_scan(
 def _change_scan(
     snapshot: Snapshot,
     options: Options,
-    begin: str | int | date | None,
-    end: str | int | date | None,
+    begin: Moment | None,
+    end: Moment | None,
     names: Sequence[str] | None,
     condition: str | pc.Expression | None,
     *,

@@ -45,6 +45,8 @@ class ReadSpec:
     """Incremental queries: only rows whose `_hoodie_commit_time` is one of these requested times; None: all."""
     keys: frozenset[str] | None = None
     """Only rows of these record keys; None: all."""
+    key_fields: tuple[str, ...] = ()
+    """Columns which make the record key where files have no `_hoodie_record_key`; looked at with `keys` alone."""
     emit_deletes: bool = False
     """Whether deletes found in logs come out as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
@@ -60,7 +62,8 @@ class ReadSpec:
     def wanted_columns(self) -> tuple[str, ...]:
         """Columns which rows must have before they are filtered and projected."""
         wanted = [*self.columns, *(self.filter.columns if self.filter else ())]
-        wanted += [COMMIT_TIME] * (self.commit_times is not None) + [RECORD_KEY] * (self.keys is not None)
+        wanted += [COMMIT_TIME] if self.commit_times is not None else []
+        wanted += (self.key_fields or (RECORD_KEY,)) if self.keys is not None else ()
         return tuple(dict.fromkeys(wanted))
 
     def read_schema(self, extra: tuple[str, ...] = ()) -> pa.Schema:

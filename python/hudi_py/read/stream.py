@@ -321,7 +321,7 @@ class TableStream:
     def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)
         pin = _pin(seen.timeline, end)
-        plan = plan_scan(
+        return plan_scan(
             replace(snapshot, timeline=seen.timeline.at(pin), pin=pin),
             columns=self._columns(snapshot.schema),
             condition=self._condition(snapshot.schema),
@@ -330,9 +330,10 @@ class TableStream:
             limit=None,
             batch_rows=self._options.get(read_config.BATCH_ROWS),
             options=self._options.values,
+            keys=self._keys,
+            mode=self._mode,
+            emit_deletes=self._deletes,
         )
-        spec = replace(plan.spec, mode=self._mode, emit_deletes=self._deletes, keys=self._keys)
-        return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in plan.splits))
 
     def _plan_commits(self, seen: Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.lance import check_lance
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
 
@@ -25,18 +26,15 @@ _KNOWN_LOGICAL_TYPES = frozenset(
         "variant",
     }
 )
+BASE_FORMATS = ("parquet", "orc", "lance")
+"""Extensions of base files which are read."""
 _TIME_KEYGENS = ("TimestampBasedKeyGenerator", "TimestampBasedAvroKeyGenerator")
 
 
 def check_table(config: TableConfig, uri: str) -> None:
     """Raises UnsupportedTableError when the table's properties ask for what is not supported, whatever is read."""
-    properties = config.properties
-    if config.base_file_format not in ("PARQUET", "ORC"):
-        _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET and ORC base files")
-    if properties.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
-        _refuse(uri, "hoodie.table.format", properties["hoodie.table.format"], "the native table format")
-    if config.table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
-        _refuse(uri, "hoodie.table.type", config.table_type, "COPY_ON_WRITE and MERGE_ON_READ")
+    if config.base_file_format not in ("PARQUET", "ORC", "LANCE"):
+        _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET, ORC and LANCE base files")
 
 
 def check_schema(avro: Any, uri: str) -> None:
@@ -53,8 +51,10 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> 
     """Raises UnsupportedTableError for file slices which cannot be read right."""
     for file_slice in slices:
         base = file_slice.base_file
-        if base is not None and base.name.extension not in ("parquet", "orc"):
-            _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, "parquet and orc base files")
+        if base is not None and base.name.extension not in BASE_FORMATS:
+            _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, ", ".join(BASE_FORMATS))
+        if base is not None and base.name.extension == "lance":
+            check_lance(uri)
 
 
 def text_partition_columns(config: TableConfig) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import HistoryCleanedError
+from hudi_py.merge.keys import record_keys
 from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import ReadSpec, Split
@@ -70,7 +71,13 @@ def cleaned(split: Split, error: FileNotFoundError) -> HistoryCleanedError:
 
 def _chosen(batch: pa.RecordBatch, spec: ReadSpec) -> pa.RecordBatch:
     """The rows of the commits and keys which are asked for: told after the merge, so that no older version surfaces."""
-    for name, values in ((COMMIT_TIME, spec.commit_times), (RECORD_KEY, spec.keys)):
-        if values is not None:
-            batch = batch.filter(pc.is_in(batch.column(name), value_set=pa.array(sorted(values), pa.string())))
+    if spec.commit_times is not None:
+        batch = batch.filter(_is_in(batch.column(COMMIT_TIME), spec.commit_times))
+    if spec.keys is not None:
+        keys = record_keys(batch, spec.key_fields) if spec.key_fields else batch.column(RECORD_KEY)
+        batch = batch.filter(_is_in(keys, spec.keys))
     return batch
+
+
+def _is_in(column: pa.Array, values: frozenset[str]) -> pa.BooleanArray:
+    return pc.is_in(column, value_set=pa.array(sorted(values), pa.string()))

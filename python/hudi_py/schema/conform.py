@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,10 @@ import pyarrow.compute as pc
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.vectors import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
+
+Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]
+"""Turns values that are not nested into a type that is not nested either: values, type, the column's dotted path, and
+what is being read or written, for messages."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -73,6 +77,7 @@ def conform(
     context: str = "",
     sources: Sources | None = None,
     repairs: Repairs | None = None,
+    convert: Convert | None = None,
 ) -> pa.RecordBatch:
     """The batch with the columns of `target`, in its order and exactly its types.
 
@@ -82,6 +87,7 @@ def conform(
         context: what is being read, for messages, e.g. a file's path.
         sources: which columns of the batch those of `target` are; None: those of their names.
         repairs: timestamps whose type in the batch is not what their numbers mean.
+        convert: how values of another type become those of `target`; None: by the promotions of a reader.
 
     Raises:
         SchemaMismatchError: a column's type is neither that of `target` nor promotable to it, or a column which may not
@@ -94,7 +100,7 @@ def conform(
         name, inner = (field.name, None) if sources is None else sources.of(field.name)
         index = -1 if name is None else batch.schema.get_field_index(name)
         if index >= 0:
-            walk = _Walk(context, repairs)
+            walk = _Walk(context, repairs, convert or _promoted)
             columns.append(walk.conform(batch.column(index), field.type, field.name, inner))
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
@@ -105,9 +111,11 @@ def conform(
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def conform_array(array: pa.Array, target: pa.DataType, *, path: str = "", context: str = "") -> pa.Array:
+def conform_array(
+    array: pa.Array, target: pa.DataType, *, path: str = "", context: str = "", convert: Convert | None = None
+) -> pa.Array:
     """The array as `target`; the rules are those of `conform`. `path` names the column in messages."""
-    return _Walk(context, None).conform(array, target, path, None)
+    return _Walk(context, None, convert or _promoted).conform(array, target, path, None)
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -166,10 +174,33 @@ def _is(kind: pa.DataType, predicates: tuple[object, ...]) -> bool:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or _is_list_view(kind)
+    )
 
 
-def _promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
+def _is_list_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def _promoted(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
+    source = array.type
+    if not readable(source, target):
+        where = f" of {context}" if context else ""
+        raise SchemaMismatchError(
+            f"Column '{path}'{where} is {source}, which cannot be read as {target}; supported promotions: int to "
+            "long, float, double, string, decimal; long to float, double, string, decimal; float to double, "
+            "string, decimal; double to string, decimal; binary to string and back; date to string and back; "
+            "string to decimal; wider decimals"
+        )
+    return promote(array, target, path, context)
+
+
+def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
+    """Values of a type that is `readable` as `target`, in that type."""
     source = array.type
     if _is(target, _TEXT) and pa.types.is_floating(source):
         return java_float_texts(array).cast(target)
@@ -254,6 +285,7 @@ class _Walk:
 
     context: str
     repairs: Repairs | None
+    convert: Convert
 
     def conform(self, array: pa.Array, target: pa.DataType, path: str, sources: Sources | None) -> pa.Array:
         if self.repairs is not None:
@@ -262,9 +294,11 @@ class _Walk:
         if sources is None and self.repairs is None and source.equals(target):
             return array
         if pa.types.is_dictionary(source):
-            return self.conform(array.dictionary_decode(), target, path, sources)
+            # converted before they are taken: Arrow cannot take from views
+            return self.conform(array.dictionary, target, path, sources).take(array.indices)
         if isinstance(array, pa.ExtensionArray):
-            return self.conform(array.storage, target, path, sources)
+            plain = pc.not_equal(array.storage, 0) if source.equals(pa.bool8()) else array.storage
+            return self.conform(plain, target, path, sources)
         if pa.types.is_null(source):
             return pa.nulls(len(array), target)
         if pa.types.is_struct(target) and pa.types.is_struct(source):
@@ -277,15 +311,7 @@ class _Walk:
             return array
         if is_vector(source, target):
             return vector_lists(array, target)
-        if not readable(source, target):
-            where = f" of {self.context}" if self.context else ""
-            raise SchemaMismatchError(
-                f"Column '{path}'{where} is {source}, which cannot be read as {target}; supported promotions: int to "
-                "long, float, double, string, decimal; long to float, double, string, decimal; float to double, "
-                "string, decimal; double to string, decimal; binary to string and back; date to string and back; "
-                "string to decimal; wider decimals"
-            )
-        return _promote(array, target, path, self.context)
+        return self.convert(array, target, path, self.context)
 
     def _struct(self, array: pa.StructArray, target: pa.StructType, path: str, sources: Sources | None) -> pa.Array:
         names = [field.name for field in array.type]
@@ -340,6 +366,9 @@ class _Walk:
 
 def _offsets(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """Offsets from zero and the child values they cover, whatever slice of its buffers the array is."""
+    if _is_list_view(array.type):  # its lists may lie in any order; Arrow 26 casts them wrongly
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        return np.concatenate(([0], np.cumsum(lengths))), array.flatten()
     offsets = np.asarray(array.offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     return offsets - first, array.values.slice(first, last - first)

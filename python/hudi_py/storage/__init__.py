@@ -6,7 +6,7 @@ from hudi_py.storage.base import FileInfo, Storage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
-from hudi_py.storage.open import open_beside, open_storage
+from hudi_py.storage.open import StrPath, open_beside, open_storage, path_text, with_durability
 from hudi_py.storage.within import FolderStorage, HeldStorage
 
 __all__ = [
@@ -17,6 +17,9 @@ __all__ = [
     "MemoryStorage",
     "ObjectStorage",
     "Storage",
+    "StrPath",
     "open_beside",
     "open_storage",
+    "path_text",
+    "with_durability",
 ]

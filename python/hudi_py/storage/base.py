@@ -8,6 +8,7 @@ beside a file and trusts over it, and the temporary files of a `put` that has no
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
 TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
+_SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py|\.heartbeat)/")
+_LOCK = re.compile(r"(^|/)\.hoodie/lock($|\.broken\.)")
 
 
 class FileInfo(NamedTuple):
@@ -109,6 +112,10 @@ class Storage(Protocol):
         """Creates an empty file, or makes now the modification time of an existing one."""
         ...
 
+    def sync(self) -> None:
+        """Everything written, moved and deleted through this storage so far outlasts a power failure."""
+        ...
+
 
 def clean_path(path: str) -> str:
     """The path without empty parts.
@@ -132,6 +139,18 @@ def is_hidden_by_storage(name: str) -> bool:
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX))
+
+
+def is_scratch(path: str) -> bool:
+    """Whether a file is of no use after a power failure, and does no harm half written: heartbeats, gates, staged
+    rows, data files not yet published."""
+    return _SCRATCH.search(path) is not None
+
+
+def is_lock(path: str) -> bool:
+    """Whether a file is the table's lock, which may get lost in a power failure; but half of it would name no owner,
+    and so never be broken."""
+    return _LOCK.search(path) is not None
 
 
 def crc_sibling(path: str) -> str:

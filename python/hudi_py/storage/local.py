@@ -1,4 +1,12 @@
-"""Tables on this machine's file system."""
+"""Tables on this machine's file system.
+
+What is written outlasts a power failure as follows (`durable`):
+
+- The content of `put` and `put_if_absent` is on disk before the file has its name, so that it is never half there.
+- Before a file is moved, all that was created before is on disk; before one is removed or replaced, all that was
+  created or moved. So no deletion, nor a published file, can outlast what made it right.
+- `sync` waits for everything. What is to count only once other files are there comes after a `sync`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +17,7 @@ import os
 import shutil
 import stat as status_bits
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -22,8 +30,11 @@ from hudi_py.storage.base import (
     crc_sibling,
     exists,
     is_hidden_by_storage,
+    is_lock,
+    is_scratch,
     missing,
 )
+from hudi_py.storage.flushing import Unflushed, flush_descriptor
 
 # What file systems without hard links answer
 _NO_LINKS = frozenset(
@@ -36,6 +47,15 @@ _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 class _Output(io.FileIO):
     """A file that is named by what fails in writing it: the system names none when the disk is full."""
 
+    def __init__(self, full: str, closed: Callable[[], None]) -> None:
+        super().__init__(full, "wb")
+        self._closed = closed
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._closed()
+
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
@@ -45,12 +65,18 @@ class _Output(io.FileIO):
 
 
 class LocalStorage:
-    """A folder of this machine. A changed or deleted file loses its `.crc` sibling, or Hadoop would refuse the file."""
+    """A folder of this machine. A changed or deleted file loses its `.crc` sibling, or Hadoop would refuse the file.
 
-    __slots__ = ("root",)
+    `durable`: whether what is written is forced to disk, see above. What another process has written is for that
+    process to `sync`.
+    """
 
-    def __init__(self, root: str) -> None:
+    __slots__ = ("_unflushed", "durable", "root")
+
+    def __init__(self, root: str, *, durable: bool = True) -> None:
         self.root = os.path.abspath(root)
+        self.durable = durable
+        self._unflushed = Unflushed(self.root)
 
     def __repr__(self) -> str:
         return f"LocalStorage({self.root!r})"
@@ -61,8 +87,8 @@ class LocalStorage:
     def __hash__(self) -> int:
         return hash((LocalStorage, self.root))
 
-    def __reduce__(self) -> tuple[type[LocalStorage], tuple[str]]:
-        return LocalStorage, (self.root,)
+    def __reduce__(self) -> tuple[Callable[..., LocalStorage], tuple[str, bool]]:
+        return _opened, (self.root, self.durable)
 
     @property
     def uri(self) -> str:
@@ -108,41 +134,30 @@ class LocalStorage:
 
     def open_output(self, path: str) -> BinaryIO:
         full = self._full(path)
-        os.makedirs(os.path.dirname(full), exist_ok=True)
+        self._make_folder(os.path.dirname(full))
         _drop_crc(full)
-        return io.BufferedWriter(_Output(full, "wb"))
+        return io.BufferedWriter(_Output(full, lambda: self._wrote(path, full)))
 
     def put(self, path: str, data: bytes) -> None:
-        full = self._full(path)
-        temporary = self._write_temporary(full, data)
+        full, durable = self._full(path), self._keeps(path)
+        temporary = self._write_temporary(full, data, durable)
         try:
+            if durable and os.path.lexists(full):
+                self._unflushed.flush_kept()
             _drop_crc(full)
             os.replace(temporary, full)
         except BaseException:
             _unlink(temporary)
             raise
+        if durable:
+            self._unflushed.created(os.path.dirname(full))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         full = self._full(path)
-        if not data:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            return self._create_exclusively(full, data)
-        if os.path.lexists(full):
-            return False
-        temporary = self._write_temporary(full, data)
-        try:
-            os.link(temporary, full)
-        except FileExistsError:
-            # Or it is this very file: NFS may make the link, lose the answer and ask again
-            return os.stat(temporary).st_nlink > 1
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            return self._create_exclusively(full, data)
-        finally:
-            _unlink(temporary)
-        _drop_crc(full)
-        return True
+        created = self._create(full, data, self.durable and not is_scratch(path))
+        if created and self._keeps(path):
+            self._unflushed.created(os.path.dirname(full))
+        return created
 
     def list(self, path: str = "") -> list[FileInfo]:
         full = self._full(path)
@@ -183,18 +198,27 @@ class LocalStorage:
         return FileInfo(clean_path(path), 0 if is_dir else status.st_size, status.st_mtime_ns // 1_000_000, is_dir)
 
     def delete(self, path: str) -> bool:
-        full = self._full(path)
+        full, durable = self._full(path), self._keeps(path)
+        if durable:
+            self._unflushed.flush_kept()
         _drop_crc(full)
         try:
             os.unlink(full)
         except _NOT_A_FILE:
             return False
+        if durable:
+            self._unflushed.removed(os.path.dirname(full))
         return True
 
     def delete_tree(self, path: str) -> None:
         full = self._full(path)
         if os.path.isdir(full) and not os.path.islink(full):
+            durable = self._keeps(path)
+            if durable:
+                self._unflushed.flush_kept()
             _remove_tree(full)
+            if durable:
+                self._unflushed.removed(os.path.dirname(full))
         else:
             self.delete(path)
 
@@ -204,9 +228,20 @@ class LocalStorage:
             raise missing(self.uri, src)
         if os.path.lexists(target):
             raise exists(self.uri, dst)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        self._make_folder(os.path.dirname(target))
+        durable = self._keeps(dst)
+        if durable:
+            self._unflushed.wrote(source)
+            self._unflushed.flush_created()
         _drop_crc(source)
         _drop_crc(target)
+        self._move(src, dst, source, target)
+        if durable:
+            self._unflushed.moved(os.path.dirname(target))
+            if self._keeps(src):
+                self._unflushed.removed(os.path.dirname(source))
+
+    def _move(self, src: str, dst: str, source: str, target: str) -> None:
         if os.path.isdir(source):
             os.rename(source, target)
             return
@@ -232,21 +267,70 @@ class LocalStorage:
         try:
             os.utime(full)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
+            self._make_folder(os.path.dirname(full))
             _drop_crc(full)
             with open(full, "ab"):
                 os.utime(full)
+            self._wrote(path, full)
 
-    def _write_temporary(self, full: str, data: bytes) -> str:
+    def sync(self) -> None:
+        if self.durable:
+            self._unflushed.flush()
+
+    def _keeps(self, path: str) -> bool:
+        """Whether the file is to outlast a power failure."""
+        if not self.durable or is_scratch(path) or is_lock(path):
+            return False
+        return not is_hidden_by_storage(path.rpartition("/")[2])
+
+    def _wrote(self, path: str, full: str) -> None:
+        if self._keeps(path):
+            self._unflushed.wrote(full)
+            self._unflushed.created(os.path.dirname(full))
+
+    def _make_folder(self, full: str) -> None:
+        """Makes a folder and those above it; one that is there is fine."""
+        if os.path.isdir(full):
+            return
+        parent = os.path.dirname(full)
+        if parent != full:
+            self._make_folder(parent)
+        with contextlib.suppress(FileExistsError):  # if it is no folder, creating a file in it says so
+            os.mkdir(full)
+            if self.durable and not is_scratch(full):
+                self._unflushed.created(parent)
+
+    def _create(self, full: str, data: bytes, durable: bool) -> bool:
+        if not data:
+            self._make_folder(os.path.dirname(full))
+            return self._create_exclusively(full, data, durable)
+        if os.path.lexists(full):
+            return False
+        temporary = self._write_temporary(full, data, durable)
+        try:
+            os.link(temporary, full)
+        except FileExistsError:
+            # Or it is this very file: NFS may make the link, lose the answer and ask again
+            return os.stat(temporary).st_nlink > 1
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return self._create_exclusively(full, data, durable)
+        finally:
+            _unlink(temporary)
+        _drop_crc(full)
+        return True
+
+    def _write_temporary(self, full: str, data: bytes, durable: bool) -> str:
         folder = os.path.dirname(full)
         temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
         try:
             descriptor = os.open(temporary, _CREATE, 0o666)
         except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
+            self._make_folder(folder)
             descriptor = os.open(temporary, _CREATE, 0o666)
         try:
-            _write_all(descriptor, data, full)
+            _write_all(descriptor, data, full, durable)
         except BaseException:
             _unlink(temporary)
             raise
@@ -254,13 +338,13 @@ class LocalStorage:
             os.close(descriptor)
         return temporary
 
-    def _create_exclusively(self, full: str, data: bytes) -> bool:
+    def _create_exclusively(self, full: str, data: bytes, durable: bool) -> bool:
         try:
             descriptor = os.open(full, _CREATE, 0o666)
         except FileExistsError:
             return False
         try:
-            _write_all(descriptor, data, full)
+            _write_all(descriptor, data, full, durable)
         except BaseException:  # a part of it would count as the whole
             _unlink(full)
             raise
@@ -270,11 +354,17 @@ class LocalStorage:
         return True
 
 
-def _write_all(descriptor: int, data: bytes, full: str) -> None:
+def _opened(root: str, durable: bool) -> LocalStorage:
+    return LocalStorage(root, durable=durable)
+
+
+def _write_all(descriptor: int, data: bytes, full: str, durable: bool) -> None:
     view = memoryview(data)
     try:
         while view:
             view = view[os.write(descriptor, view) :]
+        if data and durable:
+            flush_descriptor(descriptor)
     except OSError as error:
         error.filename = full  # the system names none when the disk is full
         raise

@@ -174,6 +174,9 @@ class MemoryStorage:
             data = self._files.entries.get(full, (b"", 0))[0]
             self._files.entries[full] = (data, _now_ms())
 
+    def sync(self) -> None:
+        """Nothing: memory outlasts nothing."""
+
     def set_modified(self, path: str, modified_ms: int) -> None:
         """Gives a file a modification time, milliseconds since the epoch. Raises FileNotFoundError."""
         with self._files.lock:

@@ -9,7 +9,11 @@ import contextlib
 import errno
 import importlib
 import io
+import itertools
+import os
 import re
+import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -47,6 +51,25 @@ _CLIENT_OPTIONS = frozenset(
 )
 """Options which obstore takes apart from those of a kind of store, and panics over among them."""
 _KIND = re.compile("^(aws|azure|google)_")
+_WRITER = "hudipywriter"
+"""Key of an object's metadata that holds a random id of the call that created it. Azure takes no hyphens in keys."""
+_TRIES = 5
+_PAUSE_S = 0.1
+
+
+class _Fork:
+    """obstore's threads do not survive a fork: where one has sent a request, a child would wait for its answers for
+    ever."""
+
+    requested = False
+    forked = False
+
+    @classmethod
+    def after_in_child(cls) -> None:
+        cls.forked = cls.requested
+
+
+os.register_at_fork(after_in_child=_Fork.after_in_child)
 
 
 class _Download(io.RawIOBase):
@@ -114,7 +137,7 @@ class ObjectStorage:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
     """
 
-    __slots__ = ("_exceptions", "_obstore", "_options", "_store", "_uri")
+    __slots__ = ("_exceptions", "_in_memory", "_obstore", "_options", "_store", "_takes_metadata", "_uri")
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, store: Any = None) -> None:
         parts = urlsplit(uri.replace("?", "%3F").replace("#", "%23"))
@@ -149,6 +172,8 @@ class ObjectStorage:
                     "see obstore's documentation for the keys of this kind of store"
                 ) from None
         self._store = store
+        self._in_memory = isinstance(store, stores.MemoryStore)
+        self._takes_metadata = True
         self._options = dict(storage_options or {})
 
     def __repr__(self) -> str:
@@ -218,11 +243,21 @@ class ObjectStorage:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         path = clean_path(path)
+        writer = uuid.uuid4().hex
         with self._asked(path):
-            try:
-                self._obstore.put(self._store, path, data, mode="create")
-            except self._exceptions.AlreadyExistsError:
-                return False
+            for attempt in itertools.count(1):
+                try:
+                    self._create(path, data, writer)
+                    break
+                except self._exceptions.BaseError as error:
+                    # A store answers "exists" to a request repeated because its first answer was lost, and to one that
+                    # met another request; any other error may come after the file was created. So what is there decides
+                    found = None if self._is_refusal(error) else self._created_by(path, data, writer, error)
+                    if found is not None:
+                        return found
+                    if attempt == _TRIES or self._is_refusal(error):
+                        raise
+                time.sleep(_PAUSE_S * 2**attempt)
         return True
 
     def list(self, path: str = "") -> list[FileInfo]:
@@ -276,6 +311,43 @@ class ObjectStorage:
         if not self.put_if_absent(path, b""):
             self.put(path, self.read(path))
 
+    def sync(self) -> None:
+        """Nothing: a store answers once it keeps what it was sent."""
+
+    def _create(self, path: str, data: bytes, writer: str) -> None:
+        if self._takes_metadata:
+            try:
+                self._obstore.put(self._store, path, data, mode="create", attributes={_WRITER: writer})
+                return
+            except (NotImplementedError, self._exceptions.NotSupportedError):
+                self._takes_metadata = False
+        self._obstore.put(self._store, path, data, mode="create")
+
+    def _created_by(self, path: str, data: bytes, writer: str, error: Exception) -> bool | None:
+        """Whether this writer created the file that is there; None: there is none. Raises `error` if that is unknown.
+
+        Without metadata the content decides. Empty content does not: then the store is believed where it said "exists".
+        """
+        try:
+            found = self._obstore.get(self._store, path)
+            named = found.attributes.get(_WRITER)
+            if named is not None:
+                return bool(named == writer)
+            content = bytes(found.bytes())
+        except FileNotFoundError:
+            return None
+        except self._exceptions.BaseError:
+            raise error from None
+        exists = self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError
+        if not data and not content and not isinstance(error, exists):
+            raise error
+        return bool(data) and content == data
+
+    def _is_refusal(self, error: Exception) -> bool:
+        """Whether the store refused the request, so that nothing was created."""
+        names = "InvalidPathError", "NotSupportedError", "PermissionDeniedError", "UnauthenticatedError"
+        return isinstance(error, tuple(getattr(self._exceptions, name) for name in names))
+
     def _head(self, path: str) -> FileInfo | None:
         try:
             with self._asked(path):
@@ -298,6 +370,14 @@ class ObjectStorage:
     def _asked(self, path: str) -> Iterator[None]:
         """Raises what a request for the path fails with as OSError, as other storages do: obstore has errors of its
         own, which end in pages of its state."""
+        if not self._in_memory:
+            if _Fork.forked:
+                raise ConfigError(
+                    f"Cannot use {self.uri} in this process: it was forked from one that had used an object store, "
+                    "which hangs; start processes by 'spawn' or 'forkserver' "
+                    "(multiprocessing.get_context('spawn')), or fork before the first use"
+                )
+            _Fork.requested = True
         try:
             yield
         except FileNotFoundError:

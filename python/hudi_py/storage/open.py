@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -14,24 +15,50 @@ from hudi_py.storage.objects import SCHEMES, ObjectStorage
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
 
 
+StrPath = str | os.PathLike[str]
+
+
+def path_text(path: StrPath) -> str:
+    """A path or URI as text, `~` expanded.
+
+    Raises:
+        ConfigError: it is empty, no path at all, or a URI in an object of `pathlib`, which drops a slash of it.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(text := os.fspath(path), str):
+        raise ConfigError(f"Cannot open a table at {path!r}: expected text or a path, not {type(path).__name__}")
+    if not text:
+        raise ConfigError("Cannot open a table at an empty path; pass its folder or URI")
+    found = _SCHEME.match(text)
+    if found and not isinstance(path, str) and found[1].lower() in {*SCHEMES, "file", "memory"}:
+        raise ConfigError(f"Cannot open a table at {path!r}: pathlib drops a slash of a URI; pass it as text")
+    return text if found else os.path.expanduser(text)
+
+
 def open_beside(storage: Storage, uri: str) -> Storage:
     """The storage rooted at another URI, with the credentials of one that is open. Raises as `open_storage`."""
     return open_storage(uri, storage.options if isinstance(storage, ObjectStorage) else None)
 
 
-def open_storage(uri: str, storage_options: Mapping[str, str] | None = None) -> Storage:
+def with_durability(storage: Storage, durable: bool) -> Storage:
+    """The storage as one that forces what it writes to disk, or not; itself where it has no choice."""
+    if type(storage) is LocalStorage and storage.durable is not durable:
+        return LocalStorage(storage.root, durable=durable)
+    return storage
+
+
+def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None) -> Storage:
     """The storage rooted at a table's base path.
 
-    Takes a local path (relative ones from the working directory), `file:` URIs, `memory://<name>[/<folder>]` and the
-    object stores `s3`, `s3a`, `gs`, `az`, `abfs`, `abfss`. As in Hadoop, percent signs of a path are taken literally.
+    Takes a local path (relative ones from the working directory, `~` for the user's home), `file:` URIs,
+    `memory://<name>[/<folder>]` and the object stores `s3`, `s3a`, `gs`, `az`, `abfs`, `abfss`. As in Hadoop, percent
+    signs of a path are taken literally.
 
     Raises:
         ConfigError: the URI is empty, its scheme is not one of these, or obstore refuses it.
     """
+    uri = path_text(uri)
     found = _SCHEME.match(uri)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", uri)
-    if not uri:
-        raise ConfigError("Cannot open a table at an empty path; pass its folder or URI")
     if not scheme:
         return LocalStorage(uri)
     if scheme == "file":

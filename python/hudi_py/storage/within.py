@@ -73,6 +73,9 @@ class FolderStorage:
     def touch(self, path: str) -> None:
         self._storage.touch(self._below(path))
 
+    def sync(self) -> None:
+        self._storage.sync()
+
     def _below(self, path: str) -> str:
         return join_path(self._folder, clean_path(path))
 

@@ -8,7 +8,15 @@ from datetime import datetime, timezone
 from functools import lru_cache
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
-from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, format_properties, parse_properties
+from hudi_py.model.properties import (
+    CHECKSUM,
+    NAME,
+    TableConfig,
+    checksum,
+    format_properties,
+    invalid_properties,
+    parse_properties,
+)
 from hudi_py.storage import Storage
 
 PROPERTIES = ".hoodie/hoodie.properties"
@@ -27,10 +35,12 @@ def load_table_config(storage: Storage) -> TableConfig:
     Raises:
         TableNotFoundError: neither file exists.
         CorruptFileError: neither file is valid.
-        UnsupportedTableError: the table version is none of 2 to 6, 8 and 9, or its timeline layout does not go with it.
+        UnsupportedTableError: the table version is none of 2 to 6, 8 and 9, or its timeline layout does not go with it;
+            or a property has a value that is not known.
     """
     config = TableConfig(_read(storage))
     _check_version(storage, config)
+    _check_values(storage, config)
     return config
 
 
@@ -39,7 +49,9 @@ def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool
     if storage.stat(BACKUP) is not None:
         _recover(storage)
     text = format_properties(properties, _comment("Properties saved on"))
-    return storage.put_if_absent(PROPERTIES, text.encode("ascii"))
+    created = storage.put_if_absent(PROPERTIES, text.encode("ascii"))
+    storage.sync()
+    return created
 
 
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
@@ -73,6 +85,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
             "holds the former ones"
         )
     storage.delete(BACKUP)
+    storage.sync()
     return load_table_config(storage)
 
 
@@ -129,7 +142,13 @@ def _recover(storage: Storage) -> None:
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raises UnsupportedTableError for a table which is read only: of an older version, or of timeline layout 0."""
+    """Raises UnsupportedTableError for a table which is read only: of an older version, of timeline layout 0, or with
+    base files in Lance."""
+    if config.base_file_format == "LANCE":
+        raise UnsupportedTableError(
+            f"Cannot write to table '{config.name}': it has hoodie.table.base.file.format=LANCE; tables with base "
+            "files in Lance are only read; write it with Apache Hudi"
+        )
     if config.version not in WRITABLE_VERSIONS or config.layout == 0:
         raise UnsupportedTableError(
             f"Cannot write to table '{config.name}': it has hoodie.table.version={config.version} and timeline layout "
@@ -152,6 +171,19 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
             f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; let Apache Hudi repair or "
             "upgrade it"
+        )
+
+
+def _check_values(storage: Storage, config: TableConfig) -> None:
+    invalid = invalid_properties(config.properties)
+    if invalid:
+        found = "; and ".join(
+            f"{key}={value if value and value == value.strip() else repr(value)}; supported are {', '.join(choices)}"
+            for key, choices in invalid.items()
+            for value in (config.properties[key],)
+        )
+        raise UnsupportedTableError(
+            f"Cannot open the table at {storage.uri}: it has {found}; correct {PROPERTIES} if the value is wrong"
         )
 
 

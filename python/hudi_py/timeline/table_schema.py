@@ -35,8 +35,8 @@ CREATE_SCHEMA = "hoodie.table.create.schema"
 
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
 _HISTORY = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit", re.ASCII)
-# `WriteOperationType.canUpdateSchema`: what these write has the schema of their plan, which may be older
-_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+"""Operations whose commits have the schema of their plan, maybe an older one (`WriteOperationType.canUpdateSchema`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
         latest = metadata.extra.get(LATEST_SCHEMA_KEY)
         internal = parse_internal_schema(latest, f"{LATEST_SCHEMA_KEY} {context}") if latest else None
         found = _parse(text, f"the schema {context}"), internal
-        if metadata.operation not in _SERVICES:
+        if metadata.operation not in SCHEMA_OF_PLAN:
             return found
         service = service or found
     return service or (None, None)

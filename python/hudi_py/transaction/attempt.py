@@ -7,6 +7,7 @@ in the folder of running writes (`owner.claim`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import TracebackType
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.commit import WriteStat
@@ -137,8 +138,14 @@ class Participation:
             self._heartbeat.start()
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        self._heartbeat.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._session.storage.sync()  # another process may complete the attempt
+        finally:
+            self._heartbeat.stop()
 
 
 def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteStat]) -> None:

@@ -67,6 +67,8 @@ def complete(
 ) -> Instant:
     """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
 
+    All that was written before is on disk first, and the completed file when this returns.
+
     `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
 
     Returns:
@@ -82,6 +84,7 @@ def complete(
             "rolled back, or never begun",
             instant=time,
         )
+    storage.sync()
     if not _create(storage, join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
@@ -89,6 +92,7 @@ def complete(
             path=name,
             instant=time,
         )
+    storage.sync()
     return Instant(time, action.comparable, State.COMPLETED, name, completion)
 
 

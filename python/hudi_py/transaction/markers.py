@@ -15,9 +15,11 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.storage import Storage
 from hudi_py.transaction.paths import marker_folder
 
-_MARKER = re.compile(r"^(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)$")
+_MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.DOTALL)
 _SERVER_TYPE = "MARKERS.type"
-_SERVER_FILE = re.compile(r"^MARKERS\d+$")
+_SERVER_FILE = re.compile(r"MARKERS\d+", re.ASCII)
+_END_OF_LINE = re.compile(r"(?:(?<=\.marker\.CREATE)|(?<=\.marker\.APPEND)|(?<=\.marker\.MERGE))\n")
+"""Paths may hold line feeds: only one behind the name of a marker ends it."""
 
 
 class MarkerType(str, Enum):
@@ -55,24 +57,26 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
         return None if storage.stat(folder) is None else ()
     names = {info.path[len(folder) + 1 :] for info in files}
     if _SERVER_TYPE in names:
-        lines: list[str] = []
-        for name in sorted(names):
-            if _SERVER_FILE.match(name):
-                text = storage.read(f"{folder}/{name}").decode("utf-8", errors="replace")
-                lines += text.splitlines()
-        names = {line.strip() for line in lines if line.strip()}
+        files_of_server = (name for name in names if _SERVER_FILE.fullmatch(name))
+        names = {line for name in files_of_server for line in _lines(storage.read(f"{folder}/{name}"))}
     markers: list[Marker] = []
     for name in sorted(names):
-        found = _MARKER.match(name)
+        found = _MARKER.fullmatch(name)
         if found is None:
             raise CorruptFileError(
                 f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
-                "'<data file>.marker.CREATE|MERGE|APPEND'",
+                "'<data file>.marker.CREATE|MERGE|APPEND'; with hoodie.rollback.using.markers=false the instant is "
+                "rolled back by the names of the table's files",
                 path=f"{folder}/{name}",
                 instant=instant,
             )
         markers.append(Marker(found["path"], MarkerType(found["type"])))
     return tuple(markers)
+
+
+def _lines(content: bytes) -> list[str]:
+    """The names in a file of the timeline server."""
+    return [line for line in _END_OF_LINE.split(content.decode("utf-8", errors="replace")) if line]
 
 
 def remove_markers(storage: Storage, instant: InstantTime) -> None:

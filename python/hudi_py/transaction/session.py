@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from hudi_py.model.instant import CompletionTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.pending_plans import PendingPlans
@@ -61,6 +61,7 @@ class TableSession:
             TableNotFoundError: there is no table.
         """
         settings = settings if settings is not None else TransactionSettings()
+        storage = with_durability(storage, settings.durable)
         config = config if config is not None else load_table_config(storage)
         clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
         return cls(storage, config, clock, settings, metadata, storage_options)
@@ -104,6 +105,7 @@ class TableSession:
         lock = self.locks(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
         with lock:
             yield LockedTable.read(self, lock)
+            self.storage.sync()  # what no completed file follows, such as a plan that was dropped
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a TableSession belongs to its process and may hold credentials; it cannot be pickled")

@@ -47,6 +47,8 @@ class TransactionSettings:
     """How often a write whose input is still there is redone, as a whole and under a new instant, after a conflict."""
     rollback_by_markers: bool = True
     """Are failed writes rolled back by their markers where they have any?"""
+    durable: bool = True
+    """Is what is written to local file systems forced to disk?"""
 
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
@@ -65,6 +67,7 @@ class TransactionSettings:
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
+            durable=options.get(write_config.DURABLE),
         )
 
     @property

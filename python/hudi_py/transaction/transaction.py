@@ -253,6 +253,8 @@ class WriteTransaction:
         try:
             if self._owns and not self._done:
                 self.abort()
+            if error is None and not self._done:
+                self.storage.sync()  # another process commits what this one has written
         except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
             _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
         finally:

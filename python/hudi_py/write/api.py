@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.config import Option, Options, Scope
+from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
@@ -28,14 +28,15 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import normalise_schema, read_input
+from hudi_py.write.input import Input, normalise_schema, read_input
 from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import new_table_schema, write_settings
-from hudi_py.write.result import WriteResult, committed_write, result_of
+from hudi_py.write.plan import check_writable, new_table_schema, write_settings
+from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict
 
 _PROPERTIES = ".hoodie/hoodie.properties"
+_TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
 def write_options(
@@ -54,25 +55,29 @@ def write_options(
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
-    resolved = Options.resolve(options, Scope.WRITE)
-    keywords: list[tuple[str, Option[Any], str | None]] = [
-        ("record_key", table_config.RECORD_KEY, _names(record_key)),
-        ("partition_by", table_config.PARTITION_PATH, _names(partition_by)),
-        ("ordering_by", table_config.ORDERING, _names(ordering_by)),
-        ("table_type", table_config.TABLE_TYPE, _table_type(table_type)),
-        ("table_version", table_config.TABLE_VERSION, None if table_version is None else str(table_version)),
+    problems = Problems()
+    resolved = Options.resolve(options, Scope.WRITE, problems=problems)
+    keywords: list[tuple[str, Option[Any], object]] = [
+        ("record_key", table_config.RECORD_KEY, record_key),
+        ("partition_by", table_config.PARTITION_PATH, partition_by),
+        ("ordering_by", table_config.ORDERING, ordering_by),
+        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(table_type).lower(), table_type)),
+        ("table_version", table_config.TABLE_VERSION, table_version),
     ]
     changes: dict[Option[Any], str] = {}
-    for keyword, option, text in keywords:
-        if text is None:
+    for keyword, option, given in keywords:
+        if given is None:
             continue
-        value = option.read(text, keyword)
-        if resolved.given(option) and resolved.get(option) != value:
-            raise ConfigError(
-                f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
-                f"{resolved.values[option.key]!r}; give one of them"
-            )
-        changes[option] = text
+        with problems.collected():
+            text = _text(keyword, given)
+            value = option.read(text, keyword)
+            if resolved.given(option) and resolved.get(option) != value:
+                raise ConfigError(
+                    f"Argument {keyword}={text!r} contradicts option {resolved.name_of(option)}="
+                    f"{resolved.values[option.key]!r}; give one of them"
+                )
+            changes[option] = text
+    problems.check()
     return resolved.replace(changes)
 
 
@@ -130,7 +135,10 @@ def write_rows(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is under way or got in between.
     """
+    storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
+    if has_table(storage):
+        check_writable(load_table_config(storage))  # before there is work with the input
     source = read_input(data)
     config = open_or_create(storage, source.schema, kind, options, after)
     batches = source.batches
@@ -151,7 +159,7 @@ def write_rows(
         storage_options=storage_options,
     )
     (result, committed), retries = redo_on_conflict(
-        lambda: _run(session, source.schema, batches(), kind, options),
+        lambda: _run(session, source, batches(), kind, options),
         settings.conflict_retries if source.replayable else 0,
     )
     return replace(result, retries=retries, services=run_after(after, session, committed))
@@ -177,21 +185,26 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
 
 def _run(
     session: TableSession,
-    schema: pa.Schema,
+    source: Input,
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(storage, config, seen, session.view(seen), schema, operation, options)
+    settings: WriteSettings = write_settings(
+        storage, config, seen, session.view(seen), source.schema, operation, options
+    )
+    if source.in_memory:
+        for batch in source.columns(settings.keygen.partition_fields):
+            settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
         action = action_of(operation, config)
         with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
-                    storage, config, transaction.timeline, transaction.view, schema, operation, options
+                    storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
             job = Job(transaction, settings, progress=progress)
             result = run_operation(job, batches, operation)
@@ -204,8 +217,15 @@ def _run(
             )
     finally:
         progress.close()
-    done = result_of(operation.value, commit.instant, commit.completion_time, result.stats)
+    changes = settings.schema.changes
+    log_schema_changes(config.name, commit.instant, changes)
+    done = result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
     return done, committed_write(commit, operation.java_name, result.stats, result.replaced)
+
+
+def has_table(storage: Storage) -> bool:
+    """Whether there is a table, its properties maybe amid an update."""
+    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
 
 
 def open_or_create(
@@ -223,7 +243,7 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    if not has_table(storage):
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
@@ -245,9 +265,9 @@ def _named(storage: Storage, spec: TableSpec) -> TableSpec:
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 
-def _names(value: str | list[str] | tuple[str, ...] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else ",".join(value)
-
-
-def _table_type(value: str | None) -> str | None:
-    return None if value is None else {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}.get(value.lower(), value)
+def _text(keyword: str, value: object) -> str:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise ConfigError(f"Argument {keyword}={value!r} is of type {type(value).__name__}; expected text or a list of it")

@@ -10,14 +10,16 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.merge import delete_marks
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
+from hudi_py.schema import RECORD_KEY
 from hudi_py.write.assign import MEGABYTE
 from hudi_py.write.handles.base import BaseFileHandle, steps
 from hudi_py.write.job import Job
-from hudi_py.write.rows import split_by_partition
+from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 T = TypeVar("T")
 
@@ -49,7 +51,8 @@ def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[W
     """Writes incoming rows, in normalised input types and any order of partitions, to new file groups.
 
     No key is looked up, rows with a delete marker are left out. Memory: about `settings.memory_bytes` of rows, and a
-    row group for each file under way. Files are finished at `packing.max_file_size`.
+    row group for each file under way; where rows are to be sorted, all of a partition, too. Files are finished at
+    `packing.max_file_size`.
 
     Returns:
         One statistic for each file. On an error all files of this call are given up.
@@ -57,19 +60,43 @@ def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[W
     writer = _Spreader(job)
     job.progress.phase("writing")
     try:
-        for batch in batches:
-            rows, paths = job.keyed(batch)
-            deletes = delete_marks(rows, job.settings.merge)
-            if deletes.any():
-                keep = pa.array(np.logical_not(deletes))
-                rows, paths = rows.filter(keep), paths.filter(keep)
-            job.progress.read(rows.num_rows)
-            for partition, part in split_by_partition(rows, paths):
-                writer.add(partition, part)
+        for partition, part in _by_partition(job, batches):
+            writer.add(partition, part)
         return writer.finish()
     except BaseException:
         writer.abandon()
         raise
+
+
+def _by_partition(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[PartitionPath, pa.RecordBatch]]:
+    """The rows that are no deletes, as they come, or sorted."""
+    if not job.settings.sort_by_key:
+        for rows, paths in _live(job, batches):
+            yield from split_by_partition(rows, paths)
+        return
+    with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
+        for rows, paths in _live(job, batches):
+            held.add(rows, paths)
+        for partition in held.partitions:
+            for batch in sorted_by_key(held.table(partition)).to_batches():
+                for piece in steps(batch):
+                    yield partition, piece
+
+
+def _live(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.StringArray]]:
+    for batch in batches:
+        rows, paths = job.keyed(batch)
+        deletes = delete_marks(rows, job.settings.merge)
+        if deletes.any():
+            keep = pa.array(np.logical_not(deletes))
+            rows, paths = rows.filter(keep), paths.filter(keep)
+        job.progress.read(rows.num_rows)
+        yield rows, paths
+
+
+def sorted_by_key(rows: pa.Table) -> pa.Table:
+    """Rows in order of their record keys' bytes, as Spark sorts them; rows of one key stay in their order."""
+    return rows.take(pc.sort_indices(rows[RECORD_KEY]))
 
 
 @dataclass(slots=True)
@@ -154,7 +181,8 @@ class _Spreader:
         lanes = self._lanes.setdefault(partition, [])
         with self._lock:
             lane = min(lanes, key=lambda lane: lane.queued, default=None)
-        if lane is None or (lane.queued and len(lanes) < self._threads):
+        most = 1 if self._job.settings.sort_by_key else self._threads  # ranges of keys do not overlap
+        if lane is None or (lane.queued and len(lanes) < most):
             lane = _Lane(partition)
             lanes.append(lane)
         lane.used = self._clock

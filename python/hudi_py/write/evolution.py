@@ -3,6 +3,10 @@
 Rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes: columns are matched by name; new
 ones are added at the end; an incoming type which the table's can take is converted to it; where it is the other way
 round the table's column is widened; a missing column is an error, or null where the option says so.
+
+Two things differ. Values are converted exactly or refused. And a column widens by itself among integers, among floating
+point numbers and among decimals only; that numbers become text, or integers floating point, has to be asked for
+(`hoodie.py.write.widen.columns`).
 """
 
 from __future__ import annotations
@@ -19,6 +23,21 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.schema import META_FIELDS, conform
 from hudi_py.schema.conform import promotable
+from hudi_py.write.casts import cast_exactly, holds_exactly, may_hold
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A column that a write added to its table, or gave another type."""
+
+    column: str
+    """Dotted path; `element` and `value` stand for what is within lists and maps."""
+    before: str | None
+    """The type it had; None for a new column."""
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.before or 'new'} -> {self.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +48,8 @@ class WriteSchema:
     """Avro record without meta columns, for the commit."""
     arrow: pa.Schema
     """The same as Arrow, without meta columns."""
-    changed: bool
-    """Whether it differs from the schema the table had."""
+    changes: tuple[SchemaChange, ...] = ()
+    """What differs from the schema the table had; nothing for a new table."""
 
     @property
     def avro(self) -> dict[str, Any]:
@@ -53,7 +72,7 @@ class WriteSchema:
         """
         wanted = set(names) & set(batch.schema.names)
         fields = [field for field in self.arrow if field.name in wanted]
-        return conform(batch.select([field.name for field in fields]), pa.schema(fields), context="the data")
+        return conform(batch.select([field.name for field in fields]), pa.schema(fields), convert=cast_exactly)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """An incoming batch in this schema.
@@ -61,7 +80,7 @@ class WriteSchema:
         Raises:
             SchemaMismatchError: a value does not fit, or is null where the table allows none.
         """
-        result = conform(batch, self.arrow, context="the data")
+        result = conform(batch, self.arrow, convert=cast_exactly)
         for field, column in zip(self.arrow, result.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise SchemaMismatchError(
@@ -77,6 +96,7 @@ def write_schema(
     table_name: str,
     *,
     set_null_for_missing: bool = False,
+    widen: bool = False,
     fixed: Sequence[str] = (),
     numeric_only: Sequence[str] = (),
 ) -> WriteSchema:
@@ -87,6 +107,7 @@ def write_schema(
         incoming: normalised schema of the data (`read_input`).
         table_name: names the record of a new table's schema.
         set_null_for_missing: columns the data lacks become null, those of `fixed` apart.
+        widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
 
@@ -96,20 +117,12 @@ def write_schema(
     if table_avro is None:
         _check_no_nulls(incoming)
         avro = avro_schema(incoming, *record_name(table_name))
-        return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
+        return WriteSchema(_dump(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
-    merged = _merge_fields(list(table), list(incoming), "", _Lacking(tuple(fixed), set_null_for_missing))
-    for old, new in zip(table, merged, strict=False):
-        if new.type.equals(old.type):
-            continue
-        if old.name in fixed or (old.name in numeric_only and not (_is_number(old.type) and _is_number(new.type))):
-            role = "key or partition" if old.name in fixed else "ordering"
-            raise SchemaMismatchError(
-                f"Column '{old.name}' is {old.type} in the table and {new.type} in the data; the type of a {role} "
-                "column cannot change: cast the data"
-            )
-    if pa.schema(merged).equals(table):
-        return WriteSchema(_dump(table_avro), table, changed=False)
+    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, widen, [])
+    merged = merge.fields(list(table), list(incoming), "")
+    if not merge.changes:
+        return WriteSchema(_dump(table_avro), table)
     name, namespace = str(table_avro["name"]), str(table_avro.get("namespace", ""))
     whole = avro_schema(pa.schema(merged), name, namespace)
     fields = list(table_avro["fields"])  # unchanged columns keep the JSON they have
@@ -119,78 +132,105 @@ def write_schema(
         elif not field.type.equals(table.field(position).type):
             fields[position] = {**fields[position], "type": made["type"]}
     avro = {**table_avro, "fields": fields}
-    return WriteSchema(_dump(avro), arrow_schema(avro), changed=True)
+    return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
 
 
 def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
     """The table's schema as it is, for a write that adds no rows."""
-    return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)), changed=False)
+    return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
-    """What becomes of columns that the data lacks."""
+class _Merge:
+    """Brings the columns of a table and of data together."""
 
     fixed: tuple[str, ...]
-    """Dotted names of record key and partition fields, which are always needed."""
+    """Dotted names of record key and partition fields, which are always needed and keep their type."""
+    numeric_only: tuple[str, ...]
     set_null: bool
-    """Whether others become null; they are needed otherwise."""
+    """Whether other columns that the data lacks become null; they are needed otherwise."""
+    widen: bool
+    changes: list[SchemaChange]
 
-    def is_fixed(self, column: str) -> bool:
+    def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
+        """The table's columns, or members of a struct at `path`, then new ones."""
+        by_name = {field.name: field for field in incoming}
+        new = [field for field in incoming if all(field.name != own.name for own in table)]
+        result = []
+        for field in table:
+            found = by_name.get(field.name)
+            where = f"{path}{field.name}"
+            if found is not None:
+                result.append(field.with_type(self._type(field.type, found.type, where)))
+            elif self.set_null and field.nullable and not self._is_fixed(where):
+                result.append(field)
+            else:
+                raise SchemaMismatchError(
+                    f"Column '{where}' of the table is missing in the data; {self._advice(field, where, path, new)}"
+                )
+        for field in new:
+            _check_no_nulls([field], path)
+            self.changes.append(SchemaChange(f"{path}{field.name}", None, str(field.type)))
+            result.append(field.with_nullable(True))  # the rows already there have none
+        return result
+
+    def _is_fixed(self, column: str) -> bool:
         return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
 
-
-def _merge_fields(table: list[pa.Field], incoming: list[pa.Field], path: str, lacking: _Lacking) -> list[pa.Field]:
-    by_name = {field.name: field for field in incoming}
-    result = []
-    for field in table:
-        found = by_name.pop(field.name, None)
-        where = f"{path}{field.name}"
-        if found is None:
-            if not lacking.set_null or not field.nullable or lacking.is_fixed(where):
-                close = next((name for name in by_name if name.lower() == field.name.lower()), None)
-                advice = (
-                    f"the data has '{path}{close}': rename it"
-                    if close
-                    else "rows need it for their record key or partition: add it to the data"
-                    if lacking.is_fixed(where)
-                    else "add it to the data, with nulls where there is no value; "
-                    f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
-                    if field.nullable
-                    else "it may not be null: add it to the data"
-                )
-                raise SchemaMismatchError(f"Column '{where}' of the table is missing in the data; {advice}")
-            result.append(field)
-        else:
-            result.append(field.with_type(_merge_type(field.type, found.type, where, lacking)))
-    for field in by_name.values():
-        _check_no_nulls([field], path)
-        result.append(field.with_nullable(True))  # the rows already there have none
-    return result
-
-
-def _merge_type(table: pa.DataType, incoming: pa.DataType, path: str, lacking: _Lacking) -> pa.DataType:
-    if incoming.equals(table) or pa.types.is_null(incoming):
-        return table
-    if pa.types.is_struct(table) and pa.types.is_struct(incoming):
-        return pa.struct(_merge_fields(list(table), list(incoming), f"{path}.", lacking))
-    if pa.types.is_list(table) and pa.types.is_list(incoming):
-        item = table.value_field
-        return pa.list_(item.with_type(_merge_type(item.type, incoming.value_type, f"{path}.element", lacking)))
-    if pa.types.is_map(table) and pa.types.is_map(incoming):
-        item = table.item_field
-        return pa.map_(
-            table.key_type, item.with_type(_merge_type(item.type, incoming.item_type, f"{path}.value", lacking))
+    def _advice(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
+        close = next((other.name for other in new if other.name.lower() == field.name.lower()), None)
+        if close:
+            return f"the data has '{path}{close}': rename it"
+        unknown = ", ".join(f"'{path}{other.name}'" for other in new[:5])
+        hint = f"the data has {unknown}, which the table lacks: rename it if it is meant; " if new else ""
+        if self._is_fixed(where):
+            return f"{hint}rows need it for their record key or partition: add it to the data"
+        if not field.nullable:
+            return f"{hint}it may not be null: add it to the data"
+        return (
+            f"{hint}add it to the data, with nulls where there is no value; "
+            f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
         )
-    if _takes(table, incoming):
-        return table
-    # dates and decimals do not become text: Apache Hudi 1.2.0 could not merge into files that hold the former ones
-    if _takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table)):
-        return incoming
-    raise SchemaMismatchError(
-        f"Column '{path}' is {table} in the table and {incoming} in the data, and neither can be converted to the "
-        "other; cast the data"
-    )
+
+    def _type(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+        if incoming.equals(table) or pa.types.is_null(incoming):
+            return table
+        if pa.types.is_struct(table) and pa.types.is_struct(incoming):
+            return pa.struct(self.fields(list(table), list(incoming), f"{path}."))
+        if pa.types.is_list(table) and pa.types.is_list(incoming):
+            item = table.value_field
+            return pa.list_(item.with_type(self._type(item.type, incoming.value_type, f"{path}.element")))
+        if pa.types.is_map(table) and pa.types.is_map(incoming):
+            item = table.item_field
+            return pa.map_(table.key_type, item.with_type(self._type(item.type, incoming.item_type, f"{path}.value")))
+        return self._scalar(table, incoming, path)
+
+    def _scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+        if _takes(table, incoming):
+            return table
+        # dates and decimals do not become text: Apache Hudi 1.2.0 could not merge into files that hold the former ones
+        widens = _takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table))
+        role = (
+            "key or partition"
+            if self._is_fixed(path)
+            else "ordering"
+            if path in self.numeric_only and not (_is_number(table) and _is_number(incoming))
+            else None
+        )
+        if widens and role is None and (self.widen or holds_exactly(incoming, table)):
+            self.changes.append(SchemaChange(path, str(table), str(incoming)))
+            return incoming
+        if may_hold(table, incoming):
+            return table
+        said = f"Column '{path}' is {table} in the table and {incoming} in the data"
+        if widens and role is not None:
+            raise SchemaMismatchError(f"{said}; the type of a {role} column cannot change: cast the data")
+        if widens:
+            raise SchemaMismatchError(
+                f"{said}; cast the data, or make the table's column {incoming} for good with "
+                f"{write_config.WIDEN_COLUMNS.key}=true"
+            )
+        raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data")
 
 
 def _takes(target: pa.DataType, source: pa.DataType) -> bool:

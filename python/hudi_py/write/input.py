@@ -3,13 +3,14 @@
 Taken are objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
 scanners, pandas data frames and lists of dicts. Types without a counterpart in a Hudi table are widened where nothing
 is lost (unsigned and small integers, dictionaries, large and view types, timestamps of other units) and refused
-otherwise.
+otherwise. Of Arrow's extension types `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others, whose
+storage alone would lose their meaning, are refused.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge.settings import IS_DELETED
-from hudi_py.schema import META_FIELDS
+from hudi_py.schema import META_FIELDS, OPERATION, conform_array
 
 _SPARKS_OWN = ("variant", "geography", "geometry")
 """Types which Spark hands on as structs of their bytes, with this name in the metadata of a member. As plain structs
@@ -39,6 +40,18 @@ class Input:
     replayable: bool
     num_rows: int | None = None
     """None when the source does not say."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows can be looked at before they are written, at little cost."""
+        return self.replayable and self.num_rows is not None
+
+    def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows with some columns alone; those of the names which the data lacks are left out."""
+        schema = pa.schema([field for field in self.schema if field.name in names])
+        with self.open() as reader:
+            for whole in reader:
+                yield normalise_batch(whole.select(schema.names), schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in order, in `schema`; empty batches are left out.
@@ -65,9 +78,13 @@ def read_input(data: Any) -> Input:
         data = pa.Table.from_batches([data])
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         # pandas' own stream would add its index as a column
-        data = pa.Table.from_pandas(data, preserve_index=False)
+        try:
+            data = pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            reason = "; ".join(str(part) for part in reversed(error.args))
+            raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
-        data = pa.Table.from_pylist(data)
+        data = _of_dicts(data)
     if isinstance(data, pa.Table):
         return _of_table(data)
     if isinstance(data, pa.RecordBatchReader):
@@ -89,6 +106,23 @@ def read_input(data: Any) -> Input:
     )
 
 
+def _of_dicts(rows: list[dict[str, Any]]) -> pa.Table:
+    """A column for each key of any row, in order of first appearance; null where a row lacks it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = []
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
+        try:
+            columns.append(pa.array([row.get(name) for row in rows]))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the rows has values without a common type: {error}; give all of them one type, or "
+                "pass a PyArrow table"
+            ) from error
+    return pa.Table.from_arrays(columns, names=list(names))
+
+
 def _of_table(table: pa.Table) -> Input:
     return Input(normalise_schema(table.schema), table.to_reader, replayable=True, num_rows=table.num_rows)
 
@@ -97,15 +131,16 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     """The schema in table types, the five meta columns left out (a table's rows may be written back).
 
     Raises:
-        SchemaMismatchError: a column occurs twice or has a type that no Hudi table has.
+        SchemaMismatchError: a column occurs twice, has a name which Hudi keeps for itself, or a type that no Hudi table
+            has.
     """
     fields = [field for field in schema if field.name not in META_FIELDS]
     if not fields:
         raise SchemaMismatchError("The data has no columns; at least the record key's is needed")
     _check_names(fields)
-    result = pa.schema(
-        [pa.field(field.name, normalise_type(field.type, field.name), field.nullable) for field in fields]
-    )
+    for field in fields:
+        _check_reserved(field.name)
+    result = pa.schema([pa.field(field.name, _normalise_field(field, field.name), field.nullable) for field in fields])
     for field in result:
         if field.name == IS_DELETED and not (pa.types.is_boolean(field.type) or pa.types.is_null(field.type)):
             raise SchemaMismatchError(
@@ -117,13 +152,25 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
 
 def _check_names(fields: Iterable[pa.Field], path: str = "") -> None:
     """Readers of Hudi compare the names of columns, and of a struct's fields, without regard to case."""
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for field in fields:
-        if field.name.lower() in seen:
+        lowered = field.name.lower()
+        if lowered in seen:
+            other = "" if seen[lowered] == field.name else f" (as '{path}{seen[lowered]}', where only the case differs)"
             raise SchemaMismatchError(
-                f"Column '{path}{field.name}' occurs more than once in the data; give each its own name"
+                f"Column '{path}{field.name}' occurs more than once in the data{other}; give each its own name"
             )
-        seen.add(field.name.lower())
+        seen[lowered] = field.name
+
+
+def _check_reserved(name: str) -> None:
+    """Meta columns in another case: Spark would find every query ambiguous."""
+    for reserved in (*META_FIELDS, IS_DELETED, OPERATION):
+        if name != reserved and name.lower() == reserved:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the data differs from Hudi's own column '{reserved}' in case only, which makes "
+                "queries ambiguous; rename it"
+            )
 
 
 def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
@@ -134,7 +181,7 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
     """
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return normalise_type(kind.storage_type, path)
+        return _extension(kind, kind.extension_name, path)
     if types.is_dictionary(kind):
         return normalise_type(kind.value_type, path)
     if types.is_integer(kind):
@@ -176,48 +223,50 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
                         "cast it to a text, to binary or to a struct"
                     )
         return pa.struct(
-            [pa.field(field.name, normalise_type(field.type, f"{path}.{field.name}"), field.nullable) for field in kind]
+            [pa.field(field.name, _normalise_field(field, f"{path}.{field.name}"), field.nullable) for field in kind]
         )
     if types.is_map(kind):
         if not normalise_type(kind.key_type, f"{path}.key").equals(pa.string()):
             _refuse(kind, path)
-        return pa.map_(pa.string(), kind.item_field.with_type(normalise_type(kind.item_type, f"{path}.value")))
+        return pa.map_(pa.string(), kind.item_field.with_type(_normalise_field(kind.item_field, f"{path}.value")))
     if _is_list(kind):
         item = kind.value_field
-        return pa.list_(pa.field("element", normalise_type(item.type, f"{path}.element"), item.nullable))
+        return pa.list_(pa.field("element", _normalise_field(item, f"{path}.element"), item.nullable))
     return _refuse(kind, path)
+
+
+def _normalise_field(field: pa.Field, path: str) -> pa.DataType:
+    name = (field.metadata or {}).get(b"ARROW:extension:name")  # a type that this process does not know
+    return normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
+
+
+def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
+    if name == "arrow.bool8":
+        return pa.bool_()
+    if name not in ("arrow.json", "arrow.uuid"):
+        raise SchemaMismatchError(
+            f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported are arrow.bool8, "
+            "arrow.json and arrow.uuid: cast the column to a plain type"
+        )
+    return normalise_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind, path)
 
 
 def normalise_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch in `schema`, which is its own schema's `normalise_schema`."""
     if batch.schema.equals(schema):
         return batch
-    columns = [
-        _cast(batch.column(batch.schema.get_field_index(field.name)), field.type, field.name) for field in schema
-    ]
+    columns = [conform_array(batch.column(field.name), field.type, path=field.name, convert=_cast) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cast(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-    if array.type.equals(target):
-        return array
-    if isinstance(array, pa.ExtensionArray):
-        return _cast(array.storage, target, path)
-    if pa.types.is_dictionary(array.type):
-        return _cast(array.dictionary_decode(), target, path)
+def _cast(array: pa.Array, target: pa.DataType, path: str, _: str) -> pa.Array:
     try:
-        if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
-            array = array.cast(pa.large_list(array.type.value_field))
         return array.cast(target)
     except pa.ArrowInvalid as error:
         kind = array.type
         hint = "; round it first" if pa.types.is_timestamp(kind) else ""
         raise SchemaMismatchError(
             f"Column '{path}' of type {kind} holds a value which a table cannot hold as {target}{hint}: {error}"
-        ) from error
-    except pa.ArrowNotImplementedError as error:
-        raise SchemaMismatchError(
-            f"Column '{path}' of type {array.type} cannot be written as {target}: {error}"
         ) from error
 
 

@@ -45,6 +45,8 @@ class WriteSettings:
     combine_before_delete: bool = True
     allow_duplicates: bool = True
     """Whether an insert into a small file keeps keys which that file holds."""
+    sort_by_key: bool = False
+    """Whether a bulk insert, or an overwrite, writes the rows of a partition in order of their keys."""
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
     """Incoming rows held in memory; what is more goes to the local disk."""

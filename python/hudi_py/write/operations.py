@@ -35,7 +35,7 @@ from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
-from hudi_py.write.bulk import live_rows, unfinished, write_new_file_groups
+from hudi_py.write.bulk import live_rows, sorted_by_key, unfinished, write_new_file_groups
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
 from hudi_py.write.index import (
     RECORD_INDEXES,
@@ -209,6 +209,8 @@ def _write_partitions(
                 rows = rows.filter(pc.invert(pc.is_in(rows[RECORD_KEY], value_set=losing[partition]))).combine_chunks()
             if operation in (Operation.INSERT, Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE):
                 rows = _combined(rows, job)
+                if job.settings.sort_by_key:
+                    rows = sorted_by_key(rows)
                 into_small = operation is Operation.INSERT
                 part.insert(partial(_batches, rows), rows.num_rows, into_small=into_small)
             elif operation is Operation.DELETE:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError, first_line
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
@@ -20,6 +20,7 @@ from hudi_py.merge.ordering import ordering_type
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
+from hudi_py.timeline.properties import check_writable as check_table_writable
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
@@ -31,6 +32,8 @@ from hudi_py.write.job import WriteSettings
 from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation, check_table_index
 
+_SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
+"""Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
@@ -43,11 +46,12 @@ _REFUSED_PROPERTIES = {
 
 
 def check_writable(config: TableConfig) -> None:
-    """Refuses tables with features that writes of this release would break.
+    """Refuses tables whose properties ask for what writes of this release would break.
 
     Raises:
         UnsupportedTableError: names the property.
     """
+    check_table_writable(config)
     for key, (value, what) in _REFUSED_PROPERTIES.items():
         if config.properties.get(key, "").strip().lower() == value:
             raise UnsupportedTableError(
@@ -66,6 +70,19 @@ def check_writable(config: TableConfig) -> None:
             f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
             "PARQUET"
         )
+
+
+def read_only_reason(config: TableConfig) -> str | None:
+    """Why a table cannot be written, as far as its properties tell; None where they do not."""
+    try:
+        check_writable(config)
+        key_generator(config)
+        written_merge_settings(config)
+    except UnsupportedTableError as error:
+        return first_line(error)
+    except ConfigError:
+        pass  # options of a write may make it whole
+    return None
 
 
 def write_settings(
@@ -128,6 +145,8 @@ def write_settings(
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
+        sort_by_key=operation in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE)
+        and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
         threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
     )
 
@@ -204,6 +223,7 @@ def _schema(
         incoming,
         config.name,
         set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import Committed
+from hudi_py.write.evolution import SchemaChange
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class WriteResult:
     """Times the write was redone after a conflict."""
     services: tuple[str, ...] = ()
     """Table services that ran after it."""
+    schema_changes: tuple[SchemaChange, ...] = ()
+    """Columns it added to the table or widened, each with `column`, `before` (None for a new one) and `after`."""
 
 
 def committed_write(
@@ -47,7 +53,11 @@ def committed_write(
 
 
 def result_of(
-    operation: str, instant: InstantTime | None, completion_time: CompletionTime | None, stats: Iterable[WriteStat]
+    operation: str,
+    instant: InstantTime | None,
+    completion_time: CompletionTime | None,
+    stats: Iterable[WriteStat],
+    changes: tuple[SchemaChange, ...] = (),
 ) -> WriteResult:
     """The result of a commit with these statistics."""
     found = list(stats)
@@ -60,4 +70,11 @@ def result_of(
         num_deleted=sum(stat.num_deletes for stat in found),
         num_files=len(found),
         num_bytes=sum(stat.file_size for stat in found),
+        schema_changes=changes,
     )
+
+
+def log_schema_changes(table: str, instant: InstantTime, changes: tuple[SchemaChange, ...]) -> None:
+    """A warning that names each column which a commit added to its table or widened."""
+    if changes:
+        _log.warning("the write %s changed columns of the table %s: %s", instant, table, "; ".join(map(str, changes)))

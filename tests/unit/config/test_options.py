@@ -14,6 +14,7 @@ from hudi_py.config import write as write_config
 from hudi_py.config.docs import options_page
 from hudi_py.config.options import ALL, HONOURED
 from hudi_py.errors import ConfigError
+from hudi_py.write.api import write_options
 
 
 def resolve(given: dict[str, object], scope: Scope = Scope.WRITE) -> Options:
@@ -61,7 +62,7 @@ def test_python_values_become_text_and_none_is_not_given() -> None:
 
 
 def test_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean hoodie\.datasource\.write\.recordkey\.field\?"):
+    with pytest.raises(ConfigError, match=r"did you mean hoodie\.datasource\.write\.recordkey\.field "):
         resolve({"hoodie.datasource.write.recordkey.fields": "id"})
     # No family of harmless keys may hide them
     with pytest.raises(ConfigError, match=r"did you mean hoodie\.archive\.automatic\?"):
@@ -217,6 +218,26 @@ def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         Options.resolve({})
 
 
+def test_an_option_without_effect_on_files_that_would_look_otherwise_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    Options.resolve({"hoodie.parquet.page.size": 1048576, "hoodie.write.record.positions": False}, defaults={})
+    Options.resolve({"hoodie.insert.shuffle.parallelism": 7}, defaults={})
+    assert not caplog.records
+    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, defaults={})
+    assert "option hoodie.parquet.dictionary.enabled = 'false' has no effect: Base files are written" in caplog.text
+    caplog.clear()
+    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, Scope.READ, defaults={})
+    assert not caplog.records
+
+
+def test_classes_of_others_than_apache_hudi_are_refused() -> None:
+    key = "hoodie.write.merge.handle.class"
+    Options.resolve({key: "org.apache.hudi.io.HoodieWriteMergeHandle"}, defaults={})
+    with pytest.raises(
+        ConfigError, match=rf"Option {key} = 'com.example.Handle' is not supported: classes of the Java"
+    ):
+        Options.resolve({key: "com.example.Handle"}, defaults={})
+
+
 def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
     keys = [key.lower() for option in ALL for key in option.keys]
     assert len(keys) == len(set(keys))
@@ -250,3 +271,59 @@ def test_the_page_has_every_option() -> None:
     page = options_page()
     assert [option.key for option in ALL if f"\n| `{option.key}`" not in page] == []
     assert [line for line in page.splitlines() if line.startswith("| `") and "`(" in line] == []  # a tuple of Python
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("record_key", "hoodie.datasource.write.recordkey.field (record_key= of hudi_py.write)"),
+        ("hoodie.datasource.write.recordkey.fields", "recordkey.field (record_key= of hudi_py.write)"),
+        (
+            "hoodie.datasource.read.begin.instant.time",
+            "hoodie.datasource.read.begin.instanttime (begin= of Table.scan)",
+        ),
+        ("hoodie.parquet.small.file.limits", "hoodie.parquet.small.file.limit?"),
+    ],
+)
+def test_an_unknown_key_names_the_argument_in_python(key: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(meant)):
+        resolve({key: "x"})
+
+
+def test_an_unknown_choice_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="expected one of .*; did you mean upsert?"):
+        resolve({"hoodie.datasource.write.operation": "upsrt"})
+
+
+def test_all_that_is_wrong_is_reported_at_once() -> None:
+    given = {
+        "hoodie.datasource.write.operation": "upsrt",
+        "hoodie.datasource.write.recordkey.fields": "id",
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.parquet.small.file.limit": "many",
+        "hoodie.table.name": {},
+        "hoodie.combine.before.insert": "true",
+    }
+    with pytest.raises(ConfigError) as refused:
+        resolve(given)
+    message = str(refused.value)
+    assert message.startswith("5 options are not valid: (1) Option hoodie.datasource.write.operation = 'upsrt'")
+    assert all(key in message for key in list(given)[:5])
+    assert "combine" not in message
+
+
+def test_arguments_are_reported_with_options() -> None:
+    with pytest.raises(ConfigError) as refused:
+        write_options(
+            {"hoodie.table.nam": "t", "hoodie.datasource.write.partitionpath.field": "p"},
+            record_key=7.5,  # type: ignore[arg-type]
+            partition_by="q",
+            table_type="cows",
+            table_version=7,
+        )
+    message = str(refused.value)
+    assert message.startswith("5 options are not valid: (1) Unknown option hoodie.table.nam: did you mean")
+    assert "Argument record_key=7.5 is of type float" in message
+    assert "Argument partition_by='q' contradicts option hoodie.datasource.write.partitionpath.field='p'" in message
+    assert "table_type = 'cows' is not valid" in message
+    assert "table_version = '7'" in message

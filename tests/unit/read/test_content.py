@@ -74,7 +74,7 @@ def test_files_of_another_format_are_no_base_files(tmp_path: Path) -> None:
     assert names(hudi_py.open_table(table.uri)) == [("a", "parquet")]
 
 
-@pytest.mark.parametrize("extension", ["hfile", "lance"])
+@pytest.mark.parametrize("extension", ["hfile"])
 def test_base_files_of_other_formats_are_refused(tmp_path: Path, extension: str) -> None:
     table = MadeTable(str(tmp_path / "t"), properties=SEVERAL)
     table.storage.put(str(BaseFileName(FILE_ID, "0-1-2", instant(1), extension)), b"x")

@@ -193,9 +193,7 @@ def test_chosen_partitions() -> None:
     assert {path[0] for path in table.planned_files(**full, regex="[a]", selected="b")} == {"b"}
     with pytest.raises(ConfigError, match=r"partition\.filter\.regex cannot be used with incremental cleaning"):
         table.plan(commits=1, regex="a")
-    with pytest.raises(
-        ConfigError, match=r"partition\.filter\.regex = '\(' is not valid: expected a regular expression"
-    ):
+    with pytest.raises(ConfigError, match=r"partition\.filter\.regex = '\(' is not valid: .*a regular expression"):
         table.plan(**full, regex="(")
 
 

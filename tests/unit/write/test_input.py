@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,7 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.write.input import BATCH_ROWS, Input, normalise_type, null_columns, read_input
+from hudi_py.schema import META_FIELDS
+from hudi_py.write.input import BATCH_ROWS, Input, normalise_schema, null_columns, read_input
 
 TABLE = pa.table({"k": [1, 2, 3], "s": ["a", None, "c"]})
 
@@ -75,39 +76,244 @@ def test_meta_columns_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        (pa.int8(), pa.int32()),
-        (pa.uint16(), pa.int32()),
-        (pa.uint32(), pa.int64()),
-        (pa.float16(), pa.float32()),
-        (pa.large_string(), pa.string()),
-        (pa.string_view(), pa.string()),
-        (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
-        (pa.binary(4), pa.binary()),
-        (pa.date64(), pa.date32()),
-        (pa.timestamp("ns"), pa.timestamp("us")),
-        (pa.timestamp("s", "Asia/Tokyo"), pa.timestamp("us", "UTC")),
-        (pa.decimal256(20, 3), pa.decimal128(20, 3)),
-        (pa.large_list(pa.int16()), pa.list_(pa.field("element", pa.int32()))),
-        (pa.list_(pa.float32(), 3), pa.list_(pa.field("element", pa.float32()))),
-        (pa.map_(pa.large_string(), pa.int8()), pa.map_(pa.string(), pa.int32())),
-        (pa.struct([("a", pa.uint8())]), pa.struct([("a", pa.int32())])),
-    ],
+    "data", [[{"k": 1}, {"k": "a"}], [{"k": 2**70}], [{"k": {"a": 1}}, {"k": 3}], [{"k": object()}]]
 )
-def test_types_are_widened_to_those_of_tables(kind: pa.DataType, expected: pa.DataType) -> None:
-    assert normalise_type(kind, "c") == expected
-    empty = pa.table({"c": pa.array([], kind), "k": pa.array([], pa.int64())})
-    assert read_input(empty).schema.field("c").type == expected
+def test_dicts_whose_values_have_no_common_type_name_the_column(data: list[dict[str, object]]) -> None:
+    with pytest.raises(SchemaMismatchError, match="Column 'k' of the rows has values without a common type"):
+        read_input(data)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pa.uint64(), pa.duration("s"), pa.decimal256(60, 2), pa.decimal128(5, -2), pa.map_(pa.int64(), pa.int64())],
-)
-def test_other_types_are_refused_by_name(kind: pa.DataType) -> None:
-    with pytest.raises(SchemaMismatchError, match=r"Column 'c\.x' has the type .* which no Hudi table can hold"):
-        read_input(pa.table({"c": pa.array([], pa.struct([("x", kind)]))}))
+def test_pandas_values_without_a_common_type_name_the_column() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(SchemaMismatchError, match="column k with type object"):
+        read_input(pandas.DataFrame({"k": [1, "a"]}))
+
+
+def test_dicts_with_other_keys_than_strings_are_refused() -> None:
+    with pytest.raises(SchemaMismatchError, match="with the key 1: keys name columns"):
+        read_input([{1: "a"}])
+
+
+def test_dicts_give_the_union_of_their_keys_in_order_of_appearance() -> None:
+    source = read_input([{"k": 1}, {"z": {"b": 1}, "k": 2}, {"a": [{"y": 1}, {"x": 2}], "z": {"a": "t"}}])
+    inner = pa.list_(pa.field("element", pa.struct([("y", pa.int64()), ("x", pa.int64())])))
+    assert source.schema == pa.schema(
+        [("k", pa.int64()), ("z", pa.struct([("b", pa.int64()), ("a", pa.string())])), ("a", inner)]
+    )
+    assert rows(source) == [
+        {"k": 1, "z": None, "a": None},
+        {"k": 2, "z": {"b": 1, "a": None}, "a": None},
+        {"k": None, "z": {"b": None, "a": "t"}, "a": [{"y": 1, "x": None}, {"y": None, "x": 2}]},
+    ]
+
+
+def _ext(kind: pa.DataType, values: list[object]) -> pa.Array:
+    return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
+
+
+def _dictionary(values: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint32()), values)
+
+
+DAY = date(2024, 2, 29)
+TEXTS = ["a", None, "é"]
+ACCEPTED: dict[str, tuple[pa.Array, pa.DataType, list[object]]] = {
+    "bool": (pa.array([True, None, False]), pa.bool_(), [True, None, False]),
+    **{
+        str(kind): (pa.array([1, None, top], kind), wide, [1, None, top])
+        for kind, wide, top in (
+            (pa.int8(), pa.int32(), -(2**7)),
+            (pa.int16(), pa.int32(), -(2**15)),
+            (pa.int32(), pa.int32(), -(2**31)),
+            (pa.int64(), pa.int64(), -(2**63)),
+            (pa.uint8(), pa.int32(), 2**8 - 1),
+            (pa.uint16(), pa.int32(), 2**16 - 1),
+            (pa.uint32(), pa.int64(), 2**32 - 1),
+        )
+    },
+    "float16": (pa.array([1.5, None, -0.0], pa.float16()), pa.float32(), [1.5, None, -0.0]),
+    "float32": (pa.array([0.5, None, -1.0], pa.float32()), pa.float32(), [0.5, None, -1.0]),
+    "float64": (pa.array([0.1, None, -1e300]), pa.float64(), [0.1, None, -1e300]),
+    **{
+        str(kind): (pa.array(TEXTS, kind), pa.string(), TEXTS)
+        for kind in (pa.string(), pa.large_string(), pa.string_view())
+    },
+    **{
+        str(kind): (pa.array([b"a", None, b"\xff"], kind), pa.binary(), [b"a", None, b"\xff"])
+        for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))
+    },
+    **{
+        str(kind): (
+            pa.array([Decimal("1.5"), None, Decimal("-2")], kind),
+            pa.decimal128(5, 2),
+            [Decimal("1.5"), None, Decimal(-2)],
+        )
+        for kind in (pa.decimal32(5, 2), pa.decimal64(5, 2), pa.decimal128(5, 2), pa.decimal256(5, 2))
+    },
+    **{
+        str(kind): (pa.array([DAY, None, DAY], kind), pa.date32(), [DAY, None, DAY])
+        for kind in (pa.date32(), pa.date64())
+    },
+    **{
+        f"timestamp {unit} {zone}": (
+            pa.array([0, None, 1], pa.timestamp(unit, zone)),
+            pa.timestamp("us", zone and "UTC"),
+            [0, None, {"s": 1_000_000, "ms": 1000, "us": 1}[unit]],
+        )
+        for unit in ("s", "ms", "us")
+        for zone in (None, "Asia/Tokyo")
+    },
+    "timestamp ns": (pa.array([0, None, 1000], pa.timestamp("ns")), pa.timestamp("us"), [0, None, 1]),
+    "null": (pa.nulls(3), pa.null(), [None] * 3),
+    "bool8": (_ext(pa.bool8(), [1, None, 0]), pa.bool_(), [True, None, False]),
+    "json": (_ext(pa.json_(), ["1", None, "{}"]), pa.string(), ["1", None, "{}"]),
+    "uuid": (_ext(pa.uuid(), [b"0" * 16, None, b"1" * 16]), pa.binary(), [b"0" * 16, None, b"1" * 16]),
+    "dictionary of views": (_dictionary(pa.array(["x", "y"], pa.string_view())), pa.string(), ["y", None, "x"]),
+    "dictionary of integers": (_dictionary(pa.array([5, 6], pa.int8())), pa.int32(), [6, None, 5]),
+    "dictionary of lists": (
+        _dictionary(pa.array([[5], [6]])),
+        pa.list_(pa.field("element", pa.int64())),
+        [[6], None, [5]],
+    ),
+    "dictionary with null": (_dictionary(pa.array(["x", None])), pa.string(), [None, None, "x"]),
+    **{
+        str(kind): (pa.array([[1], None, [2, 3]], kind), pa.list_(pa.field("element", pa.int32())), [[1], None, [2, 3]])
+        for kind in (
+            pa.list_(pa.int8()),
+            pa.large_list(pa.int8()),
+            pa.list_view(pa.int8()),
+            pa.large_list_view(pa.int32()),
+        )
+    },
+    "list views out of order": (
+        pa.ListViewArray.from_arrays(
+            pa.array([2, 0, 1], pa.int32()), pa.array([1, 2, 1], pa.int32()), pa.array([1, 2, 3])
+        ),
+        pa.list_(pa.field("element", pa.int64())),
+        [[3], [1, 2], [2]],
+    ),
+    "fixed-size list": (
+        pa.array([[1, 2], None, [3, None]], pa.list_(pa.int8(), 2)),
+        pa.list_(pa.field("element", pa.int32())),
+        [[1, 2], None, [3, None]],
+    ),
+    "map": (
+        pa.array([[("a", 1)], None, []], pa.map_(pa.string_view(), pa.uint8())),
+        pa.map_(pa.string(), pa.int32()),
+        [[("a", 1)], None, []],
+    ),
+    "map with dictionary keys": (
+        pa.MapArray.from_arrays(
+            pa.array([0, 1, 1, 2], pa.int32()), pa.array(["a", "b"]).dictionary_encode(), pa.array([1, 2])
+        ),
+        pa.map_(pa.string(), pa.int64()),
+        [[("a", 1)], [], [("b", 2)]],
+    ),
+    "struct": (
+        pa.array([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.uint8())])),
+        pa.struct([("a", pa.int32())]),
+        [{"a": 1}, None, {"a": None}],
+    ),
+}
+REFUSED: dict[str, pa.DataType] = {
+    **{
+        str(kind): kind
+        for kind in (
+            pa.uint64(),
+            pa.time32("s"),
+            pa.time64("us"),
+            pa.duration("s"),
+            pa.month_day_nano_interval(),
+            pa.decimal256(60, 2),
+            pa.decimal128(5, -2),
+            pa.map_(pa.int64(), pa.int64()),
+            pa.map_(pa.binary(), pa.int64()),
+            pa.run_end_encoded(pa.int32(), pa.string()),
+            pa.dense_union([pa.field("a", pa.int64())]),
+            pa.sparse_union([pa.field("a", pa.int64())]),
+            pa.dictionary(pa.int8(), pa.uint64()),
+            pa.list_view(pa.duration("s")),
+        )
+    },
+    "opaque": pa.opaque(pa.int32(), "hugeint", "duckdb"),
+    "tensor": pa.fixed_shape_tensor(pa.int32(), [2]),
+}
+
+
+def in_struct(array: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([array], ["x"])
+
+
+def in_list(array: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), array)
+
+
+def in_map(array: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), pa.array(["a", "b", "c"]), array)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_every_type_arrives_exactly_also_within_others(name: str) -> None:
+    array, kind, values = ACCEPTED[name]
+    table = pa.table({"c": array, "s": in_struct(array), "l": in_list(array), "m": in_map(array)})
+    for source in (table, table.slice(1), pa.concat_tables([table, table]).combine_chunks().slice(3)):
+        found = read_input(source)
+        assert found.schema.types == [
+            kind,
+            pa.struct([("x", kind)]),
+            pa.list_(pa.field("element", kind)),
+            pa.map_(pa.string(), kind),
+        ]
+        made = pa.Table.from_batches(list(found.batches()), found.schema)
+        made.validate(full=True)
+        expected = values[len(values) - source.num_rows :]
+        if pa.types.is_timestamp(kind):  # as numbers: the zone is a label
+            assert made["c"].cast(pa.int64()).to_pylist() == expected
+            expected = made["c"].to_pylist()
+        assert made["c"].to_pylist() == expected
+        assert made["s"].to_pylist() == [{"x": value} for value in expected]
+        assert made["l"].to_pylist() == [[value] for value in expected]
+        assert [row[0][1] for row in made["m"].to_pylist()] == expected
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_types_are_refused_by_name(name: str) -> None:
+    kind = REFUSED[name]
+    shown = r"extension type arrow\.\w+" if isinstance(kind, pa.BaseExtensionType) else "type .*"
+    within = (pa.struct([("x", kind)]), pa.list_(pa.field("x", kind)), pa.map_(pa.string(), kind))
+    for outer, path in zip((kind, *within), ("c", r"c\.x", r"c\.element", r"c\.value"), strict=True):
+        with pytest.raises(
+            SchemaMismatchError, match=rf"Column '{path}[\w.]*' has the {shown}, which no Hudi table can hold"
+        ):
+            normalise_schema(pa.schema([("c", outer)]))
+
+
+def test_an_extension_type_that_is_not_registered_is_refused() -> None:
+    field = pa.field("c", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb"})
+    for schema in (pa.schema([field]), pa.schema([("s", pa.struct([field]))])):
+        with pytest.raises(SchemaMismatchError, match=r"Column '(s\.)?c' has the extension type geoarrow.wkb"):
+            normalise_schema(schema)
+
+
+def test_polars_categories() -> None:
+    polars = pytest.importorskip("polars")
+    columns = {
+        "c": polars.Series(TEXTS, dtype=polars.Categorical),
+        "e": polars.Series(TEXTS, dtype=polars.Enum(["é", "a"])),
+        "l": polars.Series([["a"], None, ["é", "a"]], dtype=polars.List(polars.Categorical)),
+    }
+    source = read_input(polars.DataFrame(columns))
+    assert source.schema.types == [pa.string(), pa.string(), pa.list_(pa.field("element", pa.string()))]
+    assert [list(row.values()) for row in rows(source)] == [["a", "a", ["a"]], [None] * 3, ["é", "é", ["é", "a"]]]
+
+
+@pytest.mark.parametrize("name", [*META_FIELDS, "_hoodie_is_deleted", "_hoodie_operation"])
+def test_columns_that_differ_from_hudis_own_in_case_only_are_refused(name: str) -> None:
+    for other in (name.upper(), name.title()):
+        with pytest.raises(
+            SchemaMismatchError, match=f"Column '{other}' of the data differs from Hudi's own column '{name}'"
+        ):
+            read_input(pa.table({"k": [1], other: [None]}))
 
 
 @pytest.mark.parametrize("name", ["variant", "geography", "geometry"])

@@ -179,6 +179,72 @@ def test_a_slash_makes_nested_folders() -> None:
     assert generator.partition_paths(pa.record_batch({"p": ["a/b"]})).to_pylist() == ["a/b"]
 
 
+# checked with Apache Hudi 1.2.0, which reads these values back, and upserts them, whatever the form of the path
+READABLE = [
+    "a\nb",
+    "a\n",
+    "\r",
+    "a\u2028b",
+    "\u0085",
+    "a\x01",
+    "\x7f",
+    " a",
+    "a ",
+    " ",
+    "a*b",
+    "a{",
+    "a?",
+    "a\\b",
+    "a#b",
+]
+READABLE += [
+    "a,b",
+    "_a",
+    "a'b\"c",
+    "\u00a0",
+    "\u200b",
+    "😀",
+    "a+b",
+    "x.marker.CREATE",
+    "\ufeffa",
+    "-a",
+    "~",
+    "a%",
+    "%0g",
+]
+# those that it reads as other values, or not at all, where paths are not URL-encoded: with the name of the column, not
+UNREADABLE = {"a:b": False, ":": False, "a%41": False, "%0a": False, "a=b": True, "=": True}
+
+
+@pytest.mark.parametrize("hive_style", [False, True])
+def test_every_value_is_read_back_by_apache_hudi_or_refused(hive_style: bool) -> None:
+    raw = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",), hive_style=hive_style)
+    encoded = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",), hive_style=hive_style, url_encoded=True)
+    prefix = "p=" if hive_style else ""
+    assert raw.partition_paths(pa.record_batch({"p": READABLE})).to_pylist() == [prefix + value for value in READABLE]
+    every = [*READABLE, *UNREADABLE]
+    assert encoded.partition_paths(pa.record_batch({"p": every})).to_pylist() == [prefix + escape(v) for v in every]
+    for value, named in UNREADABLE.items():
+        batch = pa.record_batch({"p": ["x", value]})
+        if hive_style and named:
+            assert raw.partition_paths(batch).to_pylist() == ["p=x", f"p={value}"]
+            continue
+        for act in (raw.partition_paths, raw.check_partitions):
+            with pytest.raises(ConfigError, match=r"Apache Hudi .*partitionpath\.urlencode=true, or change the value"):
+                act(batch)
+
+
+@pytest.mark.parametrize("hive_style", [False, True])
+def test_a_slash_among_several_partition_columns(hive_style: bool) -> None:
+    keygen = KeyGenerator(KeyGeneratorType.COMPLEX, ("k",), ("p", "q"), hive_style=hive_style)
+    batch = pa.record_batch({"p": ["a/b"], "q": ["c"]})
+    if hive_style:
+        assert keygen.partition_paths(batch).to_pylist() == ["p=a/b/q=c"]
+    else:
+        with pytest.raises(ConfigError, match="takes a slash for the end of the value"):
+            keygen.partition_paths(batch)
+
+
 @pytest.mark.parametrize("value", ["/c", "d/", "a//b", ".", "..", "a/../b", ".hoodie", "a\x00b"])
 def test_values_that_are_no_directory_are_refused(value: str) -> None:
     generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("p",), ("p",))

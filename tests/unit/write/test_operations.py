@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
@@ -19,6 +20,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.write import bulk
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 NEW_FILES = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
@@ -563,3 +565,43 @@ def test_both_indexes_find_every_key(tmp_path: Path, index: str) -> None:
     result = hudi_py.write(path, data.slice(100), "upsert", options)
     assert (result.num_updated, result.num_inserted) == (300, 100)
     assert hudi_py.open_table(path).scan().count() == 500
+
+
+@pytest.mark.parametrize(
+    ("operation", "mode", "combined", "is_sorted"),
+    [
+        ("bulk_insert", "GLOBAL_SORT", "false", True),
+        ("bulk_insert", "partition_sort", "true", True),
+        ("bulk_insert", "PARTITION_PATH_REPARTITION_AND_SORT", "false", False),
+        ("insert_overwrite_table", "GLOBAL_SORT", "false", True),
+        ("insert", "GLOBAL_SORT", "false", False),
+    ],
+)
+def test_sort_modes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, mode: str, combined: str, is_sorted: bool
+) -> None:
+    """Rows of a partition go to its files in order of their keys, so that no two files overlap."""
+    monkeypatch.setattr(bulk, "steps", lambda batch: (batch.slice(at, 25) for at in range(0, batch.num_rows, 25)))
+    monkeypatch.setattr(bulk, "CHUNK_BYTES", 2_000)
+    options = {
+        **QUICK,
+        "hoodie.bulkinsert.sort.mode": mode,
+        "hoodie.combine.before.insert": combined,
+        "hoodie.parquet.max.file.size": "1000",
+        "hoodie.parquet.block.size": "1000",
+        "hoodie.copyonwrite.record.size.estimate": "10",
+        "hoodie.py.write.threads": "4",
+    }
+    keys = [(at * 79) % 400 for at in range(400)]
+    data = pa.table({"k": keys, "p": ["ab"[key % 2] for key in keys], "ts": keys, "v": keys})
+    path = str(tmp_path / "t")
+    hudi_py.write(path, data, operation, options, record_key="k", partition_by="p", ordering_by="ts")
+    for part in "ab":
+        files = [
+            pq.read_table(file)["_hoodie_record_key"].to_pylist() for file in (tmp_path / "t" / part).glob("*.parquet")
+        ]
+        files.sort(key=min)
+        assert len(files) > 1 or not is_sorted
+        found = [key for file in files for key in file]
+        assert sorted(found) == sorted(str(key) for key in keys if "ab"[key % 2] == part)
+        assert (found == sorted(found)) == is_sorted

@@ -12,8 +12,9 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `conve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -43,6 +44,7 @@ from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_valu
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN, resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import TableChange
 
@@ -132,18 +134,26 @@ class PartitionStats(MetadataPartition):
         written: dict[str, list[DataFile]] = {}
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
-        overtaken = _overtaken(source.timeline)
+        retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
+        anew = retyped or _overtaken(source.timeline)
         replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
             _prefetch(source, (path for path in some if _groups(written[path])))
             growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
-            standing = set() if overtaken else gathered.take_standing(growing)
+            standing = set() if anew else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
             _prefetch(source, others)
             yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
             yield gathered.records()
+        if retyped:  # bounds of the former type are none of the present one
+            for some in _chunks([path for path in source.view.partitions() if path not in written]):
+                gathered = _Gathered(source, kept, some)
+                _prefetch(source, some)
+                slices = [piece for path in some for piece in source.view.latest_slices(path)]
+                yield gathered.look_up([file for piece in slices for file in _files(piece)])
+                yield gathered.records()
 
 
 class _Gathered:
@@ -256,6 +266,15 @@ class _Gathered:
     def _renamed(self) -> bool:
         """Whether a column may have another name in older files."""
         return bool(self._source.storage.list(_SCHEMAS))
+
+
+def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
+    """Whether the commit gives a column with statistics another type."""
+    before = resolve_table_schema(source.storage, source.config, source.timeline)
+    if before is None or (text := json.dumps(before.avro)) == source.schema_json:
+        return False
+    former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
+    return any(former.get(column.name, column) != column for column in kept.columns)
 
 
 def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:

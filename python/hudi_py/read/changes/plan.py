@@ -11,11 +11,13 @@ from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import LogMemory, merge_settings
+from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, logging_mode
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import Filter
-from hudi_py.read.plan import Plan
+from hudi_py.read.plan import Plan, check_known
+from hudi_py.read.ranges import Moment, time_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec
 from hudi_py.schema import META_FIELDS, OPERATION, with_operation
@@ -38,13 +40,13 @@ class ChangeRange:
     """The range for people."""
 
 
-def change_range(
-    snapshot: Snapshot, begin: str | int | date | None, end: str | int | date | None = None
-) -> ChangeRange:
+def change_range(snapshot: Snapshot, begin: Moment | None, end: Moment | None = None) -> ChangeRange:
     """The commits requested after `begin` and not after `end`.
 
     In every table version the bounds are requested times, as `ts_ms` is, other than those of incremental queries
-    (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0).
+    (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0). A bound that is given as a commit
+    is on the axis of incremental queries: ranges that follow on each other then have every change once, although a
+    write may complete that was requested before it.
 
     Args:
         begin: a time, `000` for the start of the table, or `earliest`: the first instant which can be read.
@@ -59,15 +61,22 @@ def change_range(
             f"A query for the changes of the table at {snapshot.storage.uri} needs a begin: set "
             f"{_BEGIN} (or begin=) to a time, to 000 for the start of the table, or to 'earliest'"
         )
-    zone = table_zone(snapshot.config)
-    first = None if begin == _EARLIEST else _bound(begin, zone)
-    span = InstantRange(first, None if end is None else _bound(end, zone))
+    zone, timeline = table_zone(snapshot.config), snapshot.timeline
+    by_completion = timeline.layout.version >= 2
+    bounds = (
+        time_of(each, timeline, by_completion=by_completion) if each is not None else None for each in (begin, end)
+    )
+    first, last = (None if each is None or each == _EARLIEST else _bound(each, zone) for each in bounds)
+    span = InstantRange(
+        None if isinstance(begin, CommitTimes) else first, None if isinstance(end, CommitTimes) else last
+    )
     # Whatever was requested after a time was completed after it too
-    commits = read_commits(snapshot.storage, snapshot.config, snapshot.timeline, InstantRange(first))
+    completed = InstantRange(first, last if isinstance(end, CommitTimes) else None)
+    commits = read_commits(snapshot.storage, snapshot.config, timeline, completed)
     return ChangeRange(
         tuple(commit for commit in commits if span.holds(commit.time)),
         first is None,
-        f"requested after {first or 'the first reachable commit'} up to {span.end or 'the newest commit'}",
+        f"requested after {first or 'the first reachable commit'} up to {last or 'the newest commit'}",
     )
 
 
@@ -118,6 +127,7 @@ def plan_changes(
             raise
         for partition, file_id, change in reversed(found):
             changes[partition, file_id].append(change)
+    check_known(partitions, inference.touched, snapshot, options)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=CHANGE_SCHEMA,

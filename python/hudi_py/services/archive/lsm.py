@@ -142,6 +142,7 @@ def _publish(storage: Storage, folder: str, removed: Sequence[Run], added: Run) 
     following = Manifest(current.version + 1, (*(run for run in current.runs if run.name not in gone), added))
     # A manifest of this number may be there already, of a process that died before it wrote the version
     storage.put(manifest_path(folder, following.version), following.encode())
+    storage.sync()
     storage.put(join_path(folder, VERSION_FILE), str(following.version).encode())
 
 

@@ -228,6 +228,7 @@ class _Archiver:
         files = [file for instant in instants for file in self._states[_key(instant)]]
         pending = [layout.path(file.file_name) for file in files if not file.completed]
         deleted = sum(when_remote(storage, storage.delete, pending, self._context.threads))
+        storage.sync()  # without its completed file an instant would look pending, and be rolled back
         for file in files:
             if file.completed:
                 deleted += storage.delete(layout.path(file.file_name))

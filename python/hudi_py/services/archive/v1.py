@@ -104,6 +104,7 @@ def finish_merge(storage: Storage, folder: str) -> int:
         elif merged in there:
             for name in candidates:
                 deleted += storage.delete(join_path(folder, name))
+    storage.sync()
     storage.delete(plan_path)
     return deleted
 
@@ -133,6 +134,7 @@ def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch:
             out.write(block)
     for file in candidates:
         storage.delete(file.path)
+    storage.sync()
     storage.delete(join_path(folder, MERGE_PLAN))
     return len(candidates)
 

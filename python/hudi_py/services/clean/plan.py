@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from hudi_py.config.clean import PARTITION_REGEX
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
+from hudi_py.schema.patterns import matching
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
 from hudi_py.services.clean.policy import (
@@ -241,8 +242,7 @@ def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[st
         selected = set(settings.partitions_selected)
         return [partition for partition in partitions if partition in selected]
     if settings.partition_regex:
-        pattern = re.compile(settings.partition_regex)
-        return [partition for partition in partitions if pattern.fullmatch(partition)]
+        return matching(settings.partition_regex, partitions, PARTITION_REGEX.key, whole=True)
     return [str(partition) for partition in partitions]
 
 

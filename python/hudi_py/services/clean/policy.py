@@ -5,7 +5,6 @@ Rules are those of `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanAction
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -15,6 +14,7 @@ from hudi_py.config.clean import KEEP_LATEST_BY_HOURS, KEEP_LATEST_COMMITS, KEEP
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.words import counted
+from hudi_py.schema.patterns import check_regex
 from hudi_py.timeline.clean_records import CleanMetadata
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
@@ -67,13 +67,7 @@ class CleanSettings:
                 f"Option {options.name_of(chosen)} cannot be used with incremental cleaning, which chooses the "
                 f"partitions itself: set {clean_config.INCREMENTAL.key} to false, or leave it out"
             )
-        try:
-            re.compile(settings.partition_regex or "")
-        except re.error as error:
-            raise ConfigError(
-                f"Option {options.name_of(clean_config.PARTITION_REGEX)} = '{settings.partition_regex}' is not valid: "
-                f"expected a regular expression; {error}"
-            ) from None
+        check_regex(settings.partition_regex or "", options.name_of(clean_config.PARTITION_REGEX))
         return settings
 
     @property

@@ -16,6 +16,7 @@ from hudi_py.config import Options
 from hudi_py.config import compaction as config
 from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice
+from hudi_py.schema.patterns import check_regex, matching
 from hudi_py.timeline.plans import CompactionOperation
 
 TOTAL_IO_MB = "TOTAL_IO_MB"
@@ -50,13 +51,7 @@ class StrategySettings:
     def of(cls, options: Options) -> StrategySettings:
         """Raises ConfigError where a regular expression is no such thing."""
         regex = options.get(config.PARTITION_REGEX) or ""
-        try:
-            re.compile(regex)
-        except re.error as error:
-            raise ConfigError(
-                f"Option {options.name_of(config.PARTITION_REGEX)} = '{regex}' is not valid: {error}; expected a "
-                "regular expression"
-            ) from None
+        check_regex(regex, options.name_of(config.PARTITION_REGEX))
         return cls(
             names=options.get(config.STRATEGY),
             target_io_mb=options.get(config.TARGET_IO_MB),
@@ -97,7 +92,7 @@ def choose_partitions(settings: StrategySettings, partitions: Sequence[str], tod
     chosen = list(partitions)
     for name in settings.names:
         if name == "PartitionRegexBasedCompactionStrategy":
-            chosen = [path for path in chosen if re.search(settings.partition_regex, path)]
+            chosen = matching(settings.partition_regex, chosen, config.PARTITION_REGEX.key)
         elif name == "DayBasedCompactionStrategy":
             chosen = sorted(chosen, key=_day, reverse=True)[: settings.day_partitions]
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):

@@ -161,6 +161,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
         _unpublish(session, failed, action)
+        storage.sync()  # readers must not find the instant completed and its files gone
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,

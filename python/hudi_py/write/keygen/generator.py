@@ -119,16 +119,22 @@ class KeyGenerator:
         """One partition path per row, without nulls; `""` for an unpartitioned table. Raises as `record_keys`."""
         if self.type is KeyGeneratorType.NON_PARTITION or not self.partition_fields:
             return pa.repeat(pa.scalar("", pa.string()), len(batch))
-        return join_segments(
-            [
-                partition_segment(
-                    self._text(batch, field, "a partition value"),
-                    field,
-                    hive_style=self.hive_style,
-                    url_encoded=self.url_encoded,
-                )
-                for field in self.partition_fields
-            ]
+        return join_segments([self._segments(batch, field) for field in self.partition_fields])
+
+    def check_partitions(self, batch: pa.RecordBatch) -> None:
+        """Raises an error of `partition_paths` where the rows have one; cheaper, as each value is looked at once."""
+        for field in self.partition_fields:
+            index = batch.schema.get_field_index(field)
+            if index >= 0:
+                self._segments(pa.record_batch([batch.column(index).unique()], names=[field]), field)
+
+    def _segments(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
+        return partition_segment(
+            self._text(batch, field, "a partition value"),
+            field,
+            hive_style=self.hive_style,
+            url_encoded=self.url_encoded,
+            alone=len(self.partition_fields) == 1,
         )
 
     def check(self, schema: pa.Schema) -> None:

@@ -1,0 +1,98 @@
+"""Lance base files, read by the library pylance (the extra `lance`).
+
+In Apache Hudi a base file is one Lance file (`HoodieBaseLanceWriter`, 1.2.0); the metadata of its schema is what the
+footer of a Parquet base file holds. The version of Lance that it writes keeps no nulls of structs: they come back as
+structs of nulls, in Apache Hudi as here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.parquet import canonical_type, empty_columns
+from hudi_py.storage.base import missing
+from hudi_py.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from hudi_py.storage import Storage
+
+_COPIED_AT_ONCE = 1 << 22
+
+
+def check_lance(uri: str) -> None:
+    """Raises UnsupportedTableError where the library is not installed."""
+    try:
+        from lance.file import LanceFileReader  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedTableError(
+            f"Cannot read the table at {uri}: its base files are in the Lance format, which needs the library pylance "
+            f"({error}); pip install 'hudi-py[lance]'"
+        ) from error
+
+
+def lance_rows(storage: Storage, path: str) -> int:
+    """Number of rows of a base file, from its footer. Errors as `iter_lance_batches`."""
+    check_lance(f"{storage.uri}/{path}")
+    with _local(storage, path) as name, _damage_named(path):
+        return int(_reader(name, None).num_rows())
+
+
+def iter_lance_batches(
+    storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base file, with those of `columns` that it has; None: all.
+
+    Raises:
+        CorruptFileError: the file is no Lance file, or what is read of it is damaged.
+        FileNotFoundError: there is no such file.
+        UnsupportedTableError: pylance is not installed.
+    """
+    check_lance(f"{storage.uri}/{path}")
+    with _local(storage, path) as name, _damage_named(path):
+        file = _reader(name, None)
+        names = [each for each in file.metadata().schema.names if columns is None or each in columns]
+        if not names:
+            yield from empty_columns(int(file.num_rows()), batch_rows)
+            return
+        for batch in _reader(name, names).read_all(batch_size=batch_rows).to_batches():
+            fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
+            yield batch.cast(pa.schema(fields))
+
+
+def _reader(name: str, columns: list[str] | None) -> Any:
+    from lance.file import LanceFileReader
+
+    return LanceFileReader(name, columns=columns)
+
+
+@contextmanager
+def _local(storage: Storage, path: str) -> Iterator[str]:
+    """The name of a local file with the content: pylance opens files itself, and would take credentials of its own."""
+    if isinstance(storage, LocalStorage):
+        name = os.path.join(storage.root, path)
+        if not os.path.exists(name):  # pylance reports it as it does damage
+            raise missing(storage.uri, path)
+        yield name
+        return
+    with tempfile.TemporaryDirectory(prefix="hudi-py-") as folder:
+        name = os.path.join(folder, "base.lance")
+        with storage.open_input(path) as source, open(name, "wb") as copy:
+            while block := source.read(_COPIED_AT_ONCE):
+                copy.write(block)
+        yield name
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    # pylance raises ValueError and OSError, whatever is wrong with a file
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CorruptFileError(f"Cannot read base file {path}: {error}") from error

@@ -1,0 +1,96 @@
+"""Patterns which users give, matched in time linear in the text, whatever the pattern.
+
+Python's `re` and Java's `Pattern` try every way to match, of which a small pattern may have exponentially many; the
+matcher behind Arrow (RE2) follows all ways at once. It has no references to groups and does not look around.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConfigError
+
+
+def check_regex(regex: str, option: str) -> None:
+    """Raises ConfigError where a text is no regular expression, or one that refers to groups or looks around.
+
+    Args:
+        option: the key under which it was given.
+    """
+    matching(regex, [""], option)
+
+
+def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = False) -> list[str]:
+    """The texts in which a regular expression has a match; with `whole`, which it matches as a whole.
+
+    Raises:
+        ConfigError: as `check_regex`.
+    """
+    given = pa.array(texts, pa.string())
+    try:
+        pc.match_substring_regex([""], regex)  # by itself, as a bracket may close the one around it
+        kept = pc.match_substring_regex(given, rf"\A(?:{regex})\z" if whole else regex)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise ConfigError(
+            f"Option {option} = '{regex}' is not valid: {reason}; expected a regular expression, without references to "
+            "groups and without looking ahead or behind"
+        ) from None
+    found: list[str] = given.filter(kept).to_pylist()
+    return found
+
+
+def glob_regex(pattern: str, option: str) -> str:
+    """The regular expression of a glob (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also within each
+    other, and a backslash before a character that stands for itself.
+
+    Raises:
+        ConfigError: a brace or bracket is not closed, or nothing follows a backslash.
+    """
+    result: list[str] = []
+    opened, at = 0, 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "*":
+            result.append(".*")
+        elif char == "?":
+            result.append(".")
+        elif char == "{":
+            opened += 1
+            result.append("(?:")
+        elif char == "}" and opened:
+            opened -= 1
+            result.append(")")
+        elif char == "," and opened:
+            result.append("|")
+        elif char == "[":
+            end = pattern.find("]", at)
+            if end <= at:
+                raise _no_glob(pattern, option, "a bracket is not closed, or empty")
+            inside = pattern[at:end]
+            negated = inside[0] in "!^"
+            result.append(f"[{'^' if negated else ''}{_of_class(inside[negated:])}]")
+            at = end + 1
+        elif char == "\\":
+            if at == len(pattern):
+                raise _no_glob(pattern, option, "nothing follows the backslash at its end")
+            result.append(re.escape(pattern[at]))
+            at += 1
+        else:
+            result.append(re.escape(char))
+    if opened:
+        raise _no_glob(pattern, option, "a brace is not closed")
+    return "(?s)" + "".join(result)
+
+
+def _of_class(text: str) -> str:
+    return "".join("\\" + char if char in "\\[]^&~" else char for char in text)
+
+
+def _no_glob(pattern: str, option: str, reason: str) -> ConfigError:
+    return ConfigError(f"Option {option} = '{pattern}' is not valid: {reason}; expected a pattern of files")
