@@ -137,10 +137,9 @@ def write_rows(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
-    if has_table(storage):
-        check_writable(load_table_config(storage))  # before there is work with the input
+    existing = existing_table(storage)
     source = read_input(data)
-    config = open_or_create(storage, source.schema, kind, options, after)
+    config = open_or_create(storage, existing, source.schema, kind, options, after)
     batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT):
         rows = source.batches()
@@ -223,17 +222,31 @@ def _run(
     return done, committed_write(commit, operation.java_name, result.stats, result.replaced)
 
 
-def has_table(storage: Storage) -> bool:
-    """Whether there is a table, its properties maybe amid an update."""
-    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
+def existing_table(storage: Storage) -> TableConfig | None:
+    """The properties of the table that a write goes to, None where there is none. For before there is work with rows.
+
+    Raises:
+        UnsupportedTableError: it has a feature that cannot be written.
+    """
+    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+        return None
+    config = load_table_config(storage)
+    check_writable(config)
+    return config
 
 
 def open_or_create(
-    storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: Sequence[AfterCommit]
+    storage: Storage,
+    existing: TableConfig | None,
+    schema: pa.Schema,
+    operation: Operation,
+    options: Options,
+    after: Sequence[AfterCommit],
 ) -> TableConfig:
     """The table a write goes to, made where there is none. What can be refused without a look at rows is, before.
 
     Args:
+        existing: as `existing_table` has found it.
         schema: normalised, of the rows.
         after: what follows the commit.
 
@@ -243,7 +256,7 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if not has_table(storage):
+    if existing is None:
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
@@ -253,11 +266,10 @@ def open_or_create(
             each.check(asked)
         config, _ = create_table(storage, spec)
         return config
-    config = load_table_config(storage)
-    check_spec(config, spec)
+    check_spec(existing, spec)
     for each in after:
-        each.check(config)
-    return config
+        each.check(existing)
+    return existing
 
 
 def _named(storage: Storage, spec: TableSpec) -> TableSpec:
