@@ -21,8 +21,8 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.upkeep import after_commit, metadata_writer
 from hudi_py.write.api import existing_table, open_or_create
+from hudi_py.write.context import TaskId
 from hudi_py.write.input import normalise_schema
-from hudi_py.write.job import TaskId
 from hudi_py.write.operations import Operation, action_of
 from hudi_py.write.plan import write_settings
 from pyspark_hudi.distributed import DistributedWrite, TaskResult, abort_write, commit_write, run_task

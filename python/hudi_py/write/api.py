@@ -27,9 +27,9 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.context import WriteContext, WriteSettings
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.input import Input, normalise_schema, read_input
-from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import check_writable, new_table_schema, write_settings
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
@@ -205,8 +205,8 @@ def _run(
                 settings = write_settings(
                     storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
-            job = Job(transaction, settings, progress=progress)
-            result = run_operation(job, batches, operation)
+            context = WriteContext(transaction, settings, progress=progress)
+            result = run_operation(context, batches, operation)
             progress.phase("committing")
             commit = transaction.commit(
                 result.stats,
