@@ -9,7 +9,7 @@ HudiError
 ├── SchemaMismatchError    (also ValueError)         the data does not fit the table's schema
 ├── CorruptFileError                                 bytes on storage are not what the format says
 ├── ConflictError                                    another writer touched the same files: redo the write
-├── LockError                                        the table lock was not had in time
+├── LockError                                        the table lock could not be acquired in time
 ├── RolledBackError                                  this write was rolled back by another writer
 └── HistoryCleanedError                              a file version the query needs was cleaned
 ```

@@ -54,7 +54,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         ConflictError: a write is under way, or there is a savepoint since, which has to be deleted first.
         HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
         UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"restore the table to {instant or 'its latest savepoint'}") as table:
         timeline = table.timeline

@@ -81,7 +81,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         ConflictError: it is under way, or has a savepoint, or newer instants or plans depend on it.
         HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"roll back {instant}") as table:
         timeline = table.timeline

@@ -100,7 +100,7 @@ def create_savepoint(
             is no text.
         ConflictError: another engine is restoring the table.
         HistoryCleanedError: files of the commit have been cleaned, or may have been.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     for name, text in (("user", user), ("comment", comment)):
         if not isinstance(text, str):
@@ -143,7 +143,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
 
     Raises:
         ConflictError: another engine is restoring the table.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with context.locked("delete a savepoint") as state:
         timeline = state.timeline

@@ -52,7 +52,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         ConfigError: there is no such pending plan.
         ConflictError: a process is at it, or it is a clean that has begun, or (version 6) rows would be lost to sight,
             or a write is under way.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8

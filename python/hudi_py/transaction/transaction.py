@@ -280,7 +280,7 @@ class WriteTransaction:
             ConflictError: another write, or a table service on the same file groups, came since the plan. The write is
                 still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
-            LockError: the lock was not had in time.
+            LockError: the lock could not be acquired in time.
         """
         metadata = CommitMetadata(
             operation=self.handle.operation,
@@ -323,7 +323,7 @@ class WriteTransaction:
         A published write stays published, an instant of another writer is left alone.
 
         Raises:
-            LockError: the lock was not had in time. The next write rolls this one back.
+            LockError: the lock could not be acquired in time. The next write rolls this one back.
         """
         with self._mutex:
             if self._done:

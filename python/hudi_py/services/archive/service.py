@@ -88,7 +88,7 @@ def archive(
     Raises:
         ConfigError: the settings contradict each other.
         CorruptFileError: an instant that would be archived cannot be read, or the archive cannot; nothing was deleted.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else ArchiveSettings.of(context.options)
     with context.locked("archive instants") as state:

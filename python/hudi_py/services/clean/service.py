@@ -93,7 +93,7 @@ class Cleaning:
 
         Raises:
             ConfigError: options that contradict each other.
-            LockError: the table lock was not had in time.
+            LockError: the table lock could not be acquired in time.
         """
         settings = CleanSettings.of(context.options)
         context.progress.phase("planning the clean")

@@ -69,7 +69,7 @@ class Compaction:
         Raises:
             UnsupportedTableError: the table has a feature that a compaction would lose.
             ConfigError: a strategy by days meets a partition whose path is no date.
-            LockError: the table lock was not had in time.
+            LockError: the table lock could not be acquired in time.
         """
         config = context.config()
         if not config.is_mor:

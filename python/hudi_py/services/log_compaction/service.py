@@ -68,7 +68,7 @@ class LogCompaction:
 
         Raises:
             UnsupportedTableError: the table has a feature that a log compaction would lose, or is of version 6.
-            LockError: the table lock was not had in time.
+            LockError: the table lock could not be acquired in time.
         """
         config = context.config()
         if not config.is_mor:

@@ -91,7 +91,7 @@ class FileLock:
         """Waits for the lock.
 
         Raises:
-            LockError: it was not had in time; names the lock file, its holder and its age. Or its file may not be
+            LockError: it could not be acquired in time; names the lock file, its holder and its age. Or its file may not be
                 written.
         """
         # One random id for each acquisition: a tombstone of it can exist only once
