@@ -91,8 +91,8 @@ class FileLock:
         """Waits for the lock.
 
         Raises:
-            LockError: it could not be acquired in time; names the lock file, its holder and its age. Or its file may not be
-                written.
+            LockError: it could not be acquired in time (names the lock file, its holder and its age), or its file may
+                not be written.
         """
         # One random id for each acquisition: a tombstone of it can exist only once
         holder = WriterIdentity(new_writer_id(), process_identity())
