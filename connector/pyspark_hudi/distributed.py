@@ -18,13 +18,13 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.protocols import AfterCommit
+from hudi_py.transaction.protocols import AfterCommit, run_after
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.bulk import write_new_file_groups
+from hudi_py.write.context import TaskId, WriteContext, WriteSettings
 from hudi_py.write.input import normalise_batch
-from hudi_py.write.job import Job, TaskId, WriteSettings
 from hudi_py.write.operations import Operation, OperationResult, run_operation
-from hudi_py.write.result import log_schema_changes
+from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 _MB = 1024 * 1024
@@ -51,8 +51,8 @@ class DistributedWrite:
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
-    after: AfterCommit | None = None
-    """Table services to run after the commit, in the process that commits."""
+    after: tuple[AfterCommit, ...] = ()
+    """What follows the commit, such as table services, in the process that commits."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -94,7 +94,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
     """
     with write.attach() as transaction:
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
-        job = Job(transaction, settings, task=task)
+        context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
         stage = _Stage(write, transaction, task)
         try:
@@ -103,7 +103,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(job, _large_pieces(job, rows, stage))
+                stats = write_new_file_groups(context, _large_pieces(context, rows, stage))
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
@@ -125,9 +125,9 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
         transaction.abort()
         return None
     with transaction:
-        job = Job(transaction, write.settings, task=TaskId(task=len(results), stage=0))
+        context = WriteContext(transaction, write.settings, task=TaskId(task=len(results), stage=0))
         rows = _staged_rows(transaction.storage, staged)
-        result = _overwrite(job, rows) if write.combine else run_operation(job, rows, write.operation)
+        result = _overwrite(context, rows) if write.combine else run_operation(context, rows, write.operation)
         done = transaction.commit(
             [*stats, *result.stats],
             schema_json=write.settings.schema.avro_json,
@@ -135,8 +135,8 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             extra=dict(write.extra),
         )
     log_schema_changes(transaction.config.name, done.instant, write.settings.schema.changes)
-    if write.after is not None:
-        write.after.run(transaction.storage, transaction.config, storage_options=dict(write.storage_options) or None)
+    committed = committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    run_after(write.after, transaction.session, committed)
     return done
 
 
@@ -145,23 +145,23 @@ def abort_write(write: DistributedWrite) -> None:
     write.attach().abort()
 
 
-def _overwrite(job: Job, rows: Iterator[pa.RecordBatch]) -> OperationResult:
+def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> OperationResult:
     """Replace the table's file groups by new ones with one row per key."""
-    with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
+    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
         for batch in rows:
-            held.add(*job.keyed(batch))
+            held.add(*context.keyed(batch))
 
         def combined() -> Iterator[pa.RecordBatch]:
             for partition in held.partitions:
-                table = reduce_input(held.table(partition), job.settings.merge, key_columns=(RECORD_KEY,))
+                table = reduce_input(held.table(partition), context.settings.merge, key_columns=(RECORD_KEY,))
                 yield from table.select(table.column_names[1:]).to_batches()
 
-        return run_operation(job, combined(), Operation.INSERT_OVERWRITE_TABLE)
+        return run_operation(context, combined(), Operation.INSERT_OVERWRITE_TABLE)
 
 
-def _large_pieces(job: Job, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
-    keygen, schema = job.settings.keygen, job.settings.schema
+    keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
     sizes: dict[PartitionPath, int] = {}
     large: set[PartitionPath] = set()

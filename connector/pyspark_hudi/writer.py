@@ -20,9 +20,9 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.upkeep import after_commit, metadata_writer
-from hudi_py.write.api import open_or_create
+from hudi_py.write.api import existing_table, open_or_create
+from hudi_py.write.context import TaskId
 from hudi_py.write.input import normalise_schema
-from hudi_py.write.job import TaskId
 from hudi_py.write.operations import Operation, action_of
 from hudi_py.write.plan import write_settings
 from pyspark_hudi.distributed import DistributedWrite, TaskResult, abort_write, commit_write, run_task
@@ -47,7 +47,7 @@ def plan_write(path: str, options: Options, schema: StructType, *, overwrite: bo
     after = after_commit(options)
     incoming = normalise_schema(arrow_schema(schema))
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
-    config = open_or_create(storage, incoming, operation, options, after)
+    config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
     session = TableSession.open(
         storage,
         metadata_writer(options),

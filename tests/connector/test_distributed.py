@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StringType, Struct
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError, SchemaMismatchError
-from hudi_py.write.job import TaskId
+from hudi_py.write.context import TaskId
 from pyspark_hudi import distributed
 from pyspark_hudi.distributed import DistributedWrite, abort_write, commit_write, run_task
 from pyspark_hudi.writer import HudiWriter, TaskMessage, plan_write
