@@ -30,7 +30,7 @@ from pyspark_hudi.service_writer import ServiceWriter, plan_service
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter, plan_write
+from pyspark_hudi.writer import HudiWriter
 
 _GLOB = frozenset("*?[{")
 
@@ -87,7 +87,7 @@ class DefaultSource(DataSource):
         options = self._options("write")
         if options.given(spark_config.SERVICE):
             return ServiceWriter(plan_service(self._path("write"), options))
-        return HudiWriter(plan_write(self._path("write"), options, schema, overwrite=overwrite))
+        return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("read")
