@@ -26,7 +26,7 @@ from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
-from pyspark_hudi.service_writer import ServiceWriter, plan_service
+from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
@@ -86,7 +86,7 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options("write")
         if options.given(spark_config.SERVICE):
-            return ServiceWriter(plan_service(self._path("write"), options))
+            return ServiceWriter.of(self._path("write"), options)
         return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
