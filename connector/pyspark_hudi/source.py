@@ -20,11 +20,10 @@ from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
-from hudi_py.config.read import column_names
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
+from hudi_py.read import Pinned, pin_table
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
 from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
@@ -58,7 +57,7 @@ class DefaultSource(DataSource):
             report = self._report(options)
             self._view = packed(report)
             return spark_schema(report.schema)
-        names = column_names(options.get(read_config.COLUMNS))
+        names = read_config.column_names(options.get(read_config.COLUMNS))
         if not options.given(streaming_config.START_OFFSET):
             try:
                 self._pinned = self._pin(options, names)
@@ -129,7 +128,7 @@ class DefaultSource(DataSource):
 
     def _check_columns(self, options: Options, schema: StructType) -> None:
         """The option `columns` and the schema name the same columns."""
-        names = column_names(options.get(read_config.COLUMNS))
+        names = read_config.column_names(options.get(read_config.COLUMNS))
         if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
             raise ConfigError(
                 f"Cannot read {self._path('read')} with the option {options.name_of(read_config.COLUMNS)} = "

@@ -7,15 +7,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
+from hudi_py.read.pin import load_pinned
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.pending import plan_report
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
@@ -32,6 +36,8 @@ PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
 """Services with a plan, whose pieces may be executed anywhere."""
+REPORT_SCHEMA: Final = pa.schema([("report", pa.string())])
+"""The report of a call, as JSON."""
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 
@@ -196,6 +202,19 @@ def begin(
     work = service.begin(context, chosen)
     report = ServiceReport(service.name, work.instant) if work.num_pieces else carry_out(service, context, work)
     return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
+
+
+def call_report(path: str, options: Options) -> pa.Table:
+    """One row with the report of the call whose token the options hold; none if there is no such report."""
+    storage = open_storage(path, options.storage or None)
+    report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
+    return pa.Table.from_pylist([] if report is None else [{"report": json.dumps(report)}], REPORT_SCHEMA)
+
+
+def pending_report(path: str, options: Options) -> pa.Table:
+    """See `plan_report`; of the newest state or a pinned one."""
+    storage, _, timeline, _ = load_pinned(path, options)
+    return plan_report(storage, timeline)
 
 
 def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:
