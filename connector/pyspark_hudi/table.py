@@ -54,7 +54,7 @@ def read_table(
         options: options of `spark.read`, by the keys of Apache Hudi.
 
     Raises:
-        ConfigError: `columns` or `filter` contradict `options`, or the filter is not text.
+        ConfigError: `columns` or `filter` contradict `options`, or the filter is empty or not text.
         HudiError: the errors of planning a scan with `hudi_py.Table`.
         pyspark.errors.PySparkException: Spark failed.
     """
@@ -66,10 +66,10 @@ def read_table(
     if columns is not None:
         _put(given, read_config.COLUMNS.key, ", ".join(_quoted(name) for name in columns), "columns")
     if filter is not None:
-        if not isinstance(filter, str):
+        if not isinstance(filter, str) or not filter.strip():
             raise ConfigError(
-                f"Cannot read {path} with a filter that is a {type(filter).__name__}; supported is text, as in "
-                'filter="fare > 10". Conditions of Spark\'s own go to where() on the result'
+                f"Cannot read {path} with the filter {filter!r}; supported is a condition as text, like 'fare > 10'. "
+                "Spark's own conditions go to where() on the result"
             )
         _put(given, read_config.FILTER.key, filter, "filter")
     reader = spark.read.format(FORMAT).options(**given)

@@ -57,7 +57,7 @@ class Filter:
         if isinstance(result, pa.Scalar):
             result = pa.array([result.as_py()], pa.bool_()).take(pa.array(np.zeros(batch.num_rows, np.int64)))
         if isinstance(result, pa.ChunkedArray):
-            result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], pa.bool_())
+            result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
         return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -128,8 +128,8 @@ def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
     names = frozenset(name for name in schema.names if name in shown and "FieldPath" not in shown)
     result = Filter(shown, names if "FieldPath" not in shown else frozenset(schema.names), expression=expression)
     try:
-        keep = result.evaluate(schema.empty_table())
-    except (ConfigError, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
+        keep = result._evaluate(schema.empty_table())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
         raise ConfigError(f"Filter {shown!r} does not fit the table: {error}") from error
     if not pa.types.is_boolean(keep.type):
         raise ConfigError(f"Filter {shown!r} is a {keep.type}, not a condition")

@@ -225,8 +225,10 @@ def test_pyarrow_expressions() -> None:
     assert travelled.may_match({"id": pa.scalar(0)})
     with pytest.raises(ConfigError):
         parse_filter(pc.field("nope") > 1, ROWS.schema)
-    with pytest.raises(ConfigError, match="text or a pyarrow expression"):
-        parse_filter(5, ROWS.schema)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="is a int64, not a condition"):
+        parse_filter(pc.field("id") + 1, ROWS.schema)
+    with pytest.raises(ConfigError, match="does not fit the table: Function 'equal' has no kernel"):
+        parse_filter(pc.field("id") == pa.scalar("1"), ROWS.schema)
 
 
 def test_no_filter_and_what_is_none() -> None:
