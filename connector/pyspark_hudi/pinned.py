@@ -13,6 +13,7 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.read import Scan, all_of, parse_filter
 from hudi_py.read.plan import Plan
+from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import make_scan
 from hudi_py.read.split import ReadSpec
 from hudi_py.storage import Storage, open_storage
@@ -81,14 +82,15 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
+    arguments = ScanArguments(columns=names)
     text = options.get(spark_config.PIN)
     if text is None:
-        scan = make_scan(storage, config, timeline, options, columns=names)
+        scan = make_scan(storage, config, timeline, ScanRequest.of(options, arguments))
         return Planned(storage, scan, scan.plan())
     pin = PlanPin.decode(text)
     # Pruning may have changed since (an index was added or dropped): plan every slice, and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
-    scan = make_scan(storage, config, timeline.at(pin.state), open_options, columns=names)
+    scan = make_scan(storage, config, timeline.at(pin.state), ScanRequest.of(open_options, arguments))
     plan = scan.plan()
     keys = read_config.record_keys(options.get(read_config.KEYS))
     conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]

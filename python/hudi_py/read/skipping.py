@@ -7,14 +7,12 @@ is passed over with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
-from hudi_py.config import Options, Scope
-from hudi_py.config import indexes as index_config
 from hudi_py.errors import HudiError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
@@ -29,12 +27,13 @@ from hudi_py.metadata.locations import (
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.buckets import Buckets, buckets_of
+from hudi_py.read.buckets import Buckets
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
 from hudi_py.read.partition import columns_of_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
@@ -62,28 +61,6 @@ class Pruned:
     after: int
     why: str = ""
     """What told it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Options of reads which planning looks at."""
-
-    metadata: bool
-    """Whether the metadata table is used at all."""
-    skipping: bool
-    """Whether its indexes leave out files."""
-    buckets: Buckets | None = None
-    """How the table is hashed, where the caller says so."""
-
-    @classmethod
-    def of(cls, options: Mapping[str, str] | None) -> ReadOptions:
-        resolved = Options.resolve(options, Scope.READ, defaults={})
-        buckets = resolved.get(index_config.BUCKETS)
-        return cls(
-            resolved.get(index_config.METADATA_ENABLE),
-            resolved.get(index_config.DATA_SKIPPING),
-            buckets_of(options or {}, buckets, resolved.get(index_config.BUCKET_FIELDS)),
-        )
 
 
 class Skipping:
@@ -258,7 +235,7 @@ class Skipping:
 
 
 def metadata_of(
-    snapshot: Snapshot, options: ReadOptions, *, listing: bool, skipping: bool
+    snapshot: Snapshot, request: ScanRequest, *, listing: bool, skipping: bool
 ) -> tuple[Lister | None, MetadataTable | None]:
     """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used.
 
@@ -266,13 +243,13 @@ def metadata_of(
         listing: whether files are to be listed.
         skipping: whether there is a condition by which files may be left out.
     """
-    if not options.metadata or not snapshot.config.metadata_partitions:
+    if not request.use_metadata or not snapshot.config.metadata_partitions:
         return None, None
     storage, config, timeline = snapshot.storage, snapshot.config, snapshot.timeline
     if listing:
         lister, metadata = metadata_lister(storage, config, timeline)
-        return (lister if metadata is not None else None), (metadata if options.skipping else None)
-    if not options.skipping or not skipping:
+        return (lister if metadata is not None else None), (metadata if request.use_indexes else None)
+    if not request.use_indexes or not skipping:
         return None, None
     try:
         return None, open_metadata(storage, config, timeline)

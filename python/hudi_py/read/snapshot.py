@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -43,6 +43,10 @@ class Snapshot:
     def committed(self) -> CommittedInstants | None:
         """Instants whose log blocks count; see `CommittedInstants.of`."""
         return CommittedInstants.of(self.config, self.timeline)
+
+    def with_deletes(self, emitted: bool) -> Snapshot:
+        """This state with `_hoodie_operation` among the columns, where deletes come out as rows."""
+        return replace(self, schema=with_operation(self.schema)) if emitted else self
 
 
 def open_snapshot(
