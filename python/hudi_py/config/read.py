@@ -125,6 +125,15 @@ DELETE_MARKER = optional_text(
     Scope.BOTH,
     since=_SINCE,
 )
+DAMAGED = flag(
+    "hoodie.py.read.damaged",
+    "Whether a read goes on, with a warning, where a log file or base file is not as the completed commit that wrote "
+    "it recorded: missing, too short, or with bytes that are no log block. Rows are then missing, or older than they "
+    "should be. Otherwise such a read fails with `CorruptFileError`.",
+    Scope.READ,
+    False,
+    since=_SINCE,
+)
 MERGE_MEMORY = integer(
     "hoodie.memory.merge.max.size",
     "How much memory the logs of one file slice may take while they are merged; what does not fit waits in temporary "
@@ -166,6 +175,7 @@ OPTIONS = (
     RECORD_MERGER,
     DELETE_FIELD,
     DELETE_MARKER,
+    DAMAGED,
     MERGE_MEMORY,
     FLINK_MERGE_MEMORY,
     SPILL_FOLDER,

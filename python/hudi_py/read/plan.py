@@ -23,7 +23,7 @@ from hudi_py.read.skipping import Pruned, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
-from hudi_py.read.task import cleaned
+from hudi_py.read.task import gone
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -72,7 +72,7 @@ def plan_scan(
     )
     listed_by = "commits"
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline, lister)
+        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=request.read_damaged)
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
     check_known(before, snapshot, request)
@@ -94,7 +94,7 @@ def plan_scan(
     if isinstance(lister, MetadataLister):
         lister.prefetch(after)
     slices = _slices(view, after, snapshot, request.query_type)
-    if isinstance(lister, MetadataLister) and lister.doubted:
+    if lister is not None and lister.is_storage:
         listed_by = "storage"
     check_slices(config, slices, uri)
     settings = merge_settings(config, request.options.values) if any(piece.log_files for piece in slices) else None
@@ -118,6 +118,7 @@ def plan_scan(
         emit_deletes=emit_deletes,
         history=snapshot.history,
         memory=request.memory,
+        read_damaged=request.read_damaged,
     )
     splits = tuple(
         split_of(spec, piece, path_values(config, schema, piece.partition, uri, escaped=escaped)) for piece in slices
@@ -175,7 +176,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     try:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
-        raise cleaned(split, error) from error
+        raise gone(storage, split, error) from error
     pieces: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):

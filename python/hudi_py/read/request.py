@@ -69,6 +69,8 @@ class ScanRequest:
     """Whether its indexes leave out files."""
     buckets: Buckets | None
     """How the table is hashed, where the caller says so."""
+    read_damaged: bool
+    """Whether what is left of damaged files is read."""
     memory: LogMemory
     """How much memory the logs of a slice may take."""
 
@@ -125,6 +127,7 @@ class ScanRequest:
             use_metadata=options.get(indexes.METADATA_ENABLE),
             use_indexes=options.get(indexes.DATA_SKIPPING),
             buckets=buckets_of(options.values, buckets, options.get(indexes.BUCKET_FIELDS)),
+            read_damaged=options.get(read_config.DAMAGED),
             memory=LogMemory.of(options.values),
         )
 

@@ -21,7 +21,7 @@ from hudi_py.read.ranges import resolve_range, time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import cleaned, read_split_on
+from hudi_py.read.task import gone, read_split_on
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
@@ -141,7 +141,7 @@ class Scan:
         try:
             return count_rows(self._snapshot.storage, split.base_file)
         except FileNotFoundError as error:
-            raise cleaned(split, error) from error
+            raise gone(self._snapshot.storage, split, error) from error
 
     def _without_columns(self) -> Scan:
         """The same rows without columns: of the slices which footers do not count."""

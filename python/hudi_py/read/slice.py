@@ -91,7 +91,7 @@ def read_slice(
     merge_schema = pa.schema([field for field in spec.table_schema if field.name in needed])
     if RECORD_KEY not in merge_schema.names:
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
-    blocks = scan_log(storage, log_files, committed=spec.committed, as_of=spec.as_of)
+    blocks = scan_log(storage, log_files, committed=spec.committed, as_of=spec.as_of, read_damaged=spec.read_damaged)
     check_blocks(blocks, settings)  # before the first row of the base file
     if counts is not None:
         counts.blocks += len(blocks)

@@ -176,5 +176,6 @@ def _source(
         batch_rows=request.batch_rows,
         history=resolved.history if resolved else None,
         memory=request.memory,
+        read_damaged=request.read_damaged,
     )
     return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))

@@ -216,6 +216,8 @@ def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
 class RememberingLister:
     """Lists each folder of the storage once. For a restore of version 8 and later, which only deletes."""
 
+    is_storage = True
+
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._lister = StorageLister(storage, config)
         self._partitions: list[PartitionPath] | None = None
