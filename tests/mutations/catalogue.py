@@ -290,8 +290,8 @@ MUTATIONS: Final = (
     Mutation(
         "compaction: logs are left out",
         CORE + "services/compaction/rewrite.py",
-        "            task.slice.log_files,\n            schema",
-        "            task.slice.log_files[:-1],\n            schema",
+        "task.slice.log_files, spec",
+        "task.slice.log_files[:-1], spec",
         "tests/unit/services/compaction",
     ),
     Mutation(

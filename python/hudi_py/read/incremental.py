@@ -27,14 +27,14 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.commits import Commit
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Pin
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView, Lister, load_view
 
 _LIST_FROM = 8
 """Files of a folder from which on one listing is taken to cost less than looking at each."""
 
 
 @dataclass(frozen=True, slots=True)
-class CommitLister:
+class CommitLister(Lister):
     """Lists what commits wrote, whether it is still there or not; sizes are those of the metadata.
 
     Source: `HoodieInputFormatUtils.listAffectedFilesForCommits`, 1.2.0.

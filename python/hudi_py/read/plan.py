@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge import merge_settings
-from hudi_py.metadata import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.arguments import check_partitions
@@ -91,8 +90,7 @@ def plan_scan(
         steps=steps,
     )
     after = skipping.partitions(after)
-    if isinstance(lister, MetadataLister):
-        lister.prefetch(after)
+    view.lister.prefetch(after)
     slices = _slices(view, after, snapshot, request.query_type)
     if lister is not None and lister.is_storage:
         listed_by = "storage"
