@@ -15,7 +15,7 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.read import check_columns, parse_filter
-from hudi_py.read.plain import why_not_plain
+from hudi_py.read.native import why_not_native
 from hudi_py.read.reports import file_report, instant_report, partition_report, split_report
 from hudi_py.services.calls import read_report
 from hudi_py.services.pending import plan_report
@@ -121,7 +121,7 @@ def _why_not_native(planned: Planned, options: Options) -> list[str | None]:
         reason = "the table's path has characters of glob patterns"
     elif spec.filter is not None and spark_condition(spec.filter) is None:
         reason = "the filter may mean something else in another Spark session"
-    return why_not_plain(planned.storage, splits) if reason is None else [reason] * len(splits)
+    return why_not_native(planned.storage, splits) if reason is None else [reason] * len(splits)
 
 
 def _plan_report(planned: Planned, reasons: Sequence[str | None]) -> pa.Table:

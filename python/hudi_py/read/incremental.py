@@ -213,11 +213,13 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
     result: list[Split] = []
     for split, needs_base in zip(splits, partial, strict=True):
         found = [
-            piece
-            for piece in (view.latest_slices(split.partition) if needs_base else ())
-            if piece.file_id == split.file_id
+            slice_
+            for slice_ in (view.latest_slices(split.partition) if needs_base else ())
+            if slice_.file_id == split.file_id
         ]
-        result += [replace(split, base_file=piece.base_file, log_files=piece.log_files) for piece in found] or [split]
+        result += [replace(split, base_file=slice_.base_file, log_files=slice_.log_files) for slice_ in found] or [
+            split
+        ]
     return result
 
 

@@ -17,8 +17,8 @@ from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.keys import virtual_key_fields
 from hudi_py.read.partition import partition_values, path_values
+from hudi_py.read.prune_files import FilePruning, Pruned, metadata_of
 from hudi_py.read.request import ScanRequest
-from hudi_py.read.skipping import Pruned, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
@@ -78,7 +78,7 @@ def plan_scan(
     chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
     after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
-    skipping = Skipping(
+    skipping = FilePruning(
         snapshot,
         metadata,
         condition,
@@ -95,7 +95,7 @@ def plan_scan(
     if lister is not None and lister.is_storage:
         listed_by = "storage"
     check_slices(config, slices, uri)
-    settings = merge_settings(config, request.options.values) if any(piece.log_files for piece in slices) else None
+    settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
     # older versions of a row count where versions are not merged (a caller with a view of its own may not merge), and a
     # merger of the user's may make new values
     plain = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
@@ -119,7 +119,7 @@ def plan_scan(
         read_damaged=request.read_damaged,
     )
     splits = tuple(
-        split_of(spec, piece, path_values(config, schema, piece.partition, uri, escaped=escaped)) for piece in slices
+        split_of(spec, slice_, path_values(config, schema, slice_.partition, uri, escaped=escaped)) for slice_ in slices
     )
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
@@ -164,9 +164,9 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
     result: list[list[Split]] = [[split] for split in splits]
     large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
     divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
-    for at, pieces in zip(large, divided, strict=True):
-        result[at] = pieces
-    return [piece for pieces in result for piece in pieces]
+    for at, parts in zip(large, divided, strict=True):
+        result[at] = parts
+    return [part for parts in result for part in parts]
 
 
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
@@ -175,15 +175,15 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
         raise gone(storage, split, error) from error
-    pieces: list[Split] = []
+    parts: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):
         if number > start and held + size > target_bytes:
-            pieces.append(replace(split, row_groups=(start, number)))
+            parts.append(replace(split, row_groups=(start, number)))
             start, held = number, 0
         held += size
-    pieces.append(replace(split, row_groups=(start, len(sizes))))
-    return pieces if len(pieces) > 1 else [split]
+    parts.append(replace(split, row_groups=(start, len(sizes))))
+    return parts if len(parts) > 1 else [split]
 
 
 def _slices(
@@ -194,7 +194,7 @@ def _slices(
     def list_one(partition: PartitionPath) -> list[FileSlice]:
         return read(partition, snapshot.as_of)
 
-    return [piece for pieces in in_threads(list_one, partitions) for piece in pieces]
+    return [slice_ for found in in_threads(list_one, partitions) for slice_ in found]
 
 
 def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath, escaped: bool) -> bool:

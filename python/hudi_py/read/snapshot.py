@@ -157,7 +157,7 @@ def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, a
     view = load_view(storage, config, timeline)
     for partition, groups in taken.items():
         path = PartitionPath(partition)
-        found = {piece.file_id: piece.base_instant for piece in view.latest_slices(path, InstantTime(as_of))}
+        found = {slice_.file_id: slice_.base_instant for slice_ in view.latest_slices(path, InstantTime(as_of))}
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
             gone = replaced_at is not None and replaced_at <= as_of

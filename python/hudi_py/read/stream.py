@@ -211,7 +211,7 @@ class TableStream:
         return offset
 
     def _holes(self) -> str:
-        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless it is told what to do."""
+        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless an option says what to do."""
         given = self._options.given(incremental.HOLLOW_COMMITS)
         return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
 

@@ -26,7 +26,7 @@ class Lister(Protocol):
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
         """Reads ahead what `files` will be asked for, where one pass over many partitions costs less."""
-        return None
+        return
 
     def partitions(self) -> list[PartitionPath]:
         """Sorted paths of all partitions; `[""]` for an unpartitioned table."""

@@ -32,7 +32,7 @@ from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
 from hudi_py.read.partition import columns_of_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
-from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
@@ -60,10 +60,10 @@ class Pruned:
     before: int
     after: int
     why: str = ""
-    """What told it."""
+    """The columns, keys or index it was decided by."""
 
 
-class Skipping:
+class FilePruning:
     """The steps for one scan; each adds what it did to `steps`."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Skipping:
         places = self._trusting(lambda: self._places(metadata, wanted))
         if places is None:
             return slices
-        kept = [piece for piece in slices if (piece.partition, piece.file_id) in places]
+        kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
         step = "secondary index" if name else "record index"
         return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{_count(len(wanted), 'key')}")
 
@@ -179,16 +179,16 @@ class Skipping:
         if not among or not keys:
             return slices
         wanted = pa.array(sorted(keys), pa.string())
-        told: dict[tuple[str, str], bool] = {}
+        matches: dict[tuple[str, str], bool] = {}
         metadata = self._metadata
         if metadata is not None and metadata.has(BLOOM_FILTERS):
             names = [(file.partition, str(file.name)) for file in among]
             filters = self._trusting(lambda: bloom_filters(metadata, names)) or {}
-            told = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
-            kept = [s for s in slices if s.log_files or s.base_file is None or told.get(_place(s.base_file), True)]
+            matches = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
+            kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
             slices = self._noted("bloom filters", "slices", slices, kept, _count(len(keys), "key"))
         left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
-        left = [file for file in left if _place(file) not in told and file.name.extension == "parquet"]
+        left = [file for file in left if _place(file) not in matches and file.name.extension == "parquet"]
         if not 1 < len(left) <= _MOST_FOOTERS:
             return slices
         found = in_threads(lambda file: self._in_footer(file, wanted), left)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.read.plain import why_not_plain
+from hudi_py.read.native import why_not_native
 from hudi_py.storage import open_storage
 
 SCHEMA = pa.schema(
@@ -22,7 +22,7 @@ SOURCE = pa.Table.from_pylist(ROWS, SCHEMA)
 
 def why(path: Path, **scan: object) -> str | None:
     (split,) = hudi_py.open_table(str(path)).scan(**scan).splits()  # type: ignore[arg-type]
-    (reason,) = why_not_plain(open_storage(str(path)), [split])
+    (reason,) = why_not_native(open_storage(str(path)), [split])
     return reason
 
 
