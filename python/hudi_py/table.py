@@ -15,8 +15,9 @@ from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
-from hudi_py.read.ranges import Moment
+from hudi_py.read.arguments import Moment
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
+from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
@@ -265,12 +266,7 @@ class Table:
             HistoryCleanedError: file versions which the answer needs have been cleaned.
         """
         given = {**self._options, **(options or {})}
-        config = self._reload()
-        return make_scan(
-            self._storage,
-            config,
-            load_timeline(self._storage, config),
-            Options.resolve(given, Scope.READ),
+        arguments = ScanArguments(
             columns=columns,
             filter=filter,
             as_of=as_of,
@@ -283,6 +279,9 @@ class Table:
             emit_deletes=emit_deletes,
             limit=limit,
         )
+        config = self._reload()
+        request = ScanRequest.of(Options.resolve(given, Scope.READ), arguments)
+        return make_scan(self._storage, config, load_timeline(self._storage, config), request)
 
     def upsert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Rows with a known key replace the stored row, by the table's merge mode; the others are inserted. Rows whose

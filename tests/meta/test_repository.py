@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -15,6 +16,16 @@ FEW_LINES: Final = 700
 MOST_LINES: Final = 900
 # Modules that are longer than FEW_LINES for a reason that is given here; none may be longer than MOST_LINES.
 REASONED: Final[dict[str, str]] = {}
+
+MOST_PARAMETERS: Final = 8
+# Functions that users call, with a keyword for each of their options.
+MANY_PARAMETERS: Final = {
+    "hudi_py.table.create_table": "what a table is made with, each as one keyword",
+    "hudi_py.table.write": "as create_table, for a table that is not there yet",
+    "hudi_py.table.scan": "the arguments of a query, each as one keyword",
+    "pyspark_hudi.run_service": "the parameters of a Spark procedure",
+    "pyspark_hudi.services.run_service": "what pyspark_hudi.run_service hands on",
+}
 
 # Spelt in pieces, so that this file does not match itself.
 MACHINE_PATHS: Final = re.compile(
@@ -66,6 +77,23 @@ def test_modules_are_short(module: Module) -> None:
     assert lines <= MOST_LINES, f"{module.shown} has {lines} lines, more than {MOST_LINES}: split it"
     assert lines <= FEW_LINES or module.name in REASONED, (
         f"{module.shown} has {lines} lines, more than {FEW_LINES}: split it, or give the reason in {__name__}.REASONED"
+    )
+
+
+def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The names of a function's parameters, without those it is bound to."""
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
+def test_functions_take_few_parameters(module: Module) -> None:
+    functions = [n for n in ast.walk(ast.parse(module.text)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    many = {n.name: parameters_of(n) for n in functions if len(parameters_of(n)) > MOST_PARAMETERS}
+    found = {name: names for name, names in many.items() if f"{module.name}.{name}" not in MANY_PARAMETERS}
+    assert not found, (
+        f"{module.shown}: more than {MOST_PARAMETERS} parameters in {found}: pass what belongs together as one object"
     )
 
 

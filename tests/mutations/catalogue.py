@@ -145,21 +145,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
-        CORE + "read/skipping.py",
+        CORE + "read/prune_files.py",
         "                if other not in found:\n                    return None\n",
         "                if other not in found:\n                    continue\n",
         "tests/golden/test_metadata.py",
     ),
     Mutation(
         "skipping: partition statistics of now are used for an earlier time",
-        CORE + "read/skipping.py",
+        CORE + "read/prune_files.py",
         "        if statistics is None or not self._newest:\n",
         "        if statistics is None:\n",
         "tests/unit/read/test_skipping.py",
     ),
     Mutation(
         "skipping: the greatest key of a base file is not looked for in it",
-        CORE + "read/skipping.py",
+        CORE + "read/prune_files.py",
         'low <= key.encode("utf-16-be") <= high',
         'low <= key.encode("utf-16-be") < high',
         "tests/unit/read/test_skipping.py",
@@ -290,8 +290,8 @@ MUTATIONS: Final = (
     Mutation(
         "compaction: logs are left out",
         CORE + "services/compaction/rewrite.py",
-        "            task.slice.log_files,\n            schema",
-        "            task.slice.log_files[:-1],\n            schema",
+        "task.slice.log_files, spec",
+        "task.slice.log_files[:-1], spec",
         "tests/unit/services/compaction",
     ),
     Mutation(

@@ -20,7 +20,8 @@ from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
-from hudi_py.read.slice import read_slice
+from hudi_py.read.slice import MERGE_ROWS, read_slice
+from hudi_py.read.split import ReadSpec
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 
@@ -45,16 +46,7 @@ class KeyReader:
             if slice_.base_file is not None:
                 yield from self.of_base_file(slice_.base_file.path)
             return
-        for batch in read_slice(
-            self.storage,
-            slice_.base_file,
-            slice_.log_files,
-            schema=self.schema,
-            columns=[RECORD_KEY],
-            settings=self.merge,
-            committed=self.committed,
-            history=self.history,
-        ):
+        for batch in self._rows(slice_, [RECORD_KEY]):
             yield batch.column(0)
 
     def of_base_file(self, path: str) -> Iterator[pa.Array]:
@@ -76,19 +68,22 @@ class KeyReader:
         """`_hoodie_record_key` and the ordering columns of the rows of a slice with some keys (string, distinct)."""
         columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
-        batches = read_slice(
-            self.storage,
-            slice_.base_file,
-            slice_.log_files,
-            schema=self.schema,
-            columns=columns,
-            settings=self.merge,
-            committed=self.committed,
-            history=self.history,
-        )
+        batches = self._rows(slice_, columns)
         return pa.Table.from_batches(
             [batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in batches], schema
         )
+
+    def _rows(self, slice_: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        spec = ReadSpec(
+            uri=self.storage.uri,
+            table_schema=self.schema,
+            columns=tuple(columns),
+            batch_rows=MERGE_ROWS,
+            merge=self.merge,
+            committed=self.committed,
+            history=self.history,
+        )
+        return read_slice(self.storage, slice_.base_file, slice_.log_files, spec)
 
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
         """The keys (string) which log files delete, whatever the base file has."""

@@ -8,7 +8,7 @@ footer the bloom filter and range of the record keys (`HoodieBloomFilterWriteSup
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -41,6 +41,7 @@ PAGE_BYTES = 1 << 20
 _CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "none", "": "none"}
 _GZIP_LEVEL = 4
 """Arrow's own default is 9, for 4 % smaller files at seven times the time."""
+_KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35
 """File bytes for an Arrow byte, until a row group has been written."""
 
@@ -78,11 +79,7 @@ class BaseFileWriter:
         *,
         bloom: BloomConfig | None,
         codec: str = "gzip",
-        compression_level: int | None = None,
-        key_column: str = "_hoodie_record_key",
         row_group_bytes: int = ROW_GROUP_BYTES,
-        page_bytes: int = PAGE_BYTES,
-        extra_metadata: Mapping[str, str] | None = None,
     ) -> None:
         """
         Args:
@@ -90,28 +87,23 @@ class BaseFileWriter:
             path: the file, created or truncated.
             schema: columns with meta columns; timestamps are written in microseconds.
             avro_schema_json: the same as an Avro schema, for the footer.
-            bloom: size of the filter over `key_column`; None writes neither filter nor key range, as for tables
+            bloom: size of the filter over the record keys; None writes neither filter nor key range, as for tables
                 without meta columns.
             codec: gzip, snappy, zstd or uncompressed, in any case.
-            compression_level: of the codec; None takes one that is quick for its size.
-            key_column: column of the record keys.
             row_group_bytes: Arrow bytes of a row group, which is also about what is held in memory.
-            page_bytes: most bytes of a page before compression.
-            extra_metadata: more key-value pairs for the footer.
 
         Raises:
-            ConfigError: the codec is unknown, or there is no such key column.
+            ConfigError: the codec is unknown, or there is no column of record keys.
         """
         if codec.lower() not in _CODECS:
             raise ConfigError(
                 f"Cannot write base file {path} with the codec {codec!r}; "
                 "supported are gzip, snappy, zstd, uncompressed"
             )
-        if bloom is not None and key_column not in schema.names:
-            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {key_column!r}")
+        if bloom is not None and _KEY not in schema.names:
+            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {_KEY!r}")
         self._path = path
         self._schema = schema.remove_metadata()
-        self._key_column = key_column
         self._bloom = BloomFilter(bloom) if bloom is not None else None
         self._row_group_bytes = row_group_bytes
         self._min_key: str | None = None
@@ -125,9 +117,7 @@ class BaseFileWriter:
         self._floats = list(_float_columns(self._schema))
         self._nan: set[str] = set()
         self._codec = _CODECS[codec.lower()]
-        self._level = _GZIP_LEVEL if self._codec == "gzip" and compression_level is None else compression_level
-        self._page_bytes = page_bytes
-        self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **(extra_metadata or {})}
+        self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"}
         self._storage = storage
         self._writer: pq.ParquetWriter | None = None
         self._bare: frozenset[str] = frozenset()
@@ -146,7 +136,7 @@ class BaseFileWriter:
             if not len(batch):
                 continue
             if self._bloom is not None:
-                keys = batch.column(self._key_column)
+                keys = batch.column(_KEY)
                 self._bloom.add(keys)
                 self._widen_range(keys)
             for name, path in self._floats:
@@ -260,8 +250,8 @@ class BaseFileWriter:
                 self._schema,
                 version="1.0",
                 compression=self._codec,
-                compression_level=self._level,
-                data_page_size=self._page_bytes,
+                compression_level=_GZIP_LEVEL if self._codec == "gzip" else None,
+                data_page_size=PAGE_BYTES,
                 data_page_version="1.0",
                 use_deprecated_int96_timestamps=False,
                 coerce_timestamps="us",

@@ -80,7 +80,7 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
     return found
 
 
-class MetadataLister:
+class MetadataLister(Lister):
     """Partitions and files as the metadata table has them.
 
     On any doubt (damage, a missing file or record, an unknown form) it lists the storage from then on, and warns once.
@@ -110,7 +110,6 @@ class MetadataLister:
         return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(found[key].items())]
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        """Reads the records of several partitions in one pass, for `files` to come."""
         self._read([partition_key(partition) for partition in partitions])
 
     @property

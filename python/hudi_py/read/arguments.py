@@ -11,9 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.instant import CommitTimes
 from hudi_py.model.properties import TableConfig
 
 _SHOWN = 3
+
+Moment = str | int | date | CommitTimes
+"""A point in time; a commit stands for its own."""
 
 
 def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:

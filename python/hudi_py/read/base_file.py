@@ -14,7 +14,7 @@ from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
-from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage

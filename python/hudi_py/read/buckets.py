@@ -53,12 +53,12 @@ class Buckets:
             if found is None:
                 return None
             numbers |= found
-        own = [piece.file_id[:8] for piece in slices]
+        own = [slice_.file_id[:8] for slice_ in slices]
         if not all(_NUMBER.fullmatch(number) and int(number) < self.count for number in own):
             return None
-        if len({(piece.partition, number) for piece, number in zip(slices, own, strict=True)}) < len(slices):
+        if len({(slice_.partition, number) for slice_, number in zip(slices, own, strict=True)}) < len(slices):
             return None  # more than one file group of a bucket: not this kind of index
-        return [piece for piece, number in zip(slices, own, strict=True) if int(number) in numbers]
+        return [slice_ for slice_, number in zip(slices, own, strict=True) if int(number) in numbers]
 
 
 def buckets_of(options: Mapping[str, str], count: int | None, fields: tuple[str, ...]) -> Buckets | None:

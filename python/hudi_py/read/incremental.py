@@ -17,24 +17,24 @@ from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan, plan_scan
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, earliest_retained
-from hudi_py.read.split import SliceMode, Split
+from hudi_py.read.split import Split
 from hudi_py.schema.patterns import glob_regex, matching
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.commits import Commit
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Pin
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView, Lister, load_view
 
 _LIST_FROM = 8
 """Files of a folder from which on one listing is taken to cost less than looking at each."""
 
 
 @dataclass(frozen=True, slots=True)
-class CommitLister:
+class CommitLister(Lister):
     """Lists what commits wrote, whether it is still there or not; sizes are those of the metadata.
 
     Source: `HoodieInputFormatUtils.listAffectedFilesForCommits`, 1.2.0.
@@ -67,19 +67,10 @@ class CommitLister:
 def plan_incremental(
     snapshot: Snapshot,
     commits: Sequence[Commit],
+    request: ScanRequest,
     *,
     end: Pin | None = None,
     rows_of: Collection[str] | None = None,
-    columns: Sequence[str],
-    condition: Filter | None,
-    partitions: Sequence[str] | None = None,
-    path_glob: str | None = None,
-    limit: int | None = None,
-    batch_rows: int,
-    options: Mapping[str, str] | None = None,
-    keys: Collection[str] | None = None,
-    mode: SliceMode = "merge",
-    emit_deletes: bool = False,
     fallback: bool = False,
     reachable_only: bool = False,
 ) -> Plan:
@@ -90,7 +81,6 @@ def plan_incremental(
         commits: every commit of the range, compactions and clusterings included, since they move rows between files.
         end: what of the timeline there is at the end of the range; None: all of it.
         rows_of: requested times of the commits whose rows are returned; None: of all of them.
-        path_glob: only slices whose newest file has a path that ends as this pattern says.
         fallback: read the newest state of the table instead, where commits are archived or one of their files was
             cleaned.
         reachable_only: leave out the oldest commits whose files were cleaned, instead of an error (`earliest`).
@@ -102,26 +92,12 @@ def plan_incremental(
     times = frozenset(commit.time for commit in commits) if rows_of is None else frozenset(rows_of)
 
     def plan_of(seen: Snapshot, view: FileSystemView | None) -> Plan:
-        return plan_scan(
-            seen,
-            columns=columns,
-            condition=condition,
-            query_type="snapshot",
-            partitions=partitions,
-            limit=limit,
-            batch_rows=batch_rows,
-            options=options,
-            view=view,
-            keys=keys,
-            mode=mode,
-            emit_deletes=emit_deletes,
-            # as Apache Hudi 1.2.0 shows the rows of a range, unlike those of a snapshot; in the fallback too
-            escaped=True,
-        )
+        # escaped as Apache Hudi 1.2.0 shows the rows of a range, unlike those of a snapshot; in the fallback too
+        return plan_scan(seen, request, view=view, escaped=True)
 
     def finish(plan: Plan) -> Plan:
         spec = replace(plan.spec, commit_times=times)
-        splits = plan.splits if path_glob is None else _matching(snapshot, plan.splits, path_glob)
+        splits = plan.splits if request.path_glob is None else _matching(snapshot, plan.splits, request.path_glob)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
 
     # Apache Hudi's rule, although the answer may need none of these files: what it gives may lack rows
@@ -237,11 +213,13 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
     result: list[Split] = []
     for split, needs_base in zip(splits, partial, strict=True):
         found = [
-            piece
-            for piece in (view.latest_slices(split.partition) if needs_base else ())
-            if piece.file_id == split.file_id
+            slice_
+            for slice_ in (view.latest_slices(split.partition) if needs_base else ())
+            if slice_.file_id == split.file_id
         ]
-        result += [replace(split, base_file=piece.base_file, log_files=piece.log_files) for piece in found] or [split]
+        result += [replace(split, base_file=slice_.base_file, log_files=slice_.log_files) for slice_ in found] or [
+            split
+        ]
     return result
 
 

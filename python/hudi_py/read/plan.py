@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.merge import LogMemory, merge_settings
-from hudi_py.metadata import MetadataLister
+from hudi_py.merge import merge_settings
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.arguments import check_partitions
 from hudi_py.read.base_file import row_group_sizes
-from hudi_py.read.filter import Filter
+from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.keys import virtual_key_fields
 from hudi_py.read.partition import partition_values, path_values
-from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
+from hudi_py.read.prune_files import FilePruning, Pruned, metadata_of
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
-from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
+from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import gone
 from hudi_py.storage import Storage
@@ -48,107 +48,90 @@ class Plan:
 
 
 def plan_scan(
-    snapshot: Snapshot,
-    *,
-    columns: Sequence[str],
-    condition: Filter | None,
-    query_type: str,
-    partitions: Sequence[str] | None,
-    limit: int | None,
-    batch_rows: int,
-    options: Mapping[str, str] | None = None,
-    view: FileSystemView | None = None,
-    keys: Collection[str] | None = None,
-    mode: SliceMode = "merge",
-    emit_deletes: bool = False,
-    escaped: bool = False,
+    snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
 ) -> Plan:
     """The file slices that hold the rows asked for, of all that `view` shows; None: all of the table.
 
     Args:
-        keys: only rows with these record keys; None: all.
-        mode: what of a slice is read.
-        emit_deletes: whether deletes come out as rows.
         escaped: whether texts of partition columns are shown as url-encoded paths have them.
 
     Raises:
         UnsupportedTableError: a slice cannot be read right by this release, or rows do not tell their record keys.
     """
-    config, schema = snapshot.config, snapshot.schema
-    chosen_options = ReadOptions.of(options)
+    config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
+    columns = check_columns(request.columns, schema, uri)
+    condition = parse_filter(request.filter, schema)
+    keys, mode, emit_deletes = request.keys, request.mode, request.emit_deletes
     key_fields: tuple[str, ...] = ()
     if keys is not None:
-        deletes = emit_deletes or mode == "unmerged"
-        key_fields = virtual_key_fields(config, schema, snapshot.storage.uri, deletes=deletes)
-    uses_metadata = chosen_options.metadata and view is None
+        key_fields = virtual_key_fields(config, schema, uri, deletes=emit_deletes or mode == "unmerged")
+    uses_metadata = request.use_metadata and view is None
     lister, metadata = metadata_of(
-        snapshot, chosen_options, listing=uses_metadata, skipping=condition is not None or keys is not None
+        snapshot, request, listing=uses_metadata, skipping=condition is not None or keys is not None
     )
     listed_by = "commits"
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=chosen_options.damaged)
+        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=request.read_damaged)
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
-    check_known(partitions, before, snapshot, options)
-    chosen = before if partitions is None else sorted(set(before) & set(partitions))
+    check_known(before, snapshot, request)
+    chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
     after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
-    skipping = Skipping(
+    skipping = FilePruning(
         snapshot,
         metadata,
         condition,
         # indexes may have a key of one column in another form
-        None if keys is None or key_fields else frozenset(keys),
+        None if key_fields else keys,
         # what the newest state of the index says does not hold for an earlier one
-        newest=uses_metadata and snapshot.as_of is None and query_type != "read_optimized",
-        buckets=chosen_options.buckets,
+        newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
+        buckets=request.buckets,
         steps=steps,
     )
     after = skipping.partitions(after)
-    if isinstance(lister, MetadataLister):
-        lister.prefetch(after)
-    slices = _slices(view, after, snapshot, query_type)
+    view.lister.prefetch(after)
+    slices = _slices(view, after, snapshot, request.query_type)
     if lister is not None and lister.is_storage:
         listed_by = "storage"
-    check_slices(config, slices, snapshot.storage.uri)
-    settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
+    check_slices(config, slices, uri)
+    settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
     # older versions of a row count where versions are not merged (a caller with a view of its own may not merge), and a
     # merger of the user's may make new values
     plain = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
     slices = skipping.slices(slices, merged=plain)
     spec = ReadSpec(
-        uri=snapshot.storage.uri,
+        uri=uri,
         table_schema=schema,
-        columns=tuple(columns),
+        columns=columns,
         filter=condition,
         merge=settings,
         committed=snapshot.committed if settings else None,
         as_of=snapshot.as_of,
-        batch_rows=batch_rows,
-        limit=limit,
+        batch_rows=request.batch_rows,
+        limit=request.limit,
         mode=mode,
-        keys=None if keys is None else frozenset(keys),
+        keys=keys,
         key_fields=key_fields,
         emit_deletes=emit_deletes,
         history=snapshot.history,
-        memory=LogMemory.of(options or {}),
-        read_damaged=chosen_options.damaged,
+        memory=request.memory,
+        read_damaged=request.read_damaged,
     )
-    uri = snapshot.storage.uri
     splits = tuple(
-        split_of(spec, piece, path_values(config, schema, piece.partition, uri, escaped=escaped)) for piece in slices
+        split_of(spec, slice_, path_values(config, schema, slice_.partition, uri, escaped=escaped)) for slice_ in slices
     )
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
 
-def check_columns(names: Iterable[str], schema: pa.Schema, uri: str) -> tuple[str, ...]:
-    """The names, each once a column of the schema.
+def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> tuple[str, ...]:
+    """The names, each once a column of the schema; None: all of it.
 
     Raises:
         SchemaMismatchError: one is not; the message has the nearest name.
     """
     result: list[str] = []
-    for name in names:
+    for name in schema.names if names is None else names:
         if name not in schema.names:
             folded = [own for own in schema.names if own.lower() == name.lower()]
             if len(folded) != 1:
@@ -162,17 +145,16 @@ def check_columns(names: Iterable[str], schema: pa.Schema, uri: str) -> tuple[st
     return tuple(result)
 
 
-def check_known(
-    partitions: Sequence[str] | None, seen: Iterable[str], snapshot: Snapshot, options: Mapping[str, str] | None
-) -> None:
+def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -> None:
     """Raises ConfigError where a partition to read is none of the table's.
 
     Args:
         seen: partitions that are known to be; of a range those of its commits, which need not be all.
     """
+    partitions = request.partitions
     if partitions is None or set(partitions) <= set(seen):
         return
-    lister, _ = metadata_of(snapshot, ReadOptions.of(options), listing=True, skipping=False)
+    lister, _ = metadata_of(snapshot, request, listing=True, skipping=False)
     view = load_view(snapshot.storage, snapshot.config, snapshot.timeline, lister)
     check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
 
@@ -182,9 +164,9 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
     result: list[list[Split]] = [[split] for split in splits]
     large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
     divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
-    for at, pieces in zip(large, divided, strict=True):
-        result[at] = pieces
-    return [piece for pieces in result for piece in pieces]
+    for at, parts in zip(large, divided, strict=True):
+        result[at] = parts
+    return [part for parts in result for part in parts]
 
 
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
@@ -193,15 +175,15 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
         raise gone(storage, split, error) from error
-    pieces: list[Split] = []
+    parts: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):
         if number > start and held + size > target_bytes:
-            pieces.append(replace(split, row_groups=(start, number)))
+            parts.append(replace(split, row_groups=(start, number)))
             start, held = number, 0
         held += size
-    pieces.append(replace(split, row_groups=(start, len(sizes))))
-    return pieces if len(pieces) > 1 else [split]
+    parts.append(replace(split, row_groups=(start, len(sizes))))
+    return parts if len(parts) > 1 else [split]
 
 
 def _slices(
@@ -212,7 +194,7 @@ def _slices(
     def list_one(partition: PartitionPath) -> list[FileSlice]:
         return read(partition, snapshot.as_of)
 
-    return [piece for pieces in in_threads(list_one, partitions) for piece in pieces]
+    return [slice_ for found in in_threads(list_one, partitions) for slice_ in found]
 
 
 def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath, escaped: bool) -> bool:

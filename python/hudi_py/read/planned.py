@@ -11,9 +11,10 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.read.filter import all_of, parse_filter
+from hudi_py.read.native import why_not_native
 from hudi_py.read.pin import PlanPin, load_pinned
-from hudi_py.read.plain import why_not_plain
 from hudi_py.read.plan import Plan, divide
+from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import read_split_on
@@ -68,7 +69,7 @@ class PlannedScan:
 
     def why_not_native(self) -> list[str | None]:
         """For each split why a Parquet reader that knows nothing of Hudi would not do, or None where it does."""
-        return why_not_plain(self.storage, self.splits)
+        return why_not_native(self.storage, self.splits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,13 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
 def plan_table(path: str, options: Options, names: Sequence[str] | None) -> PlannedScan:
     """As `pin_table`, with the storage and scan of the plan."""
     storage, config, timeline, pin = load_pinned(path, options)
+    arguments = ScanArguments(columns=names)
     if pin is None:
-        scan = make_scan(storage, config, timeline, options, columns=names)
+        scan = make_scan(storage, config, timeline, ScanRequest.of(options, arguments))
         return PlannedScan(storage, scan, scan.plan())
     # Pruning may have changed since (an index was added or dropped): plan every slice, and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
-    scan = make_scan(storage, config, timeline, open_options, columns=names)
+    scan = make_scan(storage, config, timeline, ScanRequest.of(open_options, arguments))
     plan = scan.plan()
     keys = read_config.record_keys(options.get(read_config.KEYS))
     conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]

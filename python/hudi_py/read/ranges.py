@@ -9,6 +9,9 @@ from hudi_py.config import Options, incremental
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.arguments import Moment
+from hudi_py.read.request import ScanRequest
+from hudi_py.read.snapshot import Snapshot
 from hudi_py.storage import Storage
 from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
 from hudi_py.timeline.timeline import Pin, Timeline
@@ -17,8 +20,6 @@ from hudi_py.timeline.times import parse_instant, table_zone
 EARLIEST = "earliest"
 BEFORE_ALL = "000"
 """Before every instant."""
-
-Moment = str | int | date | CommitTimes
 
 
 def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
@@ -58,28 +59,19 @@ class CommitRange:
     """The range for people."""
 
 
-def resolve_range(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    options: Options,
-    begin: Moment | None = None,
-    end: Moment | None = None,
-) -> CommitRange:
+def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     """The commits between two times (`IncrementalQueryAnalyzer`, `IncrementalRelationV1`, 1.2.0).
 
-    Args:
-        timeline: the active timeline, without what the query is not to see.
-        begin: exclusive; a completion time since table version 8, a requested time before. `earliest`: the first
-            instant which can be read; None: the last commit of the range alone. A commit stands for its time, so that
-            the range goes on after it.
-        end: inclusive, on the same axis; None: the newest.
+    The begin is exclusive: a completion time since table version 8, a requested time before; `earliest`: the first
+    instant which can be read; None: the last commit of the range alone. The end is inclusive, on the same axis; None:
+    the newest. A commit stands for its time, so that the range goes on after it.
 
     Raises:
         ConfigError: a time is not valid; a write is pending below completed ones in a table before version 8, and
             the options say that this is an error.
         UnsupportedTableError: the table has no column which tells the commit of a row.
     """
+    storage, config, timeline, options = snapshot.storage, snapshot.config, snapshot.timeline, request.options
     if not config.populates_meta_fields:
         raise UnsupportedTableError(
             f"Table at {storage.uri} has hoodie.populate.meta.fields=false: incremental queries are not supported "
@@ -92,7 +84,7 @@ def resolve_range(
     by_completion = timeline.layout.version >= 2 or by_transition
     first, last = (
         None if bound is None else _moment(time_of(bound, timeline, by_completion=by_completion), zone)
-        for bound in (begin, end)
+        for bound in (request.begin, request.end)
     )
     if last == EARLIEST:
         raise ConfigError("Cannot end an incremental query at 'earliest'; give a time, or none for the newest commit")

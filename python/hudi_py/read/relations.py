@@ -90,17 +90,17 @@ def file_slice_relation(
     for partition in view.partitions():
         if pattern is not None and not _matches(partition, pattern):
             continue
-        for piece in view.every_slice(partition):
-            own = sum(log.size for log in piece.log_files if by_name or log.name.instant == piece.base_instant)
-            total = sum(log.size for log in piece.log_files)
-            base = piece.base_file
+        for slice_ in view.every_slice(partition):
+            own = sum(log.size for log in slice_.log_files if by_name or log.name.instant == slice_.base_instant)
+            total = sum(log.size for log in slice_.log_files)
+            base = slice_.base_file
             values = (
-                piece.file_id,
+                slice_.file_id,
                 partition,
-                piece.base_instant,
+                slice_.base_instant,
                 f"{storage.uri.rstrip('/')}/{base.path}" if base else "",
                 base.size if base else -1,
-                len(piece.log_files),
+                len(slice_.log_files),
                 total,
                 own,
                 total - own,

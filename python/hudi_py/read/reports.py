@@ -108,16 +108,16 @@ def file_report(
     """The newest file slice of each file group, now or as of an instant."""
     rows = [
         {
-            "partition": piece.partition,
-            "file_id": piece.file_id,
-            "base_instant": piece.base_instant,
-            "base_file": str(piece.base_file.name) if piece.base_file else None,
-            "base_bytes": piece.base_file.size if piece.base_file else 0,
-            "log_files": [str(log.name) for log in piece.log_files],
-            "log_bytes": sum(log.size for log in piece.log_files),
+            "partition": slice_.partition,
+            "file_id": slice_.file_id,
+            "base_instant": slice_.base_instant,
+            "base_file": str(slice_.base_file.name) if slice_.base_file else None,
+            "base_bytes": slice_.base_file.size if slice_.base_file else 0,
+            "log_files": [str(log.name) for log in slice_.log_files],
+            "log_bytes": sum(log.size for log in slice_.log_files),
         }
         for _, slices in _partitions(storage, config, timeline, as_of)
-        for piece in slices
+        for slice_ in slices
     ]
     return pa.Table.from_pylist(rows, _FILES)
 
@@ -130,8 +130,8 @@ def partition_report(
         {
             "partition": path,
             "num_slices": len(slices),
-            "num_files": sum(len(piece.log_files) + (piece.base_file is not None) for piece in slices),
-            "num_bytes": sum(piece.size for piece in slices),
+            "num_files": sum(len(slice_.log_files) + (slice_.base_file is not None) for slice_ in slices),
+            "num_bytes": sum(slice_.size for slice_ in slices),
         }
         for path, slices in _partitions(storage, config, timeline, as_of)
     ]
@@ -144,7 +144,7 @@ def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.T
     (bool: whether any Parquet reader may read it) and why_not_native (string).
 
     Args:
-        reasons: for each split what `read.plain.why_not_plain` says.
+        reasons: for each split what `read.native.why_not_native` says.
     """
     rows = []
     for split, reason in zip(splits, reasons, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -43,6 +43,10 @@ class Snapshot:
     def committed(self) -> CommittedInstants | None:
         """Instants whose log blocks count; see `CommittedInstants.of`."""
         return CommittedInstants.of(self.config, self.timeline)
+
+    def with_deletes(self, emitted: bool) -> Snapshot:
+        """This state with `_hoodie_operation` among the columns, where deletes come out as rows."""
+        return replace(self, schema=with_operation(self.schema)) if emitted else self
 
 
 def open_snapshot(
@@ -153,7 +157,7 @@ def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, a
     view = load_view(storage, config, timeline)
     for partition, groups in taken.items():
         path = PartitionPath(partition)
-        found = {piece.file_id: piece.base_instant for piece in view.latest_slices(path, InstantTime(as_of))}
+        found = {slice_.file_id: slice_.base_instant for slice_ in view.latest_slices(path, InstantTime(as_of))}
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
             gone = replaced_at is not None and replaced_at <= as_of

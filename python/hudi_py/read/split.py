@@ -29,14 +29,14 @@ class ReadSpec:
     """All columns of the table, meta columns included, as rows show them."""
     columns: tuple[str, ...]
     """Output columns, in order."""
-    filter: Filter | None
-    merge: MergeSettings | None
-    """None where no file slice has logs."""
-    committed: CommittedInstants | None
-    """Instants whose log blocks count; None where log files were chosen by their instants (table versions 8 and 9)."""
-    as_of: str | None
-    """Log blocks of later instants are left out."""
     batch_rows: int
+    filter: Filter | None = None
+    merge: MergeSettings | None = None
+    """None where no file slice has logs."""
+    committed: CommittedInstants | None = None
+    """Instants whose log blocks count; None where log files were chosen by their instants (table versions 8 and 9)."""
+    as_of: str | None = None
+    """Log blocks of later instants are left out."""
     limit: int | None = None
     """No split yields more rows than this."""
     mode: SliceMode = "merge"

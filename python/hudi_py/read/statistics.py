@@ -16,7 +16,7 @@ from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.predicate import Column, IsNull, Node
-from hudi_py.read.prune import Bounds, has_order, may_be_true
+from hudi_py.read.prune_row_groups import Bounds, has_order, may_be_true
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 
 
@@ -94,30 +94,30 @@ class Statistics:
             with_logs: whether slices with logs may be left out: only where each value of a merged row is one of those
                 in the files.
         """
-        among = [piece for piece in slices if with_logs or not piece.log_files]
+        among = [slice_ for slice_ in slices if with_logs or not slice_.log_files]
         if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
             return None
         found = column_stats(
-            self._metadata, self._columns, [(piece.partition, name) for piece in among for name in _names(piece)]
+            self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in _names(slice_)]
         )
 
-        def matches(piece: FileSlice) -> bool:
-            if piece.log_files and not with_logs:
+        def matches(slice_: FileSlice) -> bool:
+            if slice_.log_files and not with_logs:
                 return True
 
             def bounds(column: Column) -> Bounds | None:
                 if len(column.path) > 1 or column.path[0] not in self._columns:
                     return None
-                return _over([found.get((column.path[0], piece.partition, name)) for name in _names(piece)])
+                return _over([found.get((column.path[0], slice_.partition, name)) for name in _names(slice_)])
 
             return all(may_be_true(node, bounds) for node in self._conjuncts)
 
-        return [piece for piece in slices if matches(piece)]
+        return [slice_ for slice_ in slices if matches(slice_)]
 
 
-def _names(piece: FileSlice) -> list[str]:
-    names = [str(log.name) for log in piece.log_files]
-    return names if piece.base_file is None else [str(piece.base_file.name), *names]
+def _names(slice_: FileSlice) -> list[str]:
+    names = [str(log.name) for log in slice_.log_files]
+    return names if slice_.base_file is None else [str(slice_.base_file.name), *names]
 
 
 def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
@@ -127,12 +127,12 @@ def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
         return None
     # files without a value do not widen the bounds
     some = [found for found in known if found.nulls is None or found.nulls != found.values]
-    told = some and all(found.low is not None for found in some)
+    bounded = some and all(found.low is not None for found in some)
     nulls = [found.nulls for found in known]
     values = [found.values for found in known]
     return Bounds(
-        min(found.low for found in some) if told else None,
-        max(found.high for found in some) if told else None,
+        min(found.low for found in some) if bounded else None,
+        max(found.high for found in some) if bounded else None,
         None if None in nulls else sum(count for count in nulls if count is not None),
         None if None in values else sum(count for count in values if count is not None),
     )

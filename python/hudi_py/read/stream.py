@@ -15,20 +15,17 @@ import pyarrow as pa
 from hudi_py.config import Options, incremental, streaming
 from hudi_py.config import read as read_config
 from hudi_py.config.option import Option
-from hudi_py.config.read import record_keys
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.instant import Action, Instant
 from hudi_py.read.backlog import Backlog, Seen
 from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
-from hudi_py.read.filter import Filter, all_of, parse_filter
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
 from hudi_py.read.plan import Plan, check_columns, plan_scan
+from hudi_py.read.request import ScanRequest, with_range_filters
 from hudi_py.read.snapshot import Snapshot, open_snapshot
-from hudi_py.read.split import SliceMode
-from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.schema.conform import conform_array
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.commits import Commit, first_hole, pin_at
@@ -61,15 +58,11 @@ class TableStream:
         self._schema = schema
         _refuse(options)
         self._start, self._instant = _start_of(options)
-        self._changes = is_change_query(options)
+        request = ScanRequest.of(options.without(read_config.COLUMNS))
+        self._request = replace(request, filter=with_range_filters(options.get(read_config.FILTER), options))
+        self._changes = request.query_type == "cdc"
         if self._changes and self._start is Start.SNAPSHOT:
             self._start = Start.EARLIEST  # a snapshot is no change
-        self._deletes = options.get(read_config.CHANGELOG)
-        self._mode: SliceMode = "skip" if options.get(read_config.MERGE_TYPE) == "skip_merge" else "merge"
-        if self._deletes:
-            self._mode = "unmerged"
-        keys = record_keys(options.get(read_config.KEYS))
-        self._keys = None if keys is None else frozenset(keys)
         self._seen: Seen | None = None
         self._opened: tuple[Seen, Snapshot] | None = None
         self._offered: StreamOffset | None = None
@@ -89,8 +82,7 @@ class TableStream:
         seen = self._load()
         self._beginning(seen)
         schema = CHANGE_SCHEMA if self._changes else self._snapshot(seen).schema
-        names = schema.names if columns is None else check_columns(columns, schema, self._storage.uri)
-        return pa.schema([schema.field(name) for name in names])
+        return pa.schema([schema.field(name) for name in check_columns(columns, schema, self._storage.uri)])
 
     def limits(self) -> Limits:
         """What the options say a batch may take."""
@@ -225,7 +217,7 @@ class TableStream:
         return offset
 
     def _holes(self) -> str:
-        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless it is told what to do."""
+        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless an option says what to do."""
         given = self._options.given(incremental.HOLLOW_COMMITS)
         return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
 
@@ -318,41 +310,20 @@ class TableStream:
         """The table's state of now: its schema is what rows of every time are read with."""
         if self._opened is None or self._opened[0] is not seen:
             snapshot = open_snapshot(self._storage, seen.config, seen.timeline)
-            if self._deletes and OPERATION not in snapshot.schema.names:
-                at = len([name for name in META_FIELDS if name in snapshot.schema.names])
-                snapshot = replace(snapshot, schema=snapshot.schema.insert(at, pa.field(OPERATION, pa.string())))
-            self._opened = (seen, snapshot)
+            self._opened = (seen, snapshot.with_deletes(self._request.emit_deletes))
         return self._opened[1]
 
     def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)
         pin = _pin(seen.timeline, end)
-        return plan_scan(
-            replace(snapshot, timeline=seen.timeline.at(pin), pin=pin),
-            columns=self._columns(snapshot.schema),
-            condition=self._condition(snapshot.schema),
-            query_type="snapshot",
-            partitions=None,
-            limit=None,
-            batch_rows=self._options.get(read_config.BATCH_ROWS),
-            options=self._options.values,
-            keys=self._keys,
-            mode=self._mode,
-            emit_deletes=self._deletes,
-        )
+        snapshot = replace(snapshot, timeline=seen.timeline.at(pin), pin=pin)
+        return plan_scan(snapshot, self._batch(snapshot.schema))
 
     def _plan_commits(self, seen: Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
         snapshot = self._snapshot(seen)
         if self._changes:
-            return plan_changes(
-                snapshot,
-                commits,
-                columns=self._columns(CHANGE_SCHEMA),
-                condition=self._condition(CHANGE_SCHEMA),
-                batch_rows=self._options.get(read_config.BATCH_ROWS),
-                options=self._options.values,
-            )
-        if not self._deletes:
+            return plan_changes(snapshot, commits, self._batch(CHANGE_SCHEMA))
+        if not self._request.emit_deletes:
             return self._plan_range(snapshot, commits, end)
         # A later base file has no deletes and one version of a key: every commit's own files have what it changed
         plans = [
@@ -365,29 +336,20 @@ class TableStream:
         return plan_incremental(
             snapshot,
             commits,
+            self._batch(snapshot.schema),
             end=_pin(snapshot.timeline, end),
             rows_of=[commit.time for commit in self._bringing(commits)],
-            columns=self._columns(snapshot.schema),
-            condition=self._condition(snapshot.schema),
-            path_glob=self._options.get(incremental.PATH_GLOB),
-            batch_rows=self._options.get(read_config.BATCH_ROWS),
-            options=self._options.values,
-            keys=self._keys,
-            mode=self._mode,
-            emit_deletes=self._deletes,
             # Other than in a batch query it must be asked for: rows would be missing without a word
             fallback=bool(self._options.get(incremental.FALLBACK)),
         )
 
-    def _condition(self, schema: pa.Schema) -> Filter | None:
-        more = [part for part in self._options.get(incremental.FILTERS).split(",") if part.strip()]
-        return parse_filter(all_of([self._options.get(read_config.FILTER), *more]), schema)
-
-    def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
+    def _batch(self, schema: pa.Schema) -> ScanRequest:
+        """The request with the columns of the stream, if it has begun; they are looked up in `schema`."""
         if self._schema is None:
-            return tuple(schema.names)
+            return self._request
         try:
-            return check_columns(self._schema.names, schema, self._storage.uri)
+            names = check_columns(self._schema.names, schema, self._storage.uri)
+            return replace(self._request, columns=names)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"Cannot go on with the stream of {self._storage.uri}: a column it was started with is gone ({error}); "
@@ -409,12 +371,6 @@ class TableStream:
                     "so that it takes the table's schema of now"
                 ) from error
         return plan
-
-
-def is_change_query(options: Options) -> bool:
-    """Whether the options ask for changes, and not for rows."""
-    kind = options.get(read_config.QUERY_TYPE)
-    return kind == "cdc" or (kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC)
 
 
 def _start_of(options: Options) -> tuple[Start, str]:

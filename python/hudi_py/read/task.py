@@ -86,7 +86,7 @@ def gone(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
 
 
 def _chosen(batch: pa.RecordBatch, spec: ReadSpec) -> pa.RecordBatch:
-    """The rows of the commits and keys which are asked for: told after the merge, so that no older version surfaces."""
+    """The rows of the commits and keys asked for: chosen after the merge, so that no older version surfaces."""
     if spec.commit_times is not None:
         batch = batch.filter(_is_in(batch.column(COMMIT_TIME), spec.commit_times))
     if spec.keys is not None:

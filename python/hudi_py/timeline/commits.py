@@ -21,7 +21,6 @@ from hudi_py.timeline.timeline import Pin, Timeline
 
 _Place = Callable[[Instant | ArchivedInstant], CompletionTime]
 _BULK_INSERT = "BULK_INSERT"
-_OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,6 @@ class Commit:
         return self.metadata.operation == "CLUSTER"
 
     @property
-    def is_overwrite(self) -> bool:
-        """Whether it replaced the rows of partitions or of the table."""
-        return self.metadata.operation in _OVERWRITES
-
-    @property
     def sort_key(self) -> tuple[str, str]:
         return (self.completion_time, self.time)
 
@@ -79,7 +73,6 @@ def read_commits(
     *,
     skip_compaction: bool = True,
     skip_clustering: bool = True,
-    skip_overwrite: bool = False,
     transition_times: bool = False,
     archived: bool = True,
 ) -> list[Commit]:
@@ -89,7 +82,6 @@ def read_commits(
         timeline: the active timeline, pinned or not.
         skip_compaction: leave out compactions and log compactions: they change no row.
         skip_clustering: leave out clusterings.
-        skip_overwrite: leave out INSERT OVERWRITE of partitions and tables.
         transition_times: layout 1: the axis is the completed files' modification time (`USE_TRANSITION_TIME`).
         archived: whether to read archived instants; done only where the range can reach them.
 
@@ -130,7 +122,6 @@ def read_commits(
         for commit in commits
         if not (skip_compaction and (commit.is_compaction or commit.is_log_compaction))
         and not (skip_clustering and commit.is_clustering)
-        and not (skip_overwrite and commit.is_overwrite)
     ]
     return sorted(kept, key=lambda commit: commit.sort_key)
 

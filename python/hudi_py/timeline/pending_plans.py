@@ -51,7 +51,7 @@ def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action)
 
 
 class PendingPlans:
-    """The plans of a timeline's pending instants. Each is read once, when it is asked for.
+    """The plans of a timeline's pending instants. Each is read once for a timeline, when it is asked for.
 
     Raises (all methods):
         CorruptFileError: a plan cannot be read.
@@ -60,7 +60,6 @@ class PendingPlans:
     def __init__(self, storage: Storage, timeline: Timeline) -> None:
         self._storage = storage
         self._timeline = timeline
-        self._read: dict[tuple[str, Action], tuple[bytes, str]] = {}
 
     def of(self, *actions: Action) -> list[Instant]:
         """Pending instants of these actions, oldest first."""
@@ -115,7 +114,9 @@ class PendingPlans:
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)
-        found = self._read.get(key)
+        found = self._timeline.plans.get(key)
         if found is None:
-            found = self._read[key] = read_plan(self._storage, self._timeline.layout, *key)
+            found = read_plan(self._storage, self._timeline.layout, *key)
+            if found[0]:  # else it may be written yet
+                self._timeline.plans[key] = found
         return found

@@ -52,11 +52,15 @@ class Timeline:
     """Completed commits, deltacommits and replacecommits, those of table services among them."""
     _completions: dict[str, CompletionTime] = field(init=False, compare=False, repr=False)
 
+    plans: dict[tuple[str, Action], tuple[bytes, str]] = field(init=False, compare=False, repr=False)
+    """What `PendingPlans` has read: plans do not change as long as their instants are pending."""
+
     def __post_init__(self) -> None:
         # Sorted by state, so the last one is the highest; the dictionary keeps the order of times and actions
         instants = tuple({instant.sort_key[:2]: instant for instant in self.files}.values())
         completed = tuple(instant for instant in instants if instant.state is State.COMPLETED)
         writes = tuple(instant for instant in completed if instant.sort_key[1] in _WRITES)
+        _set(self, "plans", {})
         _set(self, "instants", instants)
         _set(self, "completed", completed)
         _set(self, "pending", tuple(instant for instant in instants if instant.state is not State.COMPLETED))

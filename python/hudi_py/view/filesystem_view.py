@@ -65,27 +65,26 @@ class FileSystemView:
 
     def __init__(
         self,
+        storage: Storage,
         config: TableConfig,
         timeline: Timeline,
         lister: Lister,
         *,
-        pending_compaction: Mapping[FileGroup, InstantTime] | None = None,
-        pending_clustering: Mapping[FileGroup, InstantTime] | None = None,
-        replaced: Mapping[FileGroup, InstantTime] | None = None,
-        sources: Mapping[FileGroup, str] | None = None,
-        storage: Storage | None = None,
-        read_damaged: bool = False,
+        pending_compaction: Mapping[FileGroup, InstantTime],
+        pending_clustering: Mapping[FileGroup, InstantTime],
+        replaced: Mapping[FileGroup, InstantTime],
+        read_damaged: bool,
     ) -> None:
         self.config = config
         self.timeline = timeline
         self.lister = lister
-        self.pending_compaction: Mapping[FileGroup, InstantTime] = pending_compaction or {}
+        self.pending_compaction = pending_compaction
         """(partition path, file id) to the instant at which its compaction was scheduled."""
-        self.pending_clustering: Mapping[FileGroup, InstantTime] = pending_clustering or {}
+        self.pending_clustering = pending_clustering
         """(partition path, file id) of input groups to the instant at which their clustering was scheduled."""
-        self.replaced: Mapping[FileGroup, InstantTime] = replaced or {}
+        self.replaced = replaced
         """(partition path, file id) to the requested time of the replacecommit that replaced it."""
-        self.sources: Mapping[FileGroup, str] = sources or {}
+        self.sources = load_bootstrap_sources(storage, config)
         """(partition path, file id) to the URI of the file which a bootstrapped base file has its rows in."""
         self._storage = storage
         self._read_damaged = read_damaged
@@ -109,7 +108,9 @@ class FileSystemView:
         """Sorted paths of the table's partitions; `[""]` when it is unpartitioned."""
         if self._partitions is None:
             found = self.lister.partitions()
-            if self._checks and self.config.base_file_format != "HFILE":  # partitions of a metadata table are dropped
+            if (
+                self.lister.is_storage and self.config.base_file_format != "HFILE"
+            ):  # partitions of a metadata table are dropped
                 written = {
                     partition
                     for partition, groups in self._read_recorded().items()
@@ -201,18 +202,12 @@ class FileSystemView:
         for file, size in group.lost:
             if (base_only and isinstance(file.name, LogFileName)) or (as_of is not None and file.commit > as_of):
                 continue
-            assert self._storage is not None
             error = lost_error(self._storage, self.config, self.timeline, file, size)
             if not self._read_damaged:
                 raise error
             warnings.warn(f"Rows are missing or old: {first_line(error)}", stacklevel=2)
 
-    @property
-    def _checks(self) -> bool:
-        return self._storage is not None and self.lister.is_storage
-
     def _read_recorded(self) -> RecordedFiles:
-        assert self._storage is not None
         with self._lock:
             if self._recorded is None:
                 self._recorded = read_recorded(self._storage, self.config, self.timeline)
@@ -245,7 +240,7 @@ class FileSystemView:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
-        recorded = self._read_recorded().get(partition, {}) if self._checks else {}
+        recorded = self._read_recorded().get(partition, {}) if self.lister.is_storage else {}
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
             group_logs.sort(key=lambda log: log.name.sort_key)
@@ -335,14 +330,13 @@ def load_view(
         pending = compacting if instant.action is Action.COMPACTION else clustering
         (replaced if instant.completed else pending).update(dict.fromkeys(groups, instant.time))
     return FileSystemView(
+        storage,
         config,
         timeline,
         lister or StorageLister(storage, config),
         pending_compaction=compacting,
         pending_clustering=clustering,
         replaced=replaced,
-        sources=load_bootstrap_sources(storage, config),
-        storage=storage,
         read_damaged=read_damaged,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from hudi_py.model.names import PartitionPath
@@ -23,6 +24,10 @@ class Lister(Protocol):
         """Whether files are listed as the storage has them, so that a lost one does not show."""
         ...
 
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
+        """Reads ahead what `files` will be asked for, where one pass over many partitions costs less."""
+        return
+
     def partitions(self) -> list[PartitionPath]:
         """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
         ...
@@ -32,7 +37,7 @@ class Lister(Protocol):
         ...
 
 
-class StorageLister:
+class StorageLister(Lister):
     """Lists folders of the storage (`FileSystemBackedTableMetadata`, 1.2.0).
 
     A folder which holds a partition metafile is a partition and is not searched further; `.hoodie` is left out.

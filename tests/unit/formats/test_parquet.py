@@ -117,7 +117,7 @@ def test_parquet_types_are_those_of_apache_hudi(storage: Storage) -> None:
 
 def test_footer(storage: Storage) -> None:
     table = rows(["b", "a", "c"])
-    path = written(storage, table, extra_metadata={"more": "x"})
+    path = written(storage, table)
     footer = read_footer(storage, path)
     assert (footer.num_rows, footer.num_row_groups) == (3, 1)
     assert (footer.min_key, footer.max_key) == ("a", "c")
@@ -127,7 +127,6 @@ def test_footer(storage: Storage) -> None:
         "hoodie_bloom_filter_type_code": "DYNAMIC_V0",
         "hoodie_min_record_key": "a",
         "hoodie_max_record_key": "c",
-        "more": "x",
     }
     assert footer.bloom is not None
     assert footer.bloom_text == BloomFilter.from_keys(table["_hoodie_record_key"], SMALL).encode()
@@ -199,8 +198,8 @@ def test_codecs(storage: Storage, codec: str) -> None:
 def test_wrong_options(storage: Storage) -> None:
     with pytest.raises(ConfigError, match=r"f\.parquet with the codec 'lzo'; supported are gzip"):
         written(storage, rows(["a"]), path="f.parquet", codec="lzo")
-    with pytest.raises(ConfigError, match="no column 'key'"):
-        written(storage, rows(["a"]), key_column="key")
+    with pytest.raises(ConfigError, match="no column '_hoodie_record_key'"):
+        written(storage, rows(["a"]).drop_columns("_hoodie_record_key"))
 
 
 def test_memory_and_row_groups_are_bounded(storage: Storage) -> None:

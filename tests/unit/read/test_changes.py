@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.merge import LogRecords
 from hudi_py.merge.spill import SpilledLog
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.read.changes import CHANGE_SCHEMA, ChangeSplit
 from hudi_py.read.changes.plan import plan_changes
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.read.task import read_split_on
 from hudi_py.timeline.commits import InstantRange, read_commits
@@ -361,6 +363,7 @@ def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
     table = hudi_py.open_table(str(path))
     whole = changes(path).to_table()
     snapshot = open_snapshot(changes(path).snapshot.storage, changes(path).snapshot.config, table.timeline)
+    request = ScanRequest.of(Options.resolve({}, Scope.READ))
     ends = [str(each.completion_time) for each in table.timeline.write_completed]
     for size in (1, 5):
         borders = ["", *ends[size - 1 :: size], "9"]
@@ -374,6 +377,6 @@ def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
                 skip_compaction=False,
                 skip_clustering=False,
             )
-            plan = plan_changes(snapshot, commits, columns=CHANGE_SCHEMA.names, batch_rows=1000)
+            plan = plan_changes(snapshot, commits, request)
             batches += [batch for split in plan.splits for batch in read_split_on(snapshot.storage, split)]
         assert_rows_equal(pa.Table.from_batches(batches, CHANGE_SCHEMA), whole)

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
-from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
@@ -140,17 +139,17 @@ class PartitionStats(MetadataPartition):
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
-            _prefetch(source, (path for path in some if _groups(written[path])))
+            source.view.lister.prefetch(path for path in some if _groups(written[path]))
             growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
             standing = set() if anew else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
-            _prefetch(source, others)
+            source.view.lister.prefetch(others)
             yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
             yield gathered.records()
         if retyped:  # bounds of the former type are none of the present one
             for some in _chunks([path for path in source.view.partitions() if path not in written]):
                 gathered = _Gathered(source, kept, some)
-                _prefetch(source, some)
+                source.view.lister.prefetch(some)
                 slices = [piece for path in some for piece in source.view.latest_slices(path)]
                 yield gathered.look_up([file for piece in slices for file in _files(piece)])
                 yield gathered.records()
@@ -287,12 +286,6 @@ def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
 def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
     arrays = [pa.concat_arrays([one.rows.column(at), other.rows.column(at)]) for at in range(len(RANGES))]
     return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
-
-
-def _prefetch(source: TableSource, partitions: Iterable[PartitionPath]) -> None:
-    lister = source.view.lister
-    if isinstance(lister, MetadataLister):
-        lister.prefetch(partitions)
 
 
 def _overtaken(timeline: Timeline) -> bool:

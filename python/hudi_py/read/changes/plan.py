@@ -10,15 +10,15 @@ from datetime import date, tzinfo
 from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
-from hudi_py.merge import LogMemory, merge_settings
+from hudi_py.merge import merge_settings
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, logging_mode
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
-from hudi_py.read.filter import Filter
-from hudi_py.read.plan import Plan, check_known
-from hudi_py.read.ranges import Moment, time_of
-from hudi_py.read.skipping import ReadOptions
+from hudi_py.read.filter import parse_filter
+from hudi_py.read.plan import Plan, check_columns, check_known
+from hudi_py.read.ranges import time_of
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec
 from hudi_py.schema import META_FIELDS, OPERATION, with_operation
@@ -41,21 +41,23 @@ class ChangeRange:
     """The range for people."""
 
 
-def change_range(snapshot: Snapshot, begin: Moment | None, end: Moment | None = None) -> ChangeRange:
-    """The commits requested after `begin` and not after `end`.
+def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
+    """The commits requested after the begin of a request and not after its end (None: the newest commit).
 
     In every table version the bounds are requested times, as `ts_ms` is, other than those of incremental queries
     (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0). A bound that is given as a commit
     is on the axis of incremental queries: ranges that follow on each other then have every change once, although a
     write may complete that was requested before it.
 
-    Args:
-        begin: a time, `000` for the start of the table, or `earliest`: the first instant which can be read.
-        end: a time; None: the newest commit.
-
     Raises:
-        ConfigError: the table does not log changes, there is no begin, or a bound is not a time.
+        ConfigError: keys are asked for, the table does not log changes, there is no begin, or a bound is not a time.
     """
+    begin, end = request.begin, request.end
+    if request.keys is not None:
+        raise ConfigError(
+            f"keys={sorted(request.keys)[:3]} do not go with query type 'cdc'; filter its columns "
+            f"{', '.join(CHANGE_SCHEMA.names)}"
+        )
     logging_mode(snapshot)
     if begin is None:
         raise ConfigError(
@@ -90,13 +92,8 @@ def _bound(value: str | int | date, zone: tzinfo) -> str:
 def plan_changes(
     snapshot: Snapshot,
     commits: Iterable[Commit],
+    request: ScanRequest,
     *,
-    columns: Sequence[str],
-    condition: Filter | None = None,
-    partitions: Sequence[str] | None = None,
-    limit: int | None = None,
-    batch_rows: int,
-    options: Mapping[str, str] | None = None,
     reachable_only: bool = False,
 ) -> Plan:
     """The changes which commits made, a split for each file group.
@@ -104,9 +101,7 @@ def plan_changes(
     Args:
         snapshot: the table.
         commits: in any order; compactions, clusterings and operations which change no row are left out.
-        columns, condition: of `CHANGE_SCHEMA`.
-        partitions: paths; None: all.
-        options: for the merge, see `merge_settings`.
+        request: its columns and filter are of `CHANGE_SCHEMA`.
         reachable_only: leave out the oldest commits where files which their changes need have been cleaned.
 
     Raises:
@@ -116,7 +111,9 @@ def plan_changes(
         UnsupportedTableError: a commit rewrote rows without logging changes, or the table has a feature that would be
             read wrong.
     """
-    inference = Inference(snapshot, None if partitions is None else frozenset(partitions))
+    columns = check_columns(request.columns, CHANGE_SCHEMA, snapshot.storage.uri)
+    condition = parse_filter(request.filter, CHANGE_SCHEMA)
+    inference = Inference(snapshot, None if request.partitions is None else frozenset(request.partitions))
     changes: dict[tuple[PartitionPath, FileId], list[Change]] = defaultdict(list)
     # The newest first, so that the search ends where files were cleaned
     for commit in sorted(commits, key=lambda commit: commit.time, reverse=True):
@@ -128,19 +125,16 @@ def plan_changes(
             raise
         for partition, file_id, change in reversed(found):
             changes[partition, file_id].append(change)
-    check_known(partitions, inference.touched, snapshot, options)
+    check_known(inference.touched, snapshot, request)
     spec = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=CHANGE_SCHEMA,
-        columns=tuple(columns),
+        columns=columns,
         filter=condition,
-        merge=None,
-        committed=None,
-        as_of=None,
-        batch_rows=batch_rows,
-        limit=limit,
+        batch_rows=request.batch_rows,
+        limit=request.limit,
     )
-    source = _source(snapshot, changes, batch_rows, options)
+    source = _source(snapshot, changes, request)
     splits = tuple(
         ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(found)))
         for (partition, file_id), found in sorted(changes.items())
@@ -151,8 +145,7 @@ def plan_changes(
 def _source(
     snapshot: Snapshot,
     changes: Mapping[tuple[PartitionPath, FileId], Sequence[Change]],
-    batch_rows: int,
-    options: Mapping[str, str] | None,
+    request: ScanRequest,
 ) -> ChangeSource:
     config = snapshot.config
     resolved = resolve_table_schema(snapshot.storage, config, snapshot.timeline)
@@ -178,13 +171,11 @@ def _source(
         uri=snapshot.storage.uri,
         table_schema=schema,
         columns=tuple(schema.names),
-        filter=None,
-        merge=merge_settings(config, options) if merges else None,
+        merge=merge_settings(config, request.options.values) if merges else None,
         committed=snapshot.committed if merges else None,
-        as_of=None,
-        batch_rows=batch_rows,
+        batch_rows=request.batch_rows,
         history=resolved.history if resolved else None,
-        memory=LogMemory.of(options or {}),
-        read_damaged=ReadOptions.of(options).damaged,
+        memory=request.memory,
+        read_damaged=request.read_damaged,
     )
     return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudi_py.config.clean import PARTITION_REGEX
-from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
@@ -127,9 +126,7 @@ class _Planner:
 
     def plan(self, partitions: list[str]) -> list[tuple[str, list[str], bool]]:
         """Partition path, sorted names of files to delete, whether the partition is to be deleted."""
-        lister = self._view.lister
-        if isinstance(lister, MetadataLister):
-            lister.prefetch(PartitionPath(partition) for partition in partitions)
+        self._view.lister.prefetch(PartitionPath(partition) for partition in partitions)
         return when_remote(self._context.storage, self._one, partitions)
 
     def _one(self, partition: str) -> tuple[str, list[str], bool]:
@@ -213,7 +210,7 @@ class _Planner:
         Files of writes under way are seen on the storage alone.
         """
         found = self._storage_lister.files(PartitionPath(partition))
-        if not found and not (isinstance(self._view.lister, MetadataLister) and partition in self._view.partitions()):
+        if not found and (self._view.lister.is_storage or partition not in self._view.partitions()):
             return False  # an earlier clean has deleted it
         return all(info.name in going for info in found if is_data_file(info.name))
 

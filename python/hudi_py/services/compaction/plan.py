@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import date
 
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.files import MetadataLister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import FileId, PartitionPath
@@ -72,9 +71,7 @@ def operations_of(
     `wanted`: leaves out slices for which it is false.
     """
     paths = [PartitionPath(path) for path in partitions]
-    lister = view.lister
-    if isinstance(lister, MetadataLister):
-        lister.prefetch(paths)
+    view.lister.prefetch(paths)
 
     def one(partition: PartitionPath) -> list[CompactionOperation]:
         result = []
@@ -96,8 +93,7 @@ def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation
     pass it over: the blocks that it stands for are not there.
     """
     partitions = sorted({PartitionPath(each.partition_path) for each in operations})
-    if isinstance(view.lister, MetadataLister):
-        view.lister.prefetch(partitions)
+    view.lister.prefetch(partitions)
     newest = {
         (piece.partition, piece.file_id): {str(log.name) for log in piece.log_files}
         for pieces in in_threads(view.latest_slices_for_write, partitions)

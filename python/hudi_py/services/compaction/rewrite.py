@@ -23,6 +23,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slice import MERGE_ROWS, read_slice
+from hudi_py.read.split import ReadSpec
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_operation
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import (
@@ -179,6 +180,16 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     """
     settings = task.settings
     assert settings is not None
+    spec = ReadSpec(
+        uri=task.storage.uri,
+        table_schema=settings.schema,
+        columns=tuple(settings.schema.names),
+        batch_rows=MERGE_ROWS,
+        merge=settings.merge,
+        committed=settings.committed,
+        history=settings.history,
+        memory=settings.memory,
+    )
     counts = SliceCounts()
     writer = BaseFileWriter(
         task.storage,
@@ -192,19 +203,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())
     with writer:
-        for batch in read_slice(
-            task.storage,
-            task.slice.base_file,
-            task.slice.log_files,
-            schema=settings.schema,
-            columns=settings.schema.names,
-            settings=settings.merge,
-            committed=settings.committed,
-            batch_rows=MERGE_ROWS,
-            history=settings.history,
-            memory=settings.memory,
-            counts=counts,
-        ):
+        for batch in read_slice(task.storage, task.slice.base_file, task.slice.log_files, spec, counts=counts):
             if at >= 0:
                 batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
             writer.write(batch)

@@ -217,7 +217,7 @@ def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
     yield from zip(partitions, in_threads(lister.files, partitions), strict=True)
 
 
-class RememberingLister:
+class RememberingLister(Lister):
     """Lists each folder of the storage once. For a restore of version 8 and later, which only deletes."""
 
     is_storage = True

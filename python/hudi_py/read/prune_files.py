@@ -7,15 +7,12 @@ is passed over with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
-from hudi_py.config import Options, Scope
-from hudi_py.config import indexes as index_config
-from hudi_py.config import read as read_config
 from hudi_py.errors import HudiError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
@@ -30,12 +27,13 @@ from hudi_py.metadata.locations import (
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.buckets import Buckets, buckets_of
+from hudi_py.read.buckets import Buckets
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
 from hudi_py.read.partition import columns_of_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
-from hudi_py.read.prune import row_groups_to_read
+from hudi_py.read.prune_row_groups import row_groups_to_read
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
@@ -62,35 +60,10 @@ class Pruned:
     before: int
     after: int
     why: str = ""
-    """What told it."""
+    """The columns, keys or index it was decided by."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Options of reads which planning looks at."""
-
-    metadata: bool
-    """Whether the metadata table is used at all."""
-    skipping: bool
-    """Whether its indexes leave out files."""
-    buckets: Buckets | None = None
-    """How the table is hashed, where the caller says so."""
-    damaged: bool = False
-    """Whether what is left of damaged files is read."""
-
-    @classmethod
-    def of(cls, options: Mapping[str, str] | None) -> ReadOptions:
-        resolved = Options.resolve(options, Scope.READ, defaults={})
-        buckets = resolved.get(index_config.BUCKETS)
-        return cls(
-            resolved.get(index_config.METADATA_ENABLE),
-            resolved.get(index_config.DATA_SKIPPING),
-            buckets_of(options or {}, buckets, resolved.get(index_config.BUCKET_FIELDS)),
-            resolved.get(read_config.DAMAGED),
-        )
-
-
-class Skipping:
+class FilePruning:
     """The steps for one scan; each adds what it did to `steps`."""
 
     def __init__(
@@ -164,7 +137,7 @@ class Skipping:
         places = self._trusting(lambda: self._places(metadata, wanted))
         if places is None:
             return slices
-        kept = [piece for piece in slices if (piece.partition, piece.file_id) in places]
+        kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
         step = "secondary index" if name else "record index"
         return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{_count(len(wanted), 'key')}")
 
@@ -206,16 +179,16 @@ class Skipping:
         if not among or not keys:
             return slices
         wanted = pa.array(sorted(keys), pa.string())
-        told: dict[tuple[str, str], bool] = {}
+        matches: dict[tuple[str, str], bool] = {}
         metadata = self._metadata
         if metadata is not None and metadata.has(BLOOM_FILTERS):
             names = [(file.partition, str(file.name)) for file in among]
             filters = self._trusting(lambda: bloom_filters(metadata, names)) or {}
-            told = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
-            kept = [s for s in slices if s.log_files or s.base_file is None or told.get(_place(s.base_file), True)]
+            matches = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
+            kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
             slices = self._noted("bloom filters", "slices", slices, kept, _count(len(keys), "key"))
         left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
-        left = [file for file in left if _place(file) not in told and file.name.extension == "parquet"]
+        left = [file for file in left if _place(file) not in matches and file.name.extension == "parquet"]
         if not 1 < len(left) <= _MOST_FOOTERS:
             return slices
         found = in_threads(lambda file: self._in_footer(file, wanted), left)
@@ -262,7 +235,7 @@ class Skipping:
 
 
 def metadata_of(
-    snapshot: Snapshot, options: ReadOptions, *, listing: bool, skipping: bool
+    snapshot: Snapshot, request: ScanRequest, *, listing: bool, skipping: bool
 ) -> tuple[Lister | None, MetadataTable | None]:
     """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used.
 
@@ -270,13 +243,13 @@ def metadata_of(
         listing: whether files are to be listed.
         skipping: whether there is a condition by which files may be left out.
     """
-    if not options.metadata or not snapshot.config.metadata_partitions:
+    if not request.use_metadata or not snapshot.config.metadata_partitions:
         return None, None
     storage, config, timeline = snapshot.storage, snapshot.config, snapshot.timeline
     if listing:
         lister, metadata = metadata_lister(storage, config, timeline)
-        return (lister if metadata is not None else None), (metadata if options.skipping else None)
-    if not options.skipping or not skipping:
+        return (lister if metadata is not None else None), (metadata if request.use_indexes else None)
+    if not request.use_indexes or not skipping:
         return None, None
     try:
         return None, open_metadata(storage, config, timeline)

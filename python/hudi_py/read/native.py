@@ -26,7 +26,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 """Footer keys of files whose days are counted in the old calendar, which readers treat differently."""
 
 
-def why_not_plain(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
+def why_not_native(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
     """For each split why a plain Parquet reader would not do, or None where it does.
 
     Reads the footers of those base files for which only the footer can tell, many at once.

@@ -1,0 +1,169 @@
+"""What a scan is asked for: arguments and options, resolved once for snapshots, ranges, changes and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from hudi_py.config import Options, incremental, indexes
+from hudi_py.config import read as read_config
+from hudi_py.errors import ConfigError
+from hudi_py.merge import LogMemory
+from hudi_py.read.arguments import Moment, key_texts, texts
+from hudi_py.read.buckets import Buckets, buckets_of
+from hudi_py.read.filter import all_of
+from hudi_py.read.split import SliceMode
+
+_MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanArguments:
+    """The arguments of `Table.scan`, as they were given."""
+
+    columns: str | Iterable[str] | None = None
+    filter: str | pc.Expression | None = None
+    as_of: Moment | None = None
+    query_type: str | None = None
+    begin: Moment | None = None
+    end: Moment | None = None
+    keys: Any = None
+    partitions: str | Iterable[str] | None = None
+    merge: str = "merge"
+    emit_deletes: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """What is to be read. Only the table's schema is missing, which columns and filter refer to."""
+
+    options: Options
+    """For those who need more than is here: ranges, streams and mergers."""
+    query_type: str
+    """`snapshot`, `read_optimized`, `incremental` or `cdc`."""
+    columns: tuple[str, ...] | None
+    """In the order of the result; None: all."""
+    filter: str | pc.Expression | None
+    as_of: Moment | None
+    begin: Moment | None
+    end: Moment | None
+    keys: frozenset[str] | None
+    """Only rows with these record keys; None: all."""
+    partitions: tuple[str, ...] | None
+    """Paths of the partitions to read; None: all."""
+    mode: SliceMode
+    """What of a file slice is read."""
+    emit_deletes: bool
+    """Whether deletes come out as rows."""
+    limit: int | None
+    batch_rows: int
+    path_glob: str | None
+    """Of a range only slices whose newest file has a path that ends as this pattern says."""
+    use_metadata: bool
+    """Whether the metadata table is used at all."""
+    use_indexes: bool
+    """Whether its indexes leave out files."""
+    buckets: Buckets | None
+    """How the table is hashed, where the caller says so."""
+    read_damaged: bool
+    """Whether what is left of damaged files is read."""
+    memory: LogMemory
+    """How much memory the logs of a slice may take."""
+
+    @classmethod
+    def of(cls, options: Options, arguments: ScanArguments | None = None) -> ScanRequest:
+        """What options and arguments ask for; an argument stands for the option of the same meaning.
+
+        Raises:
+            ConfigError: one of them is not valid, or they contradict each other.
+        """
+        given = arguments or ScanArguments()
+        kind = str(_one_of("query_type", given.query_type, options, read_config.QUERY_TYPE) or "snapshot")
+        kind = read_config.QUERY_TYPE.read(kind)
+        if kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC:
+            kind = "cdc"
+        ranged = kind in ("incremental", "cdc")
+        begin = _one_of("begin", given.begin, options, incremental.BEGIN) if ranged else given.begin
+        end = _one_of("end", given.end, options, incremental.END) if ranged else given.end
+        as_of = _one_of("as_of", given.as_of, options, read_config.AS_OF_INSTANT)
+        if as_of is not None and ranged:
+            raise ConfigError(
+                f"as_of={as_of!r} does not go with query type '{kind}': give begin and end of the range, or read a "
+                "snapshot"
+            )
+        if not ranged and (begin is not None or end is not None):
+            raise ConfigError(
+                f"begin={begin!r} and end={end!r} do not go with query type '{kind}': they are for incremental and cdc"
+            )
+        if given.limit is not None and given.limit < 0:
+            raise ConfigError(f"A scan's limit is {given.limit}; it must be 0 or more")
+        mode, emit_deletes = _mode(given.merge, given.emit_deletes, options)
+        condition = _one_of("filter", given.filter, options, read_config.FILTER)
+        columns = texts("columns", given.columns)
+        if columns is None:
+            columns = read_config.column_names(options.get(read_config.COLUMNS))
+        keys = read_config.record_keys(options.get(read_config.KEYS)) if given.keys is None else key_texts(given.keys)
+        partitions = texts("partitions", given.partitions)
+        buckets = options.get(indexes.BUCKETS)
+        return cls(
+            options=options,
+            query_type=kind,
+            columns=None if columns is None else tuple(columns),
+            filter=with_range_filters(condition, options) if ranged else condition,
+            as_of=as_of,
+            begin=begin,
+            end=end,
+            keys=None if keys is None else frozenset(keys),
+            partitions=None if partitions is None else tuple(path.strip("/") for path in partitions),
+            mode=mode,
+            emit_deletes=emit_deletes,
+            limit=given.limit,
+            batch_rows=options.get(read_config.BATCH_ROWS),
+            path_glob=options.get(incremental.PATH_GLOB),
+            use_metadata=options.get(indexes.METADATA_ENABLE),
+            use_indexes=options.get(indexes.DATA_SKIPPING),
+            buckets=buckets_of(options.values, buckets, options.get(indexes.BUCKET_FIELDS)),
+            read_damaged=options.get(read_config.DAMAGED),
+            memory=LogMemory.of(options.values),
+        )
+
+
+def with_range_filters(condition: Any, options: Options) -> Any:
+    """The filter and the conditions of `hoodie.datasource.read.incr.filters`."""
+    more = [part for part in options.get(incremental.FILTERS).split(",") if part.strip()]
+    if not more:
+        return condition
+    if condition is not None and not isinstance(condition, str):
+        key = options.name_of(incremental.FILTERS)
+        raise ConfigError(f"Option {key} goes with a filter of text, not with an expression; put its conditions there")
+    return all_of([condition, *more])
+
+
+def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
+    """An argument, or the option of the same meaning; both only when they agree."""
+    if value is None:
+        return options.get(option) if options.given(option) else None
+    if options.given(option) and options.get(option) != value:
+        key = options.name_of(option)
+        raise ConfigError(f"{name}={value!r} contradicts option {key}={options.get(option)!r}; give one of them")
+    return value
+
+
+def _mode(merge: str, emit_deletes: bool, options: Options) -> tuple[SliceMode, bool]:
+    """How a slice is read, and whether deletes are rows: as the arguments say, or else the options."""
+    mode = _MODES.get(merge)
+    if mode is None:
+        raise ConfigError(f"merge={merge!r} is not valid; expected one of {', '.join(_MODES)}")
+    changelog = options.get(read_config.CHANGELOG)
+    by_options: SliceMode = "skip" if options.get(read_config.MERGE_TYPE) == "skip_merge" else "merge"
+    by_options = "unmerged" if changelog else by_options
+    if mode == "merge":
+        return by_options, emit_deletes or changelog
+    if by_options not in ("merge", mode):
+        key = options.name_of(read_config.CHANGELOG if changelog else read_config.MERGE_TYPE)
+        raise ConfigError(f"merge={merge!r} contradicts option {key}; give one of them")
+    return mode, emit_deletes or changelog
