@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector connector-slow oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ quick: ## Run the tests that need no JVM
 	@echo "== tests without a JVM"
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "not slow" $(ARGS)
 
-quick-slow: ## Run those tests without a JVM which take longer
+quick-slow: ## Run the slower tests that need no JVM
 	@echo "== slower tests without a JVM"
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "slow and not long" $(ARGS)
 
@@ -40,7 +40,7 @@ test-connector: ## Run the Spark tests, classic and Connect
 	@echo "== Spark tests"
 	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "not slow" $(ARGS)
 
-connector-slow: ## Run the Spark tests which take longer
+connector-slow: ## Run the slower Spark tests
 	@echo "== slower Spark tests"
 	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "slow and not long" $(ARGS)
 
@@ -90,12 +90,15 @@ oldest: ## Run the tests with the oldest supported PySpark and libraries, in .ve
 pythons: ## Run the tests without a JVM under every other supported Python on this machine, in .venv-3.x
 	@tools/pythons.sh $(ARGS)
 
-lock: ## Resolve the lock files anew from pyproject.toml
+lock: ## Resolve the lock files from pyproject.toml again
 	@tools/setup.sh
 	@tools/lock.sh
 
 matrix: ## Write the README's compatibility matrix from the tests' table of expectations
 	@$(RUN) python -m tools.matrix --write
+
+layers-table: ## Write CONTRIBUTING's table of layers from the test that enforces them
+	@$(RUN) python -m tools.layers
 
 clean: ## Remove caches and what tests, demo and benchmarks leave (not the environments)
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .demo .bench build dist spark-warehouse metastore_db derby.log

@@ -103,13 +103,13 @@ def matrix() -> str:
     """The whole section, its markers included."""
     parts = [
         BEGIN,
-        "**Reading.** Tables of the golden set, written by Apache Hudi 0.15.0 and 1.2.0, whose queries all equal the",
-        "rows that Apache Hudi 1.2.0 reads, of those in the set (COW: copy on write, MOR: merge on read):",
+        "**Reading.** How many of the golden tables, written by Apache Hudi 0.15.0 and 1.2.0, return exactly the rows",
+        "that Apache Hudi 1.2.0 reads, in all queries of a kind (COW: copy on write, MOR: merge on read):",
         "",
         *reading(),
         "",
         *refused(),
-        "**Writing.** Read back by Apache Hudi 1.2.0 after each operation, with its metadata table and without:",
+        "**Writing.** Apache Hudi 1.2.0 reads the table after each operation, with its metadata table and without:",
         "",
         *writing(),
         END,
@@ -119,11 +119,17 @@ def matrix() -> str:
 
 def updated(text: str) -> str:
     """The README's text with the current matrix between its markers."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"README.md lacks the lines {BEGIN} and {END}, between which the matrix goes")
-    return head + matrix() + tail
+    return replaced(text, matrix(), "README.md")
+
+
+def replaced(text: str, section: str, document: str) -> str:
+    """A document with a generated section, whose first and last lines are its markers, in place of the one it has."""
+    begin, *_, end = section.splitlines()
+    head, found, rest = text.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{document} lacks the lines {begin} and {end}, between which the generated text goes")
+    return head + section + tail
 
 
 def main() -> int:

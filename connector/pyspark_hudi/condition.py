@@ -13,7 +13,7 @@ import re
 
 import pyarrow as pa
 
-from hudi_py.read.filter import Filter
+from hudi_py.read import Filter
 from hudi_py.read.predicate import Column, Comparison, IsNull, Like, Literal, Logical, Membership, Node, Not, kind_of
 
 _SAFE_TEXT = re.compile(r"[^'\"\\\x00-\x1f]*")

@@ -24,19 +24,8 @@ from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from hudi_py.read import METADATA_SCHEMA, metadata_report
-from hudi_py.read.relations import (
-    FILE_SLICE_SCHEMA,
-    TIMELINE_SCHEMA,
-    file_slice_relation,
-    timeline_relation,
-)
-from hudi_py.read.task import read_split_on
-from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.read import plan_table, read_splits, relation, relation_schema
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.pinned import plan_table
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 
 Row = tuple[Any, ...]
@@ -70,14 +59,12 @@ class TableChanges:
         named = {"path": path, "format": format, "begin": begin, "end": end, "options": options}
         given = [_constant("hudi_table_changes", name, argument) for name, argument in named.items()]
         planned = plan_table(checked_path(given[0], "read"), _changes(*given[1:]), None)
-        return PinnedResult(spark_schema(planned.plan.spec.output_schema), pin=planned.pin())
+        return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
 
     def eval(self, path: str, format: str, begin: Any, end: Any = None, options: Any = None) -> Iterator[Row]:
         resolved = _changes(format, begin, end, {**(options or {}), spark_config.PIN.key: self._pin})
-        plan = plan_table(path, resolved, None).plan
-        storage = open_storage(plan.spec.uri, resolved.storage or None)
-        for split in plan.splits:
-            yield from _rows(read_split_on(storage, split), self._schema)
+        planned = plan_table(path, resolved, None)
+        yield from _rows(read_splits(planned.spec, planned.splits, resolved.storage or None), self._schema)
 
 
 class QueryTimeline:
@@ -87,15 +74,10 @@ class QueryTimeline:
     def analyze(
         path: AnalyzeArgument, archived: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        _check_table("hudi_query_timeline", path=path, archived=archived, options=options)
-        return AnalyzeResult(spark_schema(TIMELINE_SCHEMA))
+        return _analyzed("hudi_query_timeline", path=path, archived=archived, options=options)
 
     def eval(self, path: str, archived: Any = None, options: Any = None) -> Iterator[Row]:
-        storage = _open(path, options)
-        config = load_table_config(storage)
-        with_archive = str(archived).lower() == "true"
-        report = timeline_relation(storage, config, load_timeline(storage, config), archived=with_archive)
-        yield from _rows(report.to_batches(), spark_schema(TIMELINE_SCHEMA))
+        return _relation(path, options, "hudi_query_timeline", str(archived).lower() == "true")
 
 
 class FilesystemView:
@@ -106,14 +88,10 @@ class FilesystemView:
     def analyze(
         path: AnalyzeArgument, partition: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        _check_table("hudi_filesystem_view", path=path, partition=partition, options=options)
-        return AnalyzeResult(spark_schema(FILE_SLICE_SCHEMA))
+        return _analyzed("hudi_filesystem_view", path=path, partition=partition, options=options)
 
     def eval(self, path: str, partition: str | None = None, options: Any = None) -> Iterator[Row]:
-        storage = _open(path, options)
-        config = load_table_config(storage)
-        report = file_slice_relation(storage, config, load_timeline(storage, config), partition)
-        yield from _rows(report.to_batches(), spark_schema(FILE_SLICE_SCHEMA))
+        return _relation(path, options, "hudi_filesystem_view", partition)
 
 
 class Metadata:
@@ -121,14 +99,10 @@ class Metadata:
 
     @staticmethod
     def analyze(path: AnalyzeArgument, options: AnalyzeArgument | None = None) -> AnalyzeResult:
-        _check_table("hudi_metadata", path=path, options=options)
-        return AnalyzeResult(spark_schema(METADATA_SCHEMA))
+        return _analyzed("hudi_metadata", path=path, options=options)
 
     def eval(self, path: str, options: Any = None) -> Iterator[Row]:
-        storage = _open(path, options)
-        config = load_table_config(storage)
-        report = metadata_report(storage, config, load_timeline(storage, config))
-        yield from _rows(report.to_batches(), spark_schema(METADATA_SCHEMA))
+        return _relation(path, options, "hudi_metadata")
 
 
 FUNCTIONS: Mapping[str, type] = {
@@ -156,9 +130,13 @@ def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:
     return Options.resolve(given, Scope.READ)
 
 
-def _open(path: str, options: Any) -> Storage:
-    resolved = Options.resolve(_texts("a table function", options), Scope.READ)
-    return open_storage(checked_path(path, "read"), resolved.storage or None)
+def _resolved(options: Any) -> Options:
+    return Options.resolve(_texts("a table function", options), Scope.READ)
+
+
+def _relation(path: str, options: Any, name: str, *arguments: Any) -> Iterator[Row]:
+    report = relation(checked_path(path, "read"), _resolved(options), name, *arguments)
+    yield from _rows(report.to_batches(), spark_schema(report.schema))
 
 
 def _texts(function: str, options: Any) -> dict[str, str]:
@@ -177,11 +155,12 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
     return argument.value
 
 
-def _check_table(function: str, **arguments: AnalyzeArgument | None) -> None:
-    """Check during analysis that arguments are constants and name a table: later errors do not show in Spark's first
-    line."""
+def _analyzed(function: str, **arguments: AnalyzeArgument | None) -> AnalyzeResult:
+    """The function's columns. Checks during analysis that arguments are constants and name a table: later errors do
+    not show in Spark's first line."""
     values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
-    load_table_config(_open(values["path"], values["options"]))
+    options = _resolved(values["options"])
+    return AnalyzeResult(spark_schema(relation_schema(checked_path(values["path"], "read"), options, function)))
 
 
 def _rows(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:

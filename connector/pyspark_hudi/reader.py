@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -10,17 +10,23 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.read.task import read_split_on
-from hudi_py.schema.conform import conform_array
-from hudi_py.storage import open_storage
-from pyspark_hudi.partitions import HudiPartition
-from pyspark_hudi.pinned import Pinned
+from hudi_py.read import Pinned, Split, read_splits
+from hudi_py.schema import conform_array
 from pyspark_hudi.types import arrow_schema, to_target
 
 MIN_ROWS = 65_536
 """Smaller batches are combined: each costs Spark a round trip."""
 MAX_ROWS = 262_144
 """Larger batches are sliced: Spark holds a whole batch in memory."""
+
+
+class HudiPartition(InputPartition):
+    """The splits of one task, without their spec, which the reader has; empty for a scan without splits, for which
+    Spark still runs a task."""
+
+    def __init__(self, splits: Sequence[Split]) -> None:
+        super().__init__(None)
+        self.splits = splits
 
 
 class HudiReader(DataSourceReader):
@@ -35,7 +41,7 @@ class HudiReader(DataSourceReader):
         _check_types(pinned, self._target)
         self._spec = pinned.spec
         self._storage_options = dict(options.storage)
-        self._partitions = pinned.tasks(options)
+        self._partitions = [HudiPartition(splits) for splits in pinned.tasks(options)]
 
     def __getstate__(self) -> dict[str, object]:
         # each task gets its own partition and needs no list of them
@@ -46,13 +52,8 @@ class HudiReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, HudiPartition):
-            for batch in sized(self._rows(partition)):
+            for batch in sized(read_splits(self._spec, partition.splits, self._storage_options or None)):
                 yield to_target(_named(batch, self._target), self._target)
-
-    def _rows(self, partition: HudiPartition) -> Iterator[pa.RecordBatch]:
-        storage = open_storage(self._spec.uri, self._storage_options or None)
-        for split in partition.with_spec(self._spec):
-            yield from read_split_on(storage, split)
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,17 +20,16 @@ from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
-from hudi_py.config.read import column_names
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
+from hudi_py.read import Pinned, pin_table
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.pinned import Pinned, pin_table
 from pyspark_hudi.reader import HudiReader
-from pyspark_hudi.service_writer import ServiceWriter, plan_service
+from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter, plan_write
+from pyspark_hudi.writer import HudiWriter
 
 _GLOB = frozenset("*?[{")
 
@@ -58,7 +57,7 @@ class DefaultSource(DataSource):
             report = self._report(options)
             self._view = packed(report)
             return spark_schema(report.schema)
-        names = column_names(options.get(read_config.COLUMNS))
+        names = read_config.column_names(options.get(read_config.COLUMNS))
         if not options.given(streaming_config.START_OFFSET):
             try:
                 self._pinned = self._pin(options, names)
@@ -86,8 +85,8 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options("write")
         if options.given(spark_config.SERVICE):
-            return ServiceWriter(plan_service(self._path("write"), options))
-        return HudiWriter(plan_write(self._path("write"), options, schema, overwrite=overwrite))
+            return ServiceWriter.of(self._path("write"), options)
+        return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("read")
@@ -129,7 +128,7 @@ class DefaultSource(DataSource):
 
     def _check_columns(self, options: Options, schema: StructType) -> None:
         """The option `columns` and the schema name the same columns."""
-        names = column_names(options.get(read_config.COLUMNS))
+        names = read_config.column_names(options.get(read_config.COLUMNS))
         if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
             raise ConfigError(
                 f"Cannot read {self._path('read')} with the option {options.name_of(read_config.COLUMNS)} = "

@@ -10,7 +10,7 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
-from hudi_py.config.options import STORAGE_PREFIX
+from hudi_py.config import STORAGE_PREFIX
 from hudi_py.errors import ConfigError
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path

@@ -11,11 +11,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
-from hudi_py.read import read_split
-from hudi_py.read.offsets import Limits, StreamOffset
-from hudi_py.read.stream import TableStream
-from hudi_py.storage import Storage, open_storage
-from pyspark_hudi.partitions import HudiPartition, TaskSize, tasks_of
+from hudi_py.read import ReadSpec, Split, read_splits, tasks_of
+from hudi_py.read.stream import Limits, StreamOffset, TableStream
 from pyspark_hudi.reader import sized
 from pyspark_hudi.types import arrow_schema, to_target
 
@@ -47,19 +44,16 @@ def stream_schema(path: str, options: Options, columns: Sequence[str] | None) ->
             the message into the error's first line; errors of a running query have it below a traceback.
         TableNotFoundError, UnsupportedTableError, SchemaMismatchError: as for any read.
     """
-    return TableStream(open_storage(path, options.storage or None), options).output_schema(columns)
+    return TableStream.open(path, options).output_schema(columns)
 
 
 class StreamPartition(InputPartition):
     """What one task of a micro-batch reads, complete with its spec: another reader instance planned it."""
 
-    def __init__(self, spec: Any, files: HudiPartition) -> None:
+    def __init__(self, spec: ReadSpec, splits: Sequence[Split]) -> None:
         super().__init__(None)
-        self._spec = spec
-        self._files = files
-
-    def splits(self) -> list[Any]:
-        return self._files.with_spec(self._spec)
+        self.spec = spec
+        self.splits = splits
 
 
 class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,7 +67,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._path = path
         self._options = options
         self._target = arrow_schema(schema)
-        self._planning: tuple[Storage, TableStream] | None = None
+        self._planning: TableStream | None = None
         self._last: StreamOffset | None = None
         """The end of the last planned batch, needed with Spark before 4.2, which does not pass it."""
         self._asked = False
@@ -120,11 +114,10 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._stream.plan_batch(begin, last)
         if plan is None or not plan.splits:
             return []
-        size = TaskSize.of(self._options)
         return [
             StreamPartition(spec, task)
             for spec, splits in groupby(plan.splits, key=lambda split: split.spec)
-            for task in tasks_of(self._storage, list(splits), size)
+            for task in tasks_of(spec, list(splits), self._options)
         ]
 
     def _limits(self, limit: ReadLimit | None) -> Limits:
@@ -139,16 +132,8 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _stream(self) -> TableStream:
-        return self._open()[1]
-
-    @property
-    def _storage(self) -> Storage:
-        return self._open()[0]
-
-    def _open(self) -> tuple[Storage, TableStream]:
         if self._planning is None:
-            storage = open_storage(self._path, self._options.storage or None)
-            self._planning = storage, TableStream(storage, self._options, self._target)
+            self._planning = TableStream.open(self._path, self._options, self._target)
         return self._planning
 
     # ---- tasks
@@ -156,11 +141,5 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StreamPartition):  # Spark runs a task even for an empty batch
             return
-        storage_options = dict(self._options.storage) or None
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            for split in partition.splits():
-                yield from read_split(split, storage_options=storage_options)
-
-        for batch in sized(rows()):
+        for batch in sized(read_splits(partition.spec, partition.splits, self._options.storage or None)):
             yield to_target(batch.rename_columns(self._target.names), self._target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,18 +13,9 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.read import check_columns, parse_filter
-from hudi_py.read.plain import why_not_plain
-from hudi_py.read.reports import file_report, instant_report, partition_report, split_report
-from hudi_py.services.calls import read_report
-from hudi_py.services.pending import plan_report
-from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
-from hudi_py.timeline.times import parse_instant, table_zone
+from hudi_py.read import PlannedScan, check_columns, parse_filter, plan_table, split_report, table_report
+from hudi_py.services.calls import call_report, pending_report
 from pyspark_hudi.condition import spark_condition
-from pyspark_hudi.pin import PlanPin
-from pyspark_hudi.pinned import Planned, plan_table
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 
 _SPARK_READS = frozenset(
@@ -50,9 +40,6 @@ PLAN_SCHEMA = pa.schema(
 `native_schema` (Spark's JSON) has the columns to read from those files, `native_condition` (Spark SQL) is true for the
 rows to keep, null where all are."""
 
-SERVICE_SCHEMA = pa.schema([("report", pa.string())])
-"""The view `service`: the result of `run_service`, as JSON."""
-
 
 def read_view(path: str, options: Options) -> pa.Table:
     """The rows of the view that the options name.
@@ -68,34 +55,15 @@ def read_view(path: str, options: Options) -> pa.Table:
         names = read_config.column_names(options.get(read_config.COLUMNS))
         planned = plan_table(path, options, names)
         reasons = _why_not_native(planned, options)
-        return split_report(planned.plan.splits, reasons) if view == "splits" else _plan_report(planned, reasons)
+        return split_report(planned.splits, reasons) if view == "splits" else _plan_report(planned, reasons)
     return _chosen(_table_report(path, options), options, path)
 
 
 def _table_report(path: str, options: Options) -> pa.Table:
-    storage = open_storage(path, options.storage or None)
-    if options.get(spark_config.VIEW) == "service":
-        return _service_report(storage, options)
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
-    pin = options.get(spark_config.PIN)
-    if pin is not None:
-        timeline = timeline.at(PlanPin.decode(pin).state)
-    if options.get(spark_config.VIEW) == "timeline":
-        return instant_report(timeline)
-    if options.get(spark_config.VIEW) == "plans":
-        return plan_report(storage, timeline)
-    given = options.get(read_config.AS_OF_INSTANT)
-    as_of = None if given is None else parse_instant(given, table_zone(config))
-    report = file_report if options.get(spark_config.VIEW) == "files" else partition_report
-    return report(storage, config, timeline, as_of)
-
-
-def _service_report(storage: Storage, options: Options) -> pa.Table:
-    """One row with the report as JSON; none if there is no report for the token."""
-    report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
-    rows = [] if report is None else [{"report": json.dumps(report)}]
-    return pa.Table.from_pylist(rows, SERVICE_SCHEMA)
+    view = options.get(spark_config.VIEW) or ""
+    if view == "service":
+        return call_report(path, options)
+    return pending_report(path, options) if view == "plans" else table_report(path, options, view)
 
 
 def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:
@@ -106,9 +74,9 @@ def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:
     return report if names is None else report.select(check_columns(names, report.schema, path))
 
 
-def _why_not_native(planned: Planned, options: Options) -> list[str | None]:
+def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
     """For each split the reason not to use Spark's own reader, or None."""
-    spec, splits = planned.plan.spec, planned.plan.splits
+    spec = planned.spec
     scheme = urlsplit(spec.uri).scheme
     reason = None
     if options.get(spark_config.NATIVE) == "never":
@@ -121,18 +89,18 @@ def _why_not_native(planned: Planned, options: Options) -> list[str | None]:
         reason = "the table's path has characters of glob patterns"
     elif spec.filter is not None and spark_condition(spec.filter) is None:
         reason = "the filter may mean something else in another Spark session"
-    return why_not_plain(planned.storage, splits) if reason is None else [reason] * len(splits)
+    return planned.why_not_native() if reason is None else [reason] * len(planned.splits)
 
 
-def _plan_report(planned: Planned, reasons: Sequence[str | None]) -> pa.Table:
-    plan, spec = planned.plan, planned.plan.spec
-    native: list[Any] = [split for split, why in zip(plan.splits, reasons, strict=True) if why is None]
-    others = [split for split, why in zip(plan.splits, reasons, strict=True) if why is not None]
+def _plan_report(planned: PlannedScan, reasons: Sequence[str | None]) -> pa.Table:
+    spec = planned.spec
+    native: list[Any] = [split for split, why in zip(planned.splits, reasons, strict=True) if why is None]
+    others = [split for split, why in zip(planned.splits, reasons, strict=True) if why is not None]
     row = {
-        "explain": planned.scan.explain(),
+        "explain": planned.explain(),
         "pin": planned.pin(),
         "columns": list(spec.output_schema.names),
-        "num_splits": len(plan.splits),
+        "num_splits": len(planned.splits),
         "native_files": [f"{spec.uri.rstrip('/')}/{split.base_file.path}" for split in native],
         "native_condition": None if spec.filter is None else spark_condition(spec.filter),
         "other_splits": len(others),

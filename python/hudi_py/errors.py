@@ -9,7 +9,7 @@ HudiError
 ├── SchemaMismatchError    (also ValueError)         the data does not fit the table's schema
 ├── CorruptFileError                                 bytes on storage are not what the format says
 ├── ConflictError                                    another writer touched the same files: redo the write
-├── LockError                                        the table lock was not had in time
+├── LockError                                        the table lock could not be acquired in time
 ├── RolledBackError                                  this write was rolled back by another writer
 └── HistoryCleanedError                              a file version the query needs was cleaned
 ```
@@ -21,7 +21,33 @@ from __future__ import annotations
 
 
 class HudiError(Exception):
-    """Root of every error raised on purpose by hudi-py."""
+    """Root of every error raised on purpose by hudi-py. What it is about is in its fields, where there is such a thing,
+    so that programs need not read the message."""
+
+    path: str | None = None
+    """Of a file, relative to the table, or of a table."""
+    instant: str | None = None
+    """Requested time of the instant at fault or in the way."""
+    key: str | None = None
+    """An option or column."""
+    expected: object = None
+    found: object = None
+
+    def __init__(self, message: str = "", **fields: object) -> None:
+        """`fields`: `path`, `instant`, `key`, `expected` and `found`. They travel with a pickled error."""
+        super().__init__(message)
+        unknown = fields.keys() - _FIELDS
+        if unknown:
+            raise TypeError(f"an error has no field {', '.join(sorted(unknown))}")
+        self.__dict__.update(fields)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Those that were given."""
+        return {name: value for name, value in self.__dict__.items() if name in _FIELDS}
+
+
+_FIELDS = frozenset(("path", "instant", "key", "expected", "found"))
 
 
 class TableNotFoundError(HudiError, FileNotFoundError):

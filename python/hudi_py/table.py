@@ -138,7 +138,7 @@ def write(
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is under way or got in between.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     resolved = write_options(
         options,

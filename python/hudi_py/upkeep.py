@@ -32,11 +32,11 @@ def metadata_writer(options: Options) -> MetadataWriter:
     return MetadataTableWriter(MetadataWriteSettings.of(_bare(options)))
 
 
-def after_commit(options: Options) -> AfterCommit | None:
-    """The table services that the options of a write ask for after its commit; None: there are none."""
+def after_commit(options: Options) -> tuple[AfterCommit, ...]:
+    """What the options of a write ask for after its commit: table services."""
     if not options.get(service_config.ENABLED):
-        return None
-    return InlineServices(_bare(options), metadata_writer(options))
+        return ()
+    return (InlineServices(_bare(options), metadata_writer(options)),)
 
 
 def service_context(

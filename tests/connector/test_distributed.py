@@ -19,10 +19,9 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StringType, Struct
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError, SchemaMismatchError
-from hudi_py.write.job import TaskId
-from pyspark_hudi import distributed
-from pyspark_hudi.distributed import DistributedWrite, abort_write, commit_write, run_task
-from pyspark_hudi.writer import HudiWriter, TaskMessage, plan_write
+from hudi_py.write import distributed
+from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, run_task
+from pyspark_hudi.writer import HudiWriter, TaskMessage
 
 SCHEMA = StructType(
     [
@@ -41,14 +40,14 @@ def plan(path: str, operation: str = "upsert", *, overwrite: bool = False, **mor
         "hoodie.datasource.write.operation": operation,
         **{k.replace("__", "."): v for k, v in more.items()},
     }
-    write = plan_write(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite)
+    write = HudiWriter.of(path, Options.resolve(given, Scope.WRITE, defaults={}), SCHEMA, overwrite=overwrite).plan
     loaded: DistributedWrite = pickle.loads(pickle.dumps(write))  # as each process gets it
     return loaded
 
 
 def by_spark(path: str, data: pa.RecordBatch, options: dict[str, str]) -> None:
     schema = from_arrow_schema(data.schema, prefer_timestamp_ntz=True)
-    write = plan_write(path, Options.resolve(options, Scope.WRITE, defaults={}), schema, overwrite=False)
+    write = HudiWriter.of(path, Options.resolve(options, Scope.WRITE, defaults={}), schema, overwrite=False).plan
     commit_write(write, [run_task(write, TaskId(0), [data])])
 
 

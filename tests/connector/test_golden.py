@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 from tests.golden.compare import assert_rows_equal
-from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, refusal
+from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import covering
 
@@ -52,10 +52,10 @@ def parameters() -> list[Any]:
 
 def options(query: Expected) -> dict[str, str]:
     if query.as_of:
-        return {"as.of.instant": query.as_of}
+        return {"as.of.instant": query.as_of, **options_of(query)}
     bounds = {"begin": query.begin, "end": query.end}
     ranges = {f"hoodie.datasource.read.{name}.instanttime": time for name, time in bounds.items() if time is not None}
-    return {"hoodie.datasource.query.type": query.kind, **ranges}
+    return {"hoodie.datasource.query.type": query.kind, **ranges, **options_of(query)}
 
 
 @pytest.mark.parametrize("query", parameters())

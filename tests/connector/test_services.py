@@ -21,7 +21,7 @@ from hudi_py.storage import open_storage
 from hudi_py.transaction.paths import REPORTS
 from pyspark_hudi import read_table, run_service
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.service_writer import ServiceWriter, plan_service
+from pyspark_hudi.service_writer import ServiceWriter
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
@@ -238,12 +238,12 @@ def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
     asked = {"hoodie.py.service": "compaction", "hoodie.py.service.instant": str(planned), "storage.password": "hush"}
     phases = [Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")]
     bare = [replace(options, storage={}) for options in phases]
-    ServiceWriter(plan_service(path, bare[0])).commit([])
-    call = plan_service(path, bare[1])
+    ServiceWriter.of(path, bare[0]).commit([])
+    call = ServiceWriter.of(path, bare[1]).call
     assert len(pickle.dumps(call)) < 20_000
-    assert "hush" not in repr(replace(call, storage_options=tuple(phases[1].storage.items()), options=phases[1]))
+    assert "hush" not in repr(replace(call, options=phases[1]))
     gone = ServiceWriter(pickle.loads(pickle.dumps(replace(call, path=path + "elsewhere"))))
-    with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* does not: give a path that all"):
+    with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* cannot: give a path that all"):
         gone.write(iter([pa.record_batch({"piece": [0]})]))
     assert gone.write(iter([])).outcomes == ()
     writer = ServiceWriter(pickle.loads(pickle.dumps(call)))
@@ -262,9 +262,9 @@ def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
     begin, execute = (
         Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")
     )
-    ServiceWriter(plan_service(path, begin)).commit([])
+    ServiceWriter.of(path, begin).commit([])
     os.utime(Path(path, ".hoodie", ".heartbeat", str(planned)), (1, 1))
-    writer = ServiceWriter(pickle.loads(pickle.dumps(plan_service(path, execute))))
+    writer = pickle.loads(pickle.dumps(ServiceWriter.of(path, execute)))
     writer.commit([writer.write(iter([pa.record_batch({"piece": [0, 1, 2]})]))])
     assert instants(path, "commit") == [planned]
     assert read(path) == rows

@@ -14,10 +14,9 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError
-from hudi_py.read import read_split
+from hudi_py.read import plan_table, read_split
+from hudi_py.read.pin import PlanPin
 from pyspark_hudi import DefaultSource
-from pyspark_hudi.pin import PlanPin
-from pyspark_hudi.pinned import plan_table
 from pyspark_hudi.types import arrow_schema
 from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import Extracted, load

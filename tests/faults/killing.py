@@ -44,6 +44,10 @@ class KillingStorage:
     def is_local(self) -> bool:
         return True
 
+    @property
+    def can_rename(self) -> bool:
+        return True
+
     def _change(self, what: str, effect: Callable[[], object], half: Callable[[], object] | None = None) -> object:
         self._live()
         with self._counting:  # or of two threads neither might find its call to be the one to die at

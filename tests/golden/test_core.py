@@ -8,7 +8,7 @@ import pytest
 
 import hudi_py
 from tests.golden.compare import assert_rows_equal
-from tests.golden.expectations import asked, corrected, refusal
+from tests.golden.expectations import DAMAGED, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 
 
@@ -18,13 +18,15 @@ def parameters() -> list[Any]:
     for query in asked():
         reason = refusal(query)
         marks = [pytest.mark.xfail(strict=True, raises=hudi_py.UnsupportedTableError, reason=reason)] if reason else []
+        if query.table in DAMAGED:
+            marks.append(pytest.mark.filterwarnings("ignore:Rows are missing or old"))
         found.append(pytest.param(query, id=query.id, marks=marks))
     return found
 
 
 def scan(path: str, query: Expected) -> hudi_py.Scan:
     """The query as a scan of the core."""
-    table = hudi_py.open_table(path)
+    table = hudi_py.open_table(path, options_of(query))
     if query.as_of:
         return table.scan(as_of=query.as_of)
     return table.scan(query_type=query.kind, begin=query.begin, end=query.end)
@@ -46,3 +48,12 @@ def test_rows_are_those_of_apache_hudi(golden: Extracted, query: Expected) -> No
     assert_rows_equal(rows, expected)
     assert rows.column_names == expected.column_names, "the columns are not in the table's order"
     assert actual.count() == expected.num_rows
+
+
+@pytest.mark.parametrize("name", sorted(DAMAGED))
+def test_a_log_that_was_cut_is_refused_without_the_option(golden: Extracted, name: str) -> None:
+    path = str(golden(name))
+    with pytest.raises(hudi_py.CorruptFileError, match=r"\.log\.\d_.* wrote, has \d+ of its \d+ bytes"):
+        hudi_py.open_table(path).scan().to_table()
+    with pytest.warns(UserWarning, match="Rows are missing or old"):
+        hudi_py.open_table(path, {"hoodie.py.read.damaged": "true"}).scan().to_table()

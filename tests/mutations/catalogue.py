@@ -196,23 +196,23 @@ MUTATIONS: Final = (
     # -- transactions ------------------------------------------------------------------------------------------------
     Mutation(
         "conflicts: another completed write is no conflict",
-        CORE + "transaction/conflicts.py",
-        '            raise _conflict(own, instant, f"({metadata.operation}) has been completed")\n',
-        "            continue\n",
+        CORE + "transaction/conflicts/single_writer.py",
+        '                raise _conflict(own, instant, f"({metadata.operation}) has been completed")\n',
+        "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
     Mutation(
         "conflicts: a compaction scheduled meanwhile is no conflict",
-        CORE + "transaction/conflicts.py",
-        "            overlap = rewritten & plans.file_groups(instant) if instant.time > own else frozenset()\n",
-        "            overlap = rewritten & plans.file_groups(instant) if instant.time < own else frozenset()\n",
+        CORE + "transaction/conflicts/single_writer.py",
+        "                overlap = rewritten & groups if instant.time > own else frozenset()\n",
+        "                overlap = rewritten & groups if instant.time < own else frozenset()\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
     Mutation(
         "conflicts: a clustering of the same file group is no conflict",
-        CORE + "transaction/conflicts.py",
-        "            overlap = groups & plans.file_groups(instant)\n",
-        "            continue\n",
+        CORE + "transaction/conflicts/single_writer.py",
+        "                overlap = scope.touched & groups\n",
+        "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
     Mutation(

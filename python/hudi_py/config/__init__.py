@@ -13,6 +13,6 @@ from __future__ import annotations
 
 from hudi_py.config import lock, read, table, write
 from hudi_py.config.option import Option, Policy, Problems, Scope
-from hudi_py.config.options import Options
+from hudi_py.config.options import STORAGE_PREFIX, Options
 
-__all__ = ["Option", "Options", "Policy", "Problems", "Scope", "lock", "read", "table", "write"]
+__all__ = ["STORAGE_PREFIX", "Option", "Options", "Policy", "Problems", "Scope", "lock", "read", "table", "write"]

@@ -11,23 +11,23 @@ _SINCE = "0.1.0"
 
 AUTOMATIC = flag(
     "hoodie.archive.automatic",
-    "Whether instants are archived after a commit, when there are more than `hoodie.keep.max.commits`.",
+    "Whether instants are archived after a commit if there are more than `hoodie.keep.max.commits`.",
     Scope.SERVICE,
     True,
     since=_SINCE,
 )
 ASYNC = flag(
     "hoodie.archive.async",
-    "Counts where `hoodie.archive.automatic` is true. Apache Hudi then archives beside the write; hudi-py archives "
-    "after the commit all the same, which takes milliseconds.",
+    "Only matters if `hoodie.archive.automatic` is true. Apache Hudi then archives in parallel with the write; "
+    "hudi-py still archives after the commit, which takes milliseconds.",
     Scope.SERVICE,
     False,
     since=_SINCE,
 )
 MAX_COMMITS = integer(
     "hoodie.keep.max.commits",
-    "Completed commits which may be on the active timeline before some are archived. More are kept where cleaning "
-    "needs them.",
+    "Maximum number of completed commits on the active timeline before some are archived. More stay if cleaning needs "
+    "them.",
     Scope.SERVICE,
     30,
     minimum=1,
@@ -36,8 +36,8 @@ MAX_COMMITS = integer(
 )
 MIN_COMMITS = integer(
     "hoodie.keep.min.commits",
-    "Completed commits which stay on the active timeline when older ones are archived. Must be smaller than "
-    "`hoodie.keep.max.commits`; more are kept where cleaning needs them.",
+    "Number of completed commits that stay on the active timeline when older ones are archived. Must be smaller than "
+    "`hoodie.keep.max.commits`. More stay if cleaning needs them.",
     Scope.SERVICE,
     20,
     minimum=1,
@@ -46,7 +46,7 @@ MIN_COMMITS = integer(
 )
 BATCH_SIZE = integer(
     "hoodie.commits.archival.batch",
-    "Tables before version 8: how many entries, one for each state of an instant, a block of an archive file holds.",
+    "Tables before version 8: number of entries in a block of an archive file, one entry for each state of an instant.",
     Scope.SERVICE,
     10,
     minimum=1,
@@ -54,16 +54,16 @@ BATCH_SIZE = integer(
 )
 BEYOND_SAVEPOINT = flag(
     "hoodie.archive.beyond.savepoint",
-    "Whether commits after the first savepoint are archived too; those with a savepoint stay in any case. Otherwise "
-    "archiving stops at the first savepoint. Apache Hudi 1.2.0 loses sight of the rows of such commits; hudi-py "
-    "does not, and once it has deleted the savepoint Apache Hudi sees them again.",
+    "Whether commits after the first savepoint are archived too; commits with a savepoint always stay. Otherwise "
+    "archiving stops at the first savepoint. Apache Hudi 1.2.0 no longer sees the rows of such commits; hudi-py does, "
+    "and once it has deleted the savepoint Apache Hudi sees them again.",
     Scope.SERVICE,
     False,
     since=_SINCE,
 )
 BLOCK_ON_CLEAN = flag(
     "hoodie.archive.block.on.latest.clean.ectr",
-    "Whether the earliest commit which the last clean retained, and all after it, stay on the active timeline.",
+    "Whether the earliest commit that the last clean retained, and all later ones, stay on the active timeline.",
     Scope.SERVICE,
     False,
     since=_SINCE,
@@ -77,7 +77,7 @@ MERGE = flag(
 )
 MERGE_LIMIT = integer(
     "hoodie.archive.merge.small.file.limit.bytes",
-    "Archive files up to this size are merged. The newest file that is larger, and all older ones, stay as they are.",
+    "Archive files up to this size are merged. The newest larger file and all older files stay as they are.",
     Scope.SERVICE,
     20 << 20,
     unit="bytes",
@@ -85,7 +85,7 @@ MERGE_LIMIT = integer(
 )
 MERGE_BATCH = integer(
     "hoodie.archive.merge.files.batch.size",
-    "How many small archive files there must be before they are merged.",
+    "Number of small archive files from which they are merged.",
     Scope.SERVICE,
     10,
     minimum=2,
@@ -93,7 +93,7 @@ MERGE_BATCH = integer(
 )
 COMPACTION_BATCH = integer(
     "hoodie.timeline.compaction.batch.size",
-    "Tables from version 8 on: how many files of one level of the archive are merged into one of the next level.",
+    "Tables from version 8 on: number of archive files of one level that are merged into one file of the next level.",
     Scope.SERVICE,
     10,
     minimum=2,
@@ -101,7 +101,7 @@ COMPACTION_BATCH = integer(
 )
 COMPACTION_TARGET = integer(
     "hoodie.timeline.compaction.target.file.max.bytes",
-    "Tables from version 8 on: files of the archive are merged up to about this size.",
+    "Tables from version 8 on: approximate maximum size of merged archive files.",
     Scope.SERVICE,
     1000 << 20,
     unit="bytes",
@@ -110,7 +110,8 @@ COMPACTION_TARGET = integer(
 )
 MANIFESTS_RETAINED = integer(
     "hoodie.timeline.manifest.retained.versions",
-    "Tables from version 8 on: how many versions of the archive stay readable for those who have begun to read one.",
+    "Tables from version 8 on: number of archive versions that stay available to readers that have already opened "
+    "them.",
     Scope.SERVICE,
     3,
     minimum=1,

@@ -13,16 +13,16 @@ KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
 
 AUTOMATIC = flag(
     "hoodie.clean.automatic",
-    "Whether a clean follows each commit: file versions that no query of the kept commits needs are deleted.",
+    "Whether a clean follows each commit. It deletes file versions that no query of the retained commits needs.",
     _SERVICE,
     True,
     since=_SINCE,
 )
 POLICY = optional_choice(
     "hoodie.clean.policy",
-    "Which file versions are kept: those that queries as of the newest commits need (KEEP_LATEST_COMMITS), as of the "
+    "Which file versions to keep: those needed by queries as of the newest commits (KEEP_LATEST_COMMITS) or as of the "
     "commits of the last hours (KEEP_LATEST_BY_HOURS), or a number of versions of each file group "
-    "(KEEP_LATEST_FILE_VERSIONS). When it is not given, it is the policy of whose number alone is given, else "
+    "(KEEP_LATEST_FILE_VERSIONS). Default: the policy whose number is set, if it is the only one; otherwise "
     "KEEP_LATEST_COMMITS.",
     _SERVICE,
     (KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS, KEEP_LATEST_BY_HOURS),
@@ -31,7 +31,7 @@ POLICY = optional_choice(
 )
 COMMITS_RETAINED = integer(
     "hoodie.clean.commits.retained",
-    "KEEP_LATEST_COMMITS: how many commits can be queried as of, and read incrementally from.",
+    "KEEP_LATEST_COMMITS: number of commits that stay available for time travel and incremental reads.",
     _SERVICE,
     10,
     minimum=1,
@@ -41,7 +41,7 @@ COMMITS_RETAINED = integer(
 )
 HOURS_RETAINED = integer(
     "hoodie.clean.hours.retained",
-    "KEEP_LATEST_BY_HOURS: commits not older than this can be queried as of, and read incrementally from.",
+    "KEEP_LATEST_BY_HOURS: commits no older than this stay available for time travel and incremental reads.",
     _SERVICE,
     24,
     unit="hours",
@@ -50,8 +50,8 @@ HOURS_RETAINED = integer(
 )
 FILE_VERSIONS_RETAINED = integer(
     "hoodie.clean.fileversions.retained",
-    "KEEP_LATEST_FILE_VERSIONS: how many versions of each file group are kept. The one that a pending compaction is to "
-    "write counts, one that a savepoint holds does not.",
+    "KEEP_LATEST_FILE_VERSIONS: number of versions to keep of each file group. The version that a pending compaction "
+    "will write counts; versions held by a savepoint do not.",
     _SERVICE,
     3,
     minimum=1,
@@ -61,7 +61,7 @@ FILE_VERSIONS_RETAINED = integer(
 )
 INCREMENTAL = flag(
     "hoodie.clean.incremental.enabled",
-    "Whether a clean by commits or hours looks only at partitions that changed since the last one.",
+    "Whether a clean by commits or hours considers only partitions that changed since the last one.",
     _SERVICE,
     True,
     aliases=("hoodie.cleaner.incremental.mode",),
@@ -69,7 +69,7 @@ INCREMENTAL = flag(
 )
 TRIGGER_STRATEGY = choice(
     "hoodie.clean.trigger.strategy",
-    "What makes a clean due: a number of commits since the last one.",
+    "When a clean is due: after a number of commits since the last one.",
     _SERVICE,
     "NUM_COMMITS",
     ("NUM_COMMITS",),
@@ -86,7 +86,7 @@ TRIGGER_MAX_COMMITS = integer(
 )
 MAX_COMMITS_TO_CLEAN = integer(
     "hoodie.clean.max.commits.to.clean",
-    "By commits or hours: one clean goes forward by at most this many commits from where the last one stopped.",
+    "By commits or hours: maximum number of commits by which one clean advances from where the last one stopped.",
     _SERVICE,
     2**63 - 1,
     minimum=1,
@@ -95,7 +95,7 @@ MAX_COMMITS_TO_CLEAN = integer(
 )
 PARALLELISM = integer(
     "hoodie.clean.parallelism",
-    "Into how many parts the deletions of a clean are divided at most, which run side by side.",
+    "Maximum number of parts into which the deletions of a clean are divided; the parts run in parallel.",
     _SERVICE,
     200,
     minimum=1,
@@ -105,21 +105,21 @@ PARALLELISM = integer(
 )
 PARTITION_REGEX = optional_text(
     "hoodie.clean.partition.filter.regex",
-    "Only partitions whose whole path matches are cleaned; not with incremental cleaning.",
+    "Clean only partitions whose whole path matches; not with incremental cleaning.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.regex",),
     since=_SINCE,
 )
 PARTITIONS_SELECTED = names(
     "hoodie.clean.partition.filter.selected",
-    "Only these partitions are cleaned; not with incremental cleaning. It comes before the pattern.",
+    "Clean only these partitions; not with incremental cleaning. Takes precedence over the pattern.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.selected",),
     since=_SINCE,
 )
 EMPTY_CLEAN_INTERVAL_HOURS = integer(
     "hoodie.write.empty.clean.interval.hours",
-    "Incremental cleaning: a clean that finds nothing to delete is noted on the timeline if the last one is longer ago "
+    "Incremental cleaning: a clean that finds nothing to delete is recorded on the timeline if the last one is older "
     "than this, so that the next one starts from there; -1: never.",
     _SERVICE,
     -1,

@@ -33,23 +33,23 @@ def _strategies(value: str) -> tuple[str, ...]:
 
 INLINE = flag(
     "hoodie.compact.inline",
-    "Whether a commit to a merge-on-read table is followed by the compaction that is due, and by those still pending.",
+    "Whether a commit to a merge-on-read table is followed by the compaction that is due, and by pending ones.",
     Scope.SERVICE,
     False,
     since=_SINCE,
 )
 ASYNC = flag(
     "hoodie.datasource.compaction.async.enable",
-    "`false` has a commit to a merge-on-read table followed by the compaction that is due, as `hoodie.compact.inline` "
-    "does; `true` asks for nothing: compactions run beside writes where someone runs them.",
+    "With `false`, a commit to a merge-on-read table is followed by the compaction that is due, as with "
+    "`hoodie.compact.inline`. With `true`, compactions run separately from writes, if somebody runs them.",
     Scope.SERVICE,
     True,
     since=_SINCE,
 )
 SCHEDULE_INLINE = flag(
     "hoodie.compact.schedule.inline",
-    "Whether a commit to a merge-on-read table is followed by planning the compaction that is due; someone else runs "
-    "it.",
+    "Whether a commit to a merge-on-read table is followed by planning the compaction that is due, for somebody else "
+    "to run.",
     Scope.SERVICE,
     False,
     since=_SINCE,
@@ -65,7 +65,7 @@ TRIGGER_STRATEGY = choice(
 )
 MAX_DELTA_COMMITS = integer(
     "hoodie.compact.inline.max.delta.commits",
-    "Delta commits after which a compaction is due.",
+    "Number of delta commits after which a compaction is due.",
     Scope.SERVICE,
     5,
     unit="commits",
@@ -73,7 +73,7 @@ MAX_DELTA_COMMITS = integer(
 )
 MAX_DELTA_SECONDS = integer(
     "hoodie.compact.inline.max.delta.seconds",
-    "Time after which a compaction is due, where the trigger strategy looks at the time.",
+    "Time after which a compaction is due, if the trigger strategy uses the time.",
     Scope.SERVICE,
     3600,
     unit="seconds",
@@ -92,7 +92,7 @@ STRATEGY: Option[tuple[str, ...]] = Option(
 )
 TARGET_IO_MB = integer(
     "hoodie.compaction.target.io",
-    "How much one compaction reads and writes, about; what is more is left for the next one.",
+    "Approximate amount of data that one compaction reads and writes; the rest is left for the next one.",
     Scope.SERVICE,
     500 * 1024,
     unit="MB",
@@ -100,7 +100,7 @@ TARGET_IO_MB = integer(
 )
 LOG_SIZE_THRESHOLD = integer(
     "hoodie.compaction.logfile.size.threshold",
-    "File groups whose logs are smaller are left out (LogFileSizeBasedCompactionStrategy).",
+    "File groups with smaller logs are left out (LogFileSizeBasedCompactionStrategy).",
     Scope.SERVICE,
     0,
     unit="bytes",
@@ -116,7 +116,7 @@ LOG_NUM_THRESHOLD = integer(
 )
 DAY_PARTITIONS = integer(
     "hoodie.compaction.daybased.target.partitions",
-    "How many of the latest daily partitions are looked at (the strategies by day or partition).",
+    "Number of latest daily partitions to consider (strategies by day or partition).",
     Scope.SERVICE,
     10,
     unit="partitions",
@@ -124,21 +124,21 @@ DAY_PARTITIONS = integer(
 )
 PARTITION_REGEX = optional_text(
     "hoodie.compaction.partition.path.regex",
-    "Partitions whose path has a match are looked at (PartitionRegexBasedCompactionStrategy).",
+    "Only partitions whose path contains a match are considered (PartitionRegexBasedCompactionStrategy).",
     Scope.SERVICE,
     since=_SINCE,
 )
 INCREMENTAL = flag(
     "hoodie.table.services.incremental.enabled",
-    "Whether planning a compaction after a commit looks only at partitions that were written since the last one; on "
-    "demand all are looked at.",
+    "Whether planning a compaction after a commit considers only partitions written since the last one. On demand, "
+    "all are considered.",
     Scope.SERVICE,
     True,
     since=_SINCE,
 )
 PLAN_GENERATOR = choice(
     "hoodie.compaction.plan.generator",
-    "The class that makes plans; there is one.",
+    "The class that makes plans; there is only one.",
     Scope.SERVICE,
     _PLAN_GENERATOR,
     (_PLAN_GENERATOR,),
@@ -146,7 +146,7 @@ PLAN_GENERATOR = choice(
 )
 LOG_INLINE = flag(
     "hoodie.log.compaction.inline",
-    "Whether a commit to a merge-on-read table is followed by a log compaction, which makes one log file of many.",
+    "Whether a commit to a merge-on-read table is followed by a log compaction, which merges many log files into one.",
     Scope.SERVICE,
     False,
     since=_SINCE,

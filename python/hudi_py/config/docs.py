@@ -30,13 +30,13 @@ _HEAD = f"""# Options
 
 <!-- Written by `python -m hudi_py.config.docs`; change the options in python/hudi_py/config/ instead. -->
 
-Keys and defaults are those of Apache Hudi 1.2.0; keys are taken in any case. An unknown key is refused with the nearest
-known one, and an option that contradicts the table's own properties is refused when it is written to.
+Keys and defaults are those of Apache Hudi 1.2.0; keys are case-insensitive. An unknown key is refused, and the error
+suggests the nearest known one. A write refuses an option that contradicts the table's own properties.
 
-- Options below those of a call are read from `hudi-defaults.conf` in the folder that the environment variable
+- Options that a call does not set are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
-- `{STORAGE_PREFIX}<name>` gives the storage its option `<name>`: for an object store those of the package obstore,
-  such as credentials, `region`, `endpoint`, `allow_http` and `timeout`. The values are never shown.
+- `{STORAGE_PREFIX}<name>` sets the storage option `<name>`. For object stores these are the options of the package
+  obstore, such as credentials, `region`, `endpoint`, `allow_http` and `timeout`. The values are never shown.
 - Keys that begin with `hoodie.py.`, and `columns` and `filter`, are hudi-py's own.
 """
 
@@ -64,13 +64,13 @@ def options_page() -> str:
         parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
     parts += [
         "## Refused\n",
-        "These ask for behaviour that is not built. The values in the middle column ask for nothing and are taken.\n",
-        "| option | taken | why it is refused otherwise |",
+        "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",
+        "| option | accepted | why other values are refused |",
         "|---|---|---|",
         *(_refused(option) for option in sorted(refused.OPTIONS, key=lambda option: option.key)),
         "",
         "## Without effect\n",
-        "These are accepted, and change nothing.\n",
+        "These options are accepted and change nothing.\n",
         "| option | why it has no effect |",
         "|---|---|",
         *(f"| {_keys(option)} | {_cell(option.help)} |" for option in sorted(harmless.OPTIONS, key=lambda o: o.key)),

@@ -39,18 +39,18 @@ PREFIXES = (
     Prefix("hoodie.keygen.timebased.", "Parameters of the timestamp key generator, which is refused by its own name."),
     Prefix("hoodie.bucket.index.", "Parameters of the bucket index, which is refused by its own name."),
     Prefix("hoodie.index.bucket.", "Parameters of the bucket index, which is refused by its own name."),
-    Prefix("hoodie.record.index.", "How the Java implementation looks keys up in the record index."),
+    Prefix("hoodie.record.index.", "How the Java implementation looks up keys in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.expression.index.", "Parameters of expression indexes, which are refused by their own name."),
     Prefix("hoodie.clustering.", "Parameters of clustering, which is off."),
     Prefix("hoodie.layout.optimize.", "Parameters of clustering, which is off."),
-    Prefix("hoodie.partition.ttl.", "Parameters of dropping old partitions, which is off."),
+    Prefix("hoodie.partition.ttl.", "How old partitions are dropped, which is off."),
     Prefix("hoodie.rollback.", "How the Java implementation rolls back."),
     Prefix("hoodie.markers.", "How the Java implementation deletes markers."),
     Prefix("hoodie.write.markers.timeline_server_based.", "The timeline server, which hudi-py does not need."),
     Prefix("hoodie.embed.timeline.", "The timeline server, which hudi-py does not need."),
-    Prefix("hoodie.filesystem.", "How the Java implementation lists files and tries again."),
+    Prefix("hoodie.filesystem.", "How the Java implementation lists files and retries."),
     Prefix("hoodie.file.index.", "How the Java implementation plans a query."),
     Prefix("hoodie.datasource.read.file.index.", "How the Java implementation plans a query."),
     Prefix("hoodie.datasource.read.streaming.", "Parameters of streaming reads."),
@@ -59,8 +59,8 @@ PREFIXES = (
     Prefix("hoodie.datasource.write.streaming.", "Parameters of streaming writes."),
     Prefix("hoodie.spark.", "How the Java implementation runs SQL statements."),
     Prefix("hoodie.sql.", "How the Java implementation runs SQL statements."),
-    Prefix("hoodie.consistency.check.", "Waiting for object stores which were not consistent."),
-    Prefix("hoodie.optimistic.consistency.guard.", "Waiting for object stores which were not consistent."),
+    Prefix("hoodie.consistency.check.", "Waiting for object stores that were not consistent."),
+    Prefix("hoodie.optimistic.consistency.guard.", "Waiting for object stores that were not consistent."),
     Prefix("hoodie.memory.", "Memory of the Java implementation."),
     Prefix("hoodie.common.", "Memory of the Java implementation."),
     Prefix("hoodie.write.buffer.", "How the Java implementation hands rows between threads."),
@@ -69,9 +69,7 @@ PREFIXES = (
     Prefix("hoodie.write.lock.hivemetastore.", "Parameters of a lock provider which is refused by its own name."),
     Prefix("hoodie.write.lock.dynamodb.", "Parameters of a lock provider which is refused by its own name."),
     Prefix("hoodie.write.lock.storage.", "Parameters of a lock provider which is refused by its own name."),
-    Prefix(
-        "hoodie.write.concurrency.", "Parameters of several writers at a time, which are refused by their own name."
-    ),
+    Prefix("hoodie.write.concurrency.", "Parameters of concurrent writers, which are refused by their own name."),
     Prefix("hoodie.hfile.", "Parameters of HFile files."),
     Prefix("hoodie.orc.", "Parameters of ORC files."),
     Prefix("hoodie.lance.", "Parameters of Lance files."),
@@ -83,11 +81,11 @@ PREFIXES = (
     Prefix("hoodie.metadata.repartition.", "How the Java implementation spreads index records over its tasks."),
     Prefix("hoodie.metadata.streaming.write.", "In which order the Java implementation writes to the metadata table."),
     Prefix("hoodie.metadata.table.service.manager.", "How to reach the table service manager, which is off."),
-    Prefix("hoodie.metadata.bloom.filter.", "Bloom filters in files of the metadata table, which readers pass over."),
+    Prefix("hoodie.metadata.bloom.filter.", "Bloom filters in files of the metadata table, which readers ignore."),
     Prefix("_hoodie.", "Internal to the Java implementation."),
     Prefix("_.hoodie.", "Internal to the Java implementation."),
 )
-_PARALLELISM = "Parallelism of the Java implementation; here it is that of the rows given, or of Spark."
+_PARALLELISM = "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it."
 _STORAGE_LEVEL = "Caching of the Java implementation."
 
 
@@ -114,14 +112,15 @@ OPTIONS = (
     ),
     harmless(
         "hoodie.clean.async.enabled",
-        "Whether the clean runs beside the write; here it runs after the commit, once the table lock is free.",
+        "Whether the clean runs in parallel with the write; hudi-py runs it after the commit, once the table lock is "
+        "free.",
         Scope.SERVICE,
         "hoodie.clean.async",
         "clean.async.enabled",
     ),
     harmless(
         "hoodie.clean.multiple.enabled",
-        "Whether a clean may be planned while another is pending; here the pending one is finished first.",
+        "Whether a clean may be planned while another is pending; hudi-py finishes the pending one first.",
         Scope.SERVICE,
         "hoodie.clean.allow.multiple",
     ),
@@ -153,8 +152,8 @@ OPTIONS = (
         "hoodie.optimized.log.blocks.scan.enable",  # until 0.15
     ),
     *_all(
-        "Log compaction follows `hoodie.log.compaction.inline`, that of the metadata table "
-        "`hoodie.metadata.log.compaction.enable`, as in Apache Hudi.",
+        "As in Apache Hudi, `hoodie.log.compaction.inline` controls log compaction, and "
+        "`hoodie.metadata.log.compaction.enable` that of the metadata table.",
         Scope.SERVICE,
         "hoodie.log.compaction.enable",
     ),
@@ -220,20 +219,20 @@ OPTIONS = (
         "hoodie.release.resource.on.completion.enable",
     ),
     *_all(
-        "Which of its own writers the Java implementation uses.",
+        "Which of its writers the Java implementation uses.",
         Scope.WRITE,
         "hoodie.write.merge.handle.fallback",
         "hoodie.datasource.write.row.writer.enable",
     ),
     harmless(
         "hoodie.datasource.partition_extractor_class",
-        "How Apache Hudi takes partition values from paths follows from the table's partitioning.",
+        "The table's partitioning determines how Apache Hudi takes partition values from paths.",
         Scope.TABLE,
         "hoodie.table.partition_extractor_class",
         unless=("",),
     ),
     *_all(
-        "The file system's own means decide.",
+        "The file system determines this.",
         Scope.WRITE,
         "hoodie.fs.atomic_creation.support",
         "hoodie.time.generator.type",
@@ -245,7 +244,7 @@ OPTIONS = (
         "hoodie.write.num.retries.on.conflict.failures",
     ),
     *_all(
-        "Checks and notes of the Java implementation.",
+        "Checks and records of the Java implementation.",
         Scope.WRITE,
         "hoodie.base.path",
         "hoodie.avro.schema.validate",
@@ -270,7 +269,7 @@ OPTIONS = (
     ),
     harmless(
         "hoodie.write.record.positions",
-        "Log blocks carry no row positions: the Java implementation then finds rows by key.",
+        "Log blocks have no row positions; the Java implementation then finds rows by key.",
         Scope.WRITE,
         unless=("", "false"),
     ),
@@ -294,7 +293,7 @@ OPTIONS = (
     ),
     harmless(
         "hoodie.logfile.max.size",
-        "A write appends one log file to a file group, whatever its size.",
+        "A write appends one log file to a file group, regardless of its size.",
         Scope.WRITE,
         unless=("", "1073741824"),
     ),
@@ -305,7 +304,7 @@ OPTIONS = (
         unless=("", "false"),
     ),
     *_all(
-        "Where releases differ in the keys they make, keys are made as those which the table holds.",
+        "Where releases make different keys, hudi-py makes keys like those in the table.",
         Scope.WRITE,
         "hoodie.write.complex.keygen.validation.enable",
     ),

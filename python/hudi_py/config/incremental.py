@@ -12,8 +12,8 @@ LATEST_STATE, CDC = "latest_state", "cdc"
 
 FORMAT = choice(
     "hoodie.datasource.query.incremental.format",
-    "What an incremental query returns: the rows as they are at the end of the range (`latest_state`), or each change "
-    "with its images before and after (`cdc`; needs `hoodie.table.cdc.enabled` on the table).",
+    "What an incremental query returns: the rows as of the end of the range (`latest_state`), or each change with its "
+    "before and after images (`cdc`; needs `hoodie.table.cdc.enabled` on the table).",
     Scope.READ,
     LATEST_STATE,
     (LATEST_STATE, CDC),
@@ -21,17 +21,17 @@ FORMAT = choice(
 )
 BEGIN = optional_text(
     "hoodie.datasource.read.begin.instanttime",
-    "Where the range of an incremental query begins, exclusive: a completion time since table version 8, a requested "
-    "time before. `000`: the start of the table. `earliest`: the first instant whose files are still there. Without it "
-    "the query returns the last commit of the range alone. Of changes (`cdc`) it is a requested time in every "
-    "version, as `ts_ms` is, and has to be given.",
+    "Start of the range of an incremental query, exclusive: a completion time since table version 8, a requested time "
+    "before. `000`: the start of the table. `earliest`: the first instant whose files still exist. Without it, the "
+    "query returns only the last commit of the range. For changes (`cdc`) it is required, and is a requested time in "
+    "every version, like `ts_ms`.",
     Scope.READ,
     aliases=("read.start-commit",),
     since=_SINCE,
 )
 END = optional_text(
     "hoodie.datasource.read.end.instanttime",
-    "Where the range of an incremental query ends, inclusive, a time as where it begins; without it, at the newest "
+    "End of the range of an incremental query, inclusive, in the same kind of time as the start. Default: the newest "
     "commit.",
     Scope.READ,
     aliases=("read.end-commit",),
@@ -39,13 +39,14 @@ END = optional_text(
 )
 PATH_GLOB = optional_text(
     "hoodie.datasource.read.incr.path.glob",
-    "An incremental query returns only rows of files whose path ends as this pattern says, for example `/2024/*/*`.",
+    "An incremental query returns only rows of files whose path ends with a match of this pattern, for example "
+    "`/2024/*/*`.",
     Scope.READ,
     since=_SINCE,
 )
 FILTERS = text(
     "hoodie.datasource.read.incr.filters",
-    "Comma-separated conditions, which rows of an incremental query must all satisfy, besides `filter`.",
+    "Comma-separated conditions that rows of an incremental query must satisfy, in addition to `filter`.",
     Scope.READ,
     "",
     since=_SINCE,
@@ -55,18 +56,18 @@ FALLBACK: Option[bool | None] = Option(
     "true or false",
     flag("", "", Scope.READ, False).parse,
     None,
-    "Whether an incremental query whose range holds archived commits, or needs files that were cleaned, takes the "
-    "rows of its commits from the newest state of the table: those changed again after the range are then missing. "
-    "Where it is false, such a query reads the archived timeline, and fails when files are gone. As in Apache Hudi it "
-    "is true for tables of version 8 and later, and false before.",
+    "Whether an incremental query whose range contains archived commits, or needs files that were cleaned, takes the "
+    "rows of its commits from the newest state of the table; rows that changed again after the range are then "
+    "missing. If false, such a query reads the archived timeline, and fails if files are gone. As in Apache Hudi, the "
+    "default is true for tables of version 8 and later, and false before.",
     Scope.READ,
     since=_SINCE,
 )
 HOLLOW_COMMITS = choice(
     "hoodie.read.timeline.holes.resolution.policy",
-    "Tables before version 8: what an incremental query does where a write is pending and later ones have completed. "
-    "`FAIL`; `BLOCK`: stops before the pending one; `USE_TRANSITION_TIME`: the range is on completion times, told by "
-    "the modification times of the timeline's files. A stream blocks unless told otherwise.",
+    "Tables before version 8: what an incremental query does if a write is pending and later ones have completed. "
+    "`FAIL`: raises an error. `BLOCK`: stops before the pending write. `USE_TRANSITION_TIME`: the range uses "
+    "completion times, taken from the modification times of the timeline's files. A stream uses `BLOCK` by default.",
     Scope.READ,
     "FAIL",
     ("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
@@ -75,16 +76,16 @@ HOLLOW_COMMITS = choice(
 )
 SCHEMA_AT_END = flag(
     "hoodie.datasource.read.schema.use.end.instanttime",
-    "Whether an incremental query returns the columns which the table had at the range's last commit, instead of those "
-    "of now.",
+    "Whether an incremental query returns the columns that the table had at the range's last commit, instead of the "
+    "current ones.",
     Scope.READ,
     False,
     since=_SINCE,
 )
 SKIP_COMPACTION = flag(
     "hoodie.datasource.read.incr.skip_compact",
-    "Whether compactions count as commits of a range. They bring no rows of their own; a stream skips them unless told "
-    "otherwise.",
+    "Whether a stream skips compactions, which bring no rows of their own. A stream skips them by default; in a batch "
+    "query this changes nothing.",
     Scope.READ,
     False,
     aliases=("read.streaming.skip_compaction",),
@@ -92,8 +93,8 @@ SKIP_COMPACTION = flag(
 )
 SKIP_CLUSTERING = flag(
     "hoodie.datasource.read.incr.skip_cluster",
-    "Whether clusterings are left out of a stream, which rewrite rows and change none. A stream skips them unless told "
-    "otherwise; in a batch query it changes nothing.",
+    "Whether a stream skips clusterings, which rewrite rows without changing them. A stream skips them by default; in "
+    "a batch query this changes nothing.",
     Scope.READ,
     False,
     aliases=("read.streaming.skip_clustering",),
@@ -101,8 +102,8 @@ SKIP_CLUSTERING = flag(
 )
 TABLE_VERSION = integer(
     "hoodie.datasource.read.incr.table.version",
-    "The table version whose rules of ranges are meant; it must go with the table's own, since ranges are on "
-    "completion times from version 8 on. 0: the table's own.",
+    "The table version whose range rules apply. It must be compatible with the table's own version, because ranges "
+    "use completion times from version 8 on. 0: the table's own.",
     Scope.READ,
     0,
     since=_SINCE,

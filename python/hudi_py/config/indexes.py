@@ -8,17 +8,17 @@ _SINCE = "0.1.0"
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
-    "Whether a read lists files from the table's metadata table, where there is one. Results are the same without; on "
-    "any doubt the storage is listed. Also whether a write makes the metadata table and keeps it up to date; with "
-    "`false` it drops it.",
+    "Whether a read lists files from the table's metadata table, if there is one. Results are the same without it; if "
+    "the metadata table is in doubt, the storage is listed. Also whether a write creates the metadata table and keeps "
+    "it up to date; with `false` a write drops it.",
     Scope.BOTH,
     True,
     since=_SINCE,
 )
 DATA_SKIPPING = flag(
     "hoodie.enable.data.skipping",
-    "Whether a read leaves out files by the statistics and indexes of the metadata table. Results are the same without "
-    "it, as long as no key is twice in a table with a record index.",
+    "Whether a read skips files by the statistics and indexes of the metadata table. Results are the same without it, "
+    "as long as no key occurs twice in a table with a record index.",
     Scope.READ,
     True,
     since=_SINCE,
@@ -26,22 +26,22 @@ DATA_SKIPPING = flag(
 
 BUCKETS = integer(
     "hoodie.bucket.index.num.buckets",
-    "Buckets of each partition of a table with a simple bucket index, which no property of the table tells. Given with "
-    "`hoodie.index.type=BUCKET`, a read by record keys opens their buckets only. 0: not known.",
+    "Number of buckets per partition of a table with a simple bucket index; the table's properties do not store it. "
+    "Together with `hoodie.index.type=BUCKET`, it lets a read by record keys open only their buckets. 0: unknown.",
     Scope.READ,
     0,
     since=_SINCE,
 )
 BUCKET_FIELDS = names(
     "hoodie.bucket.index.hash.field",
-    "Columns by which rows are put into buckets; those of the record key unless given.",
+    "Columns that are hashed into buckets. Default: the columns of the record key.",
     Scope.READ,
     since=_SINCE,
 )
 
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
-    "How the buckets of a bucket index are laid out; a read by record keys opens all of them unless it is SIMPLE.",
+    "Layout of the buckets of a bucket index. Unless it is SIMPLE, a read by record keys opens all of them.",
     Scope.READ,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),

@@ -13,16 +13,16 @@ FILE_SYSTEM_LOCK: Final = _PACKAGE + "FileSystemBasedLockProvider"
 
 LOCK_PROVIDER = optional_choice(
     "hoodie.write.lock.provider",
-    "Both stand for the file-system lock: a write's processes are several, so one within a process guards nothing. "
-    "Where Apache Hudi writes at the same time, give both sides the file-system one: the lock is then looked at again "
-    "once it is had, for Apache Hudi may take it along when it lets go of it.",
+    "Both values mean the file-system lock: a write may have several processes, so a lock within one process would "
+    "not protect it. If Apache Hudi writes at the same time, set the file-system lock on both sides. hudi-py then "
+    "checks the lock again after acquiring it, because Apache Hudi may remove it when releasing its own.",
     Scope.LOCK,
     (FILE_SYSTEM_LOCK, _PACKAGE + "InProcessLockProvider"),
     since=_SINCE,
 )
 LOCK_PATH = optional_text(
     "hoodie.write.lock.filesystem.path",
-    "Folder of the lock file; `.hoodie` of the table when not given.",
+    "Folder of the lock file. Default: `.hoodie` of the table.",
     Scope.LOCK,
     since=_SINCE,
 )
@@ -36,7 +36,7 @@ LOCK_EXPIRE_MINUTES = integer(
 )
 LOCK_RETRIES = integer(
     "hoodie.write.lock.client.num_retries",
-    "How often the lock is tried again before the write gives up.",
+    "Number of retries for the lock before the write gives up.",
     Scope.LOCK,
     50,
     unit="tries",
@@ -44,7 +44,7 @@ LOCK_RETRIES = integer(
 )
 LOCK_RETRY_WAIT_MS = integer(
     "hoodie.write.lock.client.wait_time_ms_between_retry",
-    "Pause between two tries for the lock.",
+    "Pause between two attempts to acquire the lock.",
     Scope.LOCK,
     5000,
     unit="milliseconds",
@@ -52,7 +52,7 @@ LOCK_RETRY_WAIT_MS = integer(
 )
 LOCK_WAIT_MS = integer(
     "hoodie.write.lock.wait_time_ms",
-    "How long one try waits for the lock.",
+    "How long one attempt to acquire the lock waits.",
     Scope.LOCK,
     60000,
     unit="milliseconds",
@@ -60,7 +60,7 @@ LOCK_WAIT_MS = integer(
 )
 CONCURRENCY_MODE = choice(
     "hoodie.write.concurrency.mode",
-    "How many writers a table has at a time.",
+    "How many writers a table has at the same time.",
     Scope.LOCK,
     "SINGLE_WRITER",
     ("SINGLE_WRITER",),
@@ -90,7 +90,7 @@ HEARTBEAT_INTERVAL_MS = integer(
 )
 HEARTBEAT_TOLERABLE_MISSES = integer(
     "hoodie.client.heartbeat.tolerable.misses",
-    "After this many intervals without a beat a write counts as dead, and is rolled back by the next.",
+    "Number of intervals without a heartbeat after which a write counts as dead; the next write rolls it back.",
     Scope.LOCK,
     2,
     unit="beats",

@@ -11,15 +11,15 @@ _SINCE = "0.1.0"
 
 AUTO_INITIALIZE = flag(
     "hoodie.metadata.auto.initialize",
-    "Whether a metadata table that is made for an existing table begins with its files. `false` begins with none, "
-    "which is refused for a table that has commits: readers would miss their files.",
+    "Whether a metadata table that is created for an existing table lists its files. With `false` it starts empty, "
+    "which is refused for a table that has commits, because readers would miss their files.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 DIRECTORY_FILTER = text(
     "hoodie.metadata.dir.filter.regex",
-    "Folders whose path below the table matches this regular expression are left out when the metadata table is made "
+    "Folders whose path below the table matches this regular expression are left out when the metadata table is built "
     "from a listing of the storage.",
     Scope.WRITE,
     "",
@@ -27,9 +27,9 @@ DIRECTORY_FILTER = text(
 )
 AUTO_DELETE_PARTITIONS = flag(
     "hoodie.metadata.auto.delete.partitions",
-    "Whether a write drops an index whose option it gives as `false`, and the metadata table with "
-    "`hoodie.metadata.enable=false`. An index whose option is not given is always kept up to date. With `false` here, "
-    "indexes are kept up to date until they are dropped by name.",
+    "Whether a write drops an index whose option it sets to `false`, and the metadata table with "
+    "`hoodie.metadata.enable=false`. An index whose option is not set stays up to date. With `false` here, indexes "
+    "stay up to date until they are dropped by name.",
     Scope.WRITE,
     True,
     since=_SINCE,
@@ -37,15 +37,15 @@ AUTO_DELETE_PARTITIONS = flag(
 
 COLUMN_STATS = flag(
     "hoodie.metadata.index.column.stats.enable",
-    "Whether the metadata table has ranges of the columns of each file (`column_stats`), and in partitioned tables of "
-    "version 8 and later those of each partition (`partition_stats`).",
+    "Whether the metadata table has the ranges of the columns of each file (`column_stats`) and, in partitioned "
+    "tables of version 8 and later, of each partition (`partition_stats`).",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 COLUMN_STATS_FILE_GROUPS = integer(
     "hoodie.metadata.index.column.stats.file.group.count",
-    "File groups of `column_stats` when it is made.",
+    "Number of file groups of `column_stats` when it is created.",
     Scope.WRITE,
     2,
     minimum=1,
@@ -53,20 +53,20 @@ COLUMN_STATS_FILE_GROUPS = integer(
 )
 COLUMN_STATS_COLUMNS = names(
     "hoodie.metadata.index.column.stats.column.list",
-    "Columns whose ranges are kept, beside the meta columns; those of the table's first columns unless given.",
+    "Columns whose ranges are stored, besides the meta columns. Default: the table's first columns.",
     Scope.WRITE,
     since=_SINCE,
 )
 COLUMN_STATS_MAX_COLUMNS = integer(
     "hoodie.metadata.index.column.stats.max.columns.to.index",
-    "How many of the table's first columns have their ranges kept, where no columns are named.",
+    "How many of the table's first columns have their ranges stored if no columns are named.",
     Scope.WRITE,
     32,
     since=_SINCE,
 )
 PARTITION_STATS_FILE_GROUPS = integer(
     "hoodie.metadata.index.partition.stats.file.group.count",
-    "File groups of `partition_stats` when it is made.",
+    "Number of file groups of `partition_stats` when it is created.",
     Scope.WRITE,
     1,
     minimum=1,
@@ -81,7 +81,7 @@ BLOOM_FILTERS = flag(
 )
 BLOOM_FILTERS_FILE_GROUPS = integer(
     "hoodie.metadata.index.bloom.filter.file.group.count",
-    "File groups of `bloom_filters` when it is made.",
+    "Number of file groups of `bloom_filters` when it is created.",
     Scope.WRITE,
     4,
     minimum=1,
@@ -89,7 +89,7 @@ BLOOM_FILTERS_FILE_GROUPS = integer(
 )
 GLOBAL_RECORD_INDEX = flag(
     "hoodie.metadata.global.record.level.index.enable",
-    "Whether the metadata table has the place of every record by its key (`record_index`), over all partitions.",
+    "Whether the metadata table has the location of every record by its key (`record_index`), over all partitions.",
     Scope.WRITE,
     False,
     aliases=("hoodie.metadata.record.index.enable",),
@@ -97,14 +97,14 @@ GLOBAL_RECORD_INDEX = flag(
 )
 RECORD_INDEX = flag(
     "hoodie.metadata.record.level.index.enable",
-    "Whether the metadata table has the place of every record by its partition and key (`record_index`).",
+    "Whether the metadata table has the location of every record by its partition and key (`record_index`).",
     Scope.WRITE,
     False,
     since=_SINCE,
 )
 GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.min.filegroup.count",
-    "File groups of a global record index when it is made, at least.",
+    "Minimum number of file groups of a global record index when it is created.",
     Scope.WRITE,
     10,
     minimum=1,
@@ -113,7 +113,7 @@ GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
 )
 GLOBAL_RECORD_INDEX_MAX_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.max.filegroup.count",
-    "File groups of a global record index when it is made, at most.",
+    "Maximum number of file groups of a global record index when it is created.",
     Scope.WRITE,
     10000,
     minimum=1,
@@ -122,7 +122,7 @@ GLOBAL_RECORD_INDEX_MAX_GROUPS = integer(
 )
 RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.record.level.index.min.filegroup.count",
-    "File groups for each partition of a record index by partition, at least; new partitions get so many.",
+    "Minimum number of file groups for each partition of a partitioned record index; new partitions get this many.",
     Scope.WRITE,
     1,
     minimum=1,
@@ -131,7 +131,7 @@ RECORD_INDEX_MIN_GROUPS = integer(
 )
 RECORD_INDEX_MAX_GROUPS = integer(
     "hoodie.metadata.record.level.index.max.filegroup.count",
-    "File groups for each partition of a record index by partition when it is made, at most.",
+    "Maximum number of file groups for each partition of a partitioned record index when it is created.",
     Scope.WRITE,
     10,
     minimum=1,
@@ -140,7 +140,7 @@ RECORD_INDEX_MAX_GROUPS = integer(
 )
 RECORD_INDEX_MAX_GROUP_BYTES = integer(
     "hoodie.metadata.record.index.max.filegroup.size",
-    "Size a file group of the record index is meant not to exceed; more of them are made instead.",
+    "Target maximum size of a file group of the record index; larger indexes get more file groups.",
     Scope.WRITE,
     1024 * 1024 * 1024,
     minimum=1,
@@ -149,7 +149,7 @@ RECORD_INDEX_MAX_GROUP_BYTES = integer(
 )
 RECORD_INDEX_GROWTH = number(
     "hoodie.metadata.record.index.growth.factor",
-    "By how much the number of records is expected to grow, when the file groups of the record index are counted out.",
+    "Expected growth of the number of records, for choosing the number of file groups of the record index.",
     Scope.WRITE,
     2.0,
     low=0.001,
@@ -158,7 +158,8 @@ RECORD_INDEX_GROWTH = number(
 )
 DEFER_RECORD_INDEX = flag(
     "hoodie.metadata.record.level.index.defer.init",
-    "Whether the record index of a table without a commit waits for the second write, when its size is known better.",
+    "Whether the record index of a table without commits is created by the second write, when its size can be "
+    "estimated better.",
     Scope.WRITE,
     False,
     since=_SINCE,
@@ -166,7 +167,7 @@ DEFER_RECORD_INDEX = flag(
 
 COMPACT_DELTA_COMMITS = integer(
     "hoodie.metadata.compact.max.delta.commits",
-    "After how many commits the metadata table is compacted.",
+    "Number of commits after which the metadata table is compacted.",
     Scope.WRITE,
     10,
     minimum=1,
@@ -174,7 +175,7 @@ COMPACT_DELTA_COMMITS = integer(
 )
 COMPACT_DELTA_SECONDS = integer(
     "hoodie.metadata.compact.max.delta.seconds",
-    "After how long the metadata table is compacted, where its trigger strategy looks at the time.",
+    "Time after which the metadata table is compacted, if its trigger strategy uses the time.",
     Scope.WRITE,
     7200,
     minimum=1,
@@ -183,7 +184,7 @@ COMPACT_DELTA_SECONDS = integer(
 )
 COMPACT_TRIGGER = choice(
     "hoodie.metadata.compact.trigger.strategy",
-    "What makes a compaction of the metadata table due.",
+    "When a compaction of the metadata table is due.",
     Scope.WRITE,
     "NUM_COMMITS",
     (
@@ -197,14 +198,14 @@ COMPACT_TRIGGER = choice(
 )
 LOG_COMPACTION = flag(
     "hoodie.metadata.log.compaction.enable",
-    "Whether small log blocks of the metadata table are put together between compactions.",
+    "Whether small log blocks of the metadata table are merged between compactions.",
     Scope.WRITE,
     False,
     since=_SINCE,
 )
 LOG_COMPACTION_BLOCKS = integer(
     "hoodie.metadata.log.compaction.blocks.threshold",
-    "From how many log blocks on a file group of the metadata table is log-compacted.",
+    "Number of log blocks from which a file group of the metadata table is log-compacted.",
     Scope.WRITE,
     5,
     minimum=1,
@@ -212,14 +213,15 @@ LOG_COMPACTION_BLOCKS = integer(
 )
 DERIVE_CLEAN_POLICY = flag(
     "hoodie.metadata.derive.from.datatable.clean.policy",
-    "Whether the metadata table keeps its old files by the table's own cleaning policy.",
+    "Whether the metadata table cleans its old files by the table's own cleaning policy.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 MAX_DELTA_COMMITS_WHEN_PENDING = integer(
     "hoodie.metadata.max.deltacommits.when_pending",
-    "How many commits the metadata table may have without a compaction while a write or table service is pending.",
+    "Maximum number of commits that the metadata table may have without a compaction while a write or table service "
+    "is pending.",
     Scope.WRITE,
     1000,
     minimum=1,

@@ -11,8 +11,8 @@ _SINCE = "0.1.0"
 
 QUERY_TYPE = choice(
     "hoodie.datasource.query.type",
-    "Which rows a query sees: the newest (`snapshot`), those of the base files alone (`read_optimized`), those which "
-    "the commits of a range wrote (`incremental`), or the changes of a range (`cdc`, which is `incremental` with "
+    "Which rows a query returns: the newest (`snapshot`), those of the base files only (`read_optimized`), those that "
+    "a range of commits wrote (`incremental`), or the changes in a range (`cdc`, the same as `incremental` with "
     "`hoodie.datasource.query.incremental.format=cdc`).",
     Scope.READ,
     "snapshot",
@@ -29,8 +29,8 @@ AS_OF_INSTANT = optional_text(
 )
 MERGE_TYPE = choice(
     "hoodie.datasource.merge.type",
-    "How the logs of a file slice are brought together with its base file: merged by key (`payload_combine`), or not "
-    "at all (`skip_merge`): base rows, then log rows, without those of deletes.",
+    "How a file slice's logs are combined with its base file: merged by key (`payload_combine`), or not merged "
+    "(`skip_merge`), which returns base rows, then log rows, without deletes.",
     Scope.READ,
     "payload_combine",
     ("payload_combine", "skip_merge"),
@@ -38,7 +38,7 @@ MERGE_TYPE = choice(
 )
 CHANGELOG = flag(
     "changelog.enabled",
-    "Whether every version in a file slice is returned, deletes among them, told by `_hoodie_operation`; nothing is "
+    "Whether to return every version in a file slice, including deletes, which `_hoodie_operation` marks; nothing is "
     "merged.",
     Scope.READ,
     False,
@@ -47,29 +47,29 @@ CHANGELOG = flag(
 )
 KEYS = optional_text(
     "hoodie.py.read.keys",
-    "Only rows with these record keys (`_hoodie_record_key`): a JSON list of texts, or one key as it is.",
+    "Read only rows with these record keys (`_hoodie_record_key`): a JSON list of strings, or a single key.",
     Scope.READ,
     since=_SINCE,
 )
 COLUMNS = optional_text(
     "columns",
-    "Comma-separated columns to read, in this order; a name with a comma is put in backticks. Files are read for these "
-    "columns only.",
+    "Comma-separated columns to read, in this order. Put names that contain a comma in backticks. Only these columns "
+    "are read from the files.",
     Scope.READ,
     since=_SINCE,
 )
 FILTER = optional_text(
     "filter",
-    "A condition in a subset of Spark SQL, which means what it does in Spark 4's ANSI mode. Only rows for which it is "
-    "true are returned, exactly; partitions, files and row groups that cannot hold such rows are not read. Times that "
-    "name no zone are in UTC where a column with one is compared with them, whatever the session's zone: "
-    "`TIMESTAMP '2026-03-08 01:30:00-05:00'` names one.",
+    "A condition in a subset of Spark SQL, with the meaning of Spark 4's ANSI mode. Exactly the rows for which it is "
+    "true are returned; partitions, files and row groups that cannot hold such rows are skipped. Times without a zone "
+    "are in UTC when they are compared with a column that has one, regardless of the session's zone; `TIMESTAMP "
+    "'2026-03-08 01:30:00-05:00'` names a zone.",
     Scope.READ,
     since=_SINCE,
 )
 BATCH_ROWS = integer(
     "hoodie.py.read.batch.rows",
-    "Rows of one Arrow batch which a read yields.",
+    "Rows per Arrow batch that a read yields.",
     Scope.READ,
     131072,
     minimum=1,
@@ -78,8 +78,8 @@ BATCH_ROWS = integer(
 )
 SPLIT_BYTES = integer(
     "hoodie.py.read.split.bytes",
-    "A file slice without logs is read in pieces of about this size; a slice with logs is one piece. Spark reads small "
-    "slices together, up to this size, in one task.",
+    "A file slice without logs is read in parts of about this size; a slice with logs is one part. Spark combines "
+    "small slices, up to this size, in one task.",
     Scope.READ,
     128 * 1024 * 1024,
     minimum=1024 * 1024,
@@ -88,8 +88,8 @@ SPLIT_BYTES = integer(
 )
 OPEN_COST_BYTES = integer(
     "hoodie.py.read.open.cost.bytes",
-    "What opening a file slice counts for, in bytes, when small ones are put together for one task of Spark: the "
-    "larger, the fewer slices a task gets (as `spark.sql.files.openCostInBytes`).",
+    "The cost of opening a file slice, in bytes, when small slices are combined into one Spark task. A larger value "
+    "gives fewer slices per task (like `spark.sql.files.openCostInBytes`).",
     Scope.READ,
     4 * 1024 * 1024,
     unit="bytes",
@@ -97,9 +97,9 @@ OPEN_COST_BYTES = integer(
 )
 MIN_TASKS = integer(
     "hoodie.py.read.min.tasks",
-    "Spark reads with no fewer tasks than these where there is enough to read; slices are divided and put together for "
-    "that (as `spark.sql.files.minPartitionNum`). 0: twice the number of processors of the machine that plans, which "
-    "is the driver's.",
+    "Spark reads with at least this many tasks if there is enough to read; slices are divided and combined to achieve "
+    "it (like `spark.sql.files.minPartitionNum`). 0: twice the number of processors of the planning machine, which is "
+    "the driver.",
     Scope.READ,
     0,
     unit="tasks",
@@ -107,15 +107,15 @@ MIN_TASKS = integer(
 )
 RECORD_MERGER = optional_text(
     "hoodie.py.record.merger",
-    "Merges the records of a table whose merge mode is CUSTOM: `module:Class` of a class in Python (see "
-    "`hudi_py.merge.RecordMerger`), which every process that reads must be able to import. No table names one.",
+    "Merges the records of a table whose merge mode is CUSTOM: `module:Class` names a Python class (see "
+    "`hudi_py.merge.RecordMerger`), which every reading process must be able to import. Tables do not store it.",
     Scope.READ,
     since=_SINCE,
 )
 DELETE_FIELD = optional_text(
     "hoodie.payload.delete.field",
-    "Column which marks a row as a delete when its text is `hoodie.payload.delete.marker`; for tables which do not "
-    "store it themselves.",
+    "Column that marks a row as deleted if its text is `hoodie.payload.delete.marker`; for tables that do not store "
+    "this themselves.",
     Scope.BOTH,
     since=_SINCE,
 )
@@ -125,10 +125,19 @@ DELETE_MARKER = optional_text(
     Scope.BOTH,
     since=_SINCE,
 )
+DAMAGED = flag(
+    "hoodie.py.read.damaged",
+    "Whether a read continues, with a warning, if a log file or base file differs from what the completed commit that "
+    "wrote it recorded: missing, too short, or with bytes that are not a log block. Rows may then be missing or "
+    "outdated. Otherwise such a read fails with `CorruptFileError`.",
+    Scope.READ,
+    False,
+    since=_SINCE,
+)
 MERGE_MEMORY = integer(
     "hoodie.memory.merge.max.size",
-    "How much memory the logs of one file slice may take while they are merged; what does not fit waits in temporary "
-    "files. Each slice read at the same time counts for itself.",
+    "Memory for the logs of one file slice while they are merged; the rest goes to temporary files. The limit applies "
+    "to each slice that is read at the same time.",
     Scope.READ,
     1024 * 1024 * 1024,
     minimum=1024 * 1024,
@@ -137,7 +146,7 @@ MERGE_MEMORY = integer(
 )
 FLINK_MERGE_MEMORY = integer(
     "compaction.max_memory",
-    "The same in megabytes, by Flink's name; without effect where hoodie.memory.merge.max.size is given.",
+    "The same in megabytes, under Flink's name; ignored if hoodie.memory.merge.max.size is set.",
     Scope.READ,
     1024,
     minimum=1,
@@ -146,7 +155,7 @@ FLINK_MERGE_MEMORY = integer(
 )
 SPILL_FOLDER = optional_text(
     "hoodie.memory.spillable.map.path",
-    "Folder in which a merge makes its temporary files, and removes them again; by default that of the system.",
+    "Folder for the temporary files of a merge, which removes them again. Default: the system's temporary folder.",
     Scope.READ,
     since=_SINCE,
 )
@@ -166,6 +175,7 @@ OPTIONS = (
     RECORD_MERGER,
     DELETE_FIELD,
     DELETE_MARKER,
+    DAMAGED,
     MERGE_MEMORY,
     FLINK_MERGE_MEMORY,
     SPILL_FOLDER,

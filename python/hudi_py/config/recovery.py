@@ -6,7 +6,8 @@ from hudi_py.config.option import Scope, flag
 
 ROLLBACK_BY_MARKERS = flag(
     "hoodie.rollback.using.markers",
-    "Find out by its markers what a failed write has written; when false, or when it has none, the table is listed.",
+    "Whether a rollback finds the files of a failed write by its markers. If false, or if there are no markers, the "
+    "table is listed.",
     Scope.SERVICE,
     True,
     since="0.1.0",

@@ -137,7 +137,7 @@ OPTIONS = (
     refused("hoodie.table.cdc.enabled", "change data capture is not built yet", _TABLE),
     refused(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        "keys out of timestamps are made as without it",
+        "keys are made from timestamps as without this option",
         _TABLE,
     ),
     refused(
@@ -162,7 +162,7 @@ OPTIONS = (
         accepts=("", "default"),
     ),
     refused("hoodie.parquet.write.config.injector.class", _CLASS, _WRITE, accepts=_EMPTY),
-    refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's present form", _WRITE),
+    refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's current format", _WRITE),
     refused(
         "hoodie.parquet.outputtimestamptype",
         "timestamps are written as TIMESTAMP_MICROS",
@@ -193,7 +193,7 @@ OPTIONS = (
     refused("hoodie.timeline.path", "only the default folder", _TABLE, accepts=("", "timeline")),
     refused("hoodie.timeline.history.path", "only the default folder", _TABLE, accepts=("", "history")),
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
-    refused("hoodie.assume.date.partitioning", "partitions are told by their metafiles", _BOTH),  # until 0.15
+    refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
     # the metadata table
     refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
     refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),

@@ -8,16 +8,16 @@ _SINCE = "0.1.0"
 
 ENABLED = flag(
     "hoodie.table.services.enabled",
-    "Whether table services follow a commit at all. `false`: none is planned or run by writes, whatever their own "
-    "options say; they can be run on demand.",
+    "Whether table services follow a commit. With `false`, writes neither plan nor run any, regardless of the "
+    "services' own options; they can still be run on demand.",
     Scope.SERVICE,
     True,
     since=_SINCE,
 )
 FAIL_ON_ERROR = flag(
     "hoodie.fail.writes.on.inline.table.service.exception",
-    "Whether the failure of a table service after a commit is raised to the writer, although the write is committed. "
-    "`false`: a warning is logged.",
+    "Whether a table service that fails after a commit raises an error to the writer, although the write is "
+    "committed. `false`: logs a warning.",
     Scope.SERVICE,
     True,
     since=_SINCE,

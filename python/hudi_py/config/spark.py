@@ -8,27 +8,26 @@ _SINCE = "0.1.0"
 
 VIEW = optional_choice(
     "view",
-    "Instead of rows, what a table or a read of it consists of: its newest file slices (`files`), its active timeline "
-    "(`timeline`), its partitions (`partitions`), the file slices which this very read would take, and which of them "
-    "Spark's own Parquet reader may take (`splits`), one row which explains the read (`plan`), the pending plans "
-    "of table services (`plans`), the report of one (`service`), or, without a path, the libraries that Spark's Python "
-    "has for hudi-py (`environment`).",
+    "Return a description of a table, or of a read, instead of rows: the newest file slices (`files`), the active "
+    "timeline (`timeline`), the partitions (`partitions`), the file slices that this read would take, and which of "
+    "them Spark's own Parquet reader can take (`splits`), one row that explains the read (`plan`), the pending plans "
+    "of table services (`plans`), the report of a service (`service`), or, without a path, the libraries that Spark's "
+    "Python has for hudi-py (`environment`).",
     Scope.READ,
     ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "environment"),
     since=_SINCE,
 )
 PIN = optional_text(
     "hoodie.py.read.pin",
-    "Reads the state, and the file slices, which an earlier plan saw: the column `pin` of the view `plan`. Where Spark "
-    "resolves a DataFrame anew for each action, as Spark Connect does, all actions then see the same rows.",
+    "Reads the state and the file slices that an earlier plan saw: the column `pin` of the view `plan`. If Spark "
+    "resolves a DataFrame again for each action, as Spark Connect does, all actions then see the same rows.",
     Scope.READ,
     since=_SINCE,
 )
 NATIVE = choice(
     "hoodie.py.read.native",
-    "Whether `read_table` has Spark's own Parquet reader read files that need nothing else (`auto`), or never "
-    "(`never`). With options for the storage among the options of the read it does not, since Spark's reader does not "
-    "get them.",
+    "Whether `read_table` lets Spark's own Parquet reader read the files that need nothing else (`auto`), or never "
+    "(`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
     Scope.READ,
     "auto",
     ("auto", "never"),
@@ -37,32 +36,33 @@ NATIVE = choice(
 
 SERVICE = optional_text(
     "hoodie.py.service",
-    "A table service to be run instead of a write of rows. `run_service` of `pyspark_hudi` sets it, and the four "
-    "which follow.",
+    "A table service to run instead of writing rows. `run_service` of `pyspark_hudi` sets this option and the next "
+    "four.",
     Scope.WRITE,
     since=_SINCE,
 )
 SERVICE_PHASE = choice(
     "hoodie.py.service.phase",
-    "What of the service is to be done: all of it in one process (`call`), its plan (`schedule`), its begin (`begin`, "
-    "`begin_pending`), or its pieces by the tasks and then its completion (`execute`).",
+    "Which part of the service to run: all of it in one process (`call`), its plan (`schedule`), its begin (`begin`, "
+    "`begin_pending`), or its pieces in tasks and then its completion (`execute`).",
     Scope.WRITE,
     "call",
     ("call", "schedule", "begin", "begin_pending", "execute"),
     since=_SINCE,
 )
 SERVICE_INSTANT = optional_text(
-    "hoodie.py.service.instant", "The instant which the service is about.", Scope.WRITE, since=_SINCE
+    "hoodie.py.service.instant", "The instant that the service works on.", Scope.WRITE, since=_SINCE
 )
 SERVICE_ARGUMENTS = optional_text(
     "hoodie.py.service.arguments",
-    "What else the service is told, as a JSON object: of a savepoint `user` and `comment`, of a rollback `with_newer`.",
+    "Further arguments of the service, as a JSON object: `user` and `comment` of a savepoint, `with_newer` of a "
+    "rollback.",
     Scope.WRITE,
     since=_SINCE,
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
-    "Under which the report of the service is left; with the view `service` it is read.",
+    "Name under which the report of the service is stored; the view `service` reads it.",
     Scope.BOTH,
     since=_SINCE,
 )

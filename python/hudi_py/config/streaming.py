@@ -11,16 +11,16 @@ _SINCE = "0.1.0"
 
 START_OFFSET = optional_text(
     "hoodie.datasource.streaming.startOffset",
-    "Where a new streaming query begins: `earliest` (the first commit whose files are still there), `latest` (what "
-    "is committed after the start), or an instant (exclusive). Without it, the first batch is the table as it is "
-    "then, and the commits after it follow. A query that has a checkpoint goes on from there.",
+    "Where a new streaming query starts: `earliest` (the first commit whose files still exist), `latest` (commits "
+    "after the start), or an instant (exclusive). Without it, the first batch is a snapshot of the table, and later "
+    "commits follow. A query with a checkpoint resumes there.",
     Scope.READ,
     since=_SINCE,
 )
 MAX_COMMITS = integer(
     "hoodie.py.read.streaming.max.commits",
-    "At most this many commits in one micro-batch; 0: no limit. With 1, each commit's rows come once; with more, the "
-    "last version of a key within the batch. The snapshot at the start is one batch.",
+    "Maximum number of commits in one micro-batch; 0: no limit. With 1, a batch has the rows of one commit; with "
+    "more, it has the last version of each key in the batch. The initial snapshot is one batch.",
     Scope.READ,
     0,
     unit="commits",
@@ -29,7 +29,8 @@ MAX_COMMITS = integer(
 )
 MAX_BYTES = integer(
     "hoodie.py.read.streaming.max.bytes",
-    "A micro-batch takes no further commit once its commits wrote this many bytes, but always one; 0: no limit.",
+    "A micro-batch takes no further commit once its commits wrote this many bytes, but always at least one; 0: no "
+    "limit.",
     Scope.READ,
     0,
     unit="bytes",

@@ -20,7 +20,7 @@ def _version(value: str) -> int:
 
 TABLE_NAME = optional_text(
     "hoodie.table.name",
-    "Name of a new table; the last part of its path when not given.",
+    "Name of a new table. Default: the last part of its path.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.table.name",),
     since=_SINCE,
@@ -40,7 +40,7 @@ TABLE_VERSION: Option[int] = Option(
     "choice",
     _version,
     9,
-    "Table version of a new table. A table keeps its version.",
+    "Version of a new table. An existing table keeps its version.",
     Scope.TABLE,
     aliases=("hoodie.table.version",),
     choices=("6", "8", "9"),
@@ -55,21 +55,21 @@ RECORD_KEY = names(
 )
 PARTITION_PATH = names(
     "hoodie.datasource.write.partitionpath.field",
-    "Columns that make up the partition path; none for a table without partitions.",
+    "Columns that make up the partition path; empty for a table without partitions.",
     Scope.TABLE,
     aliases=("hoodie.table.partition.fields",),
     since=_SINCE,
 )
 ORDERING = names(
     "hoodie.table.ordering.fields",
-    "Columns that decide which row of a key is the newest, under event-time ordering.",
+    "Columns that decide which row of a key is the newest, with event-time ordering.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.precombine.field"),
     since=_SINCE,
 )
 KEYGEN_CLASS = optional_choice(
     "hoodie.datasource.write.keygenerator.class",
-    "How record key and partition path are made; from the number of columns when not given.",
+    "How record key and partition path are made. Default: by the number of columns.",
     Scope.TABLE,
     tuple(
         f"{_KEYGEN}{stem}{infix}KeyGenerator"
@@ -86,7 +86,7 @@ KEYGEN_CLASS = optional_choice(
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
-    "The same by a short name.",
+    "The same, by a short name.",
     Scope.TABLE,
     ("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
     aliases=("hoodie.table.keygenerator.type",),
@@ -117,7 +117,7 @@ URL_ENCODE = flag(
 )
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
-    "Complex key generator with one key column, tables before version 9: whether the key is the bare value instead of "
+    "Complex key generator with one key column, tables before version 9: whether the key is only the value instead of "
     "`column:value`.",
     Scope.WRITE,
     False,
@@ -125,8 +125,8 @@ COMPLEX_NEW_ENCODING = flag(
 )
 MERGE_MODE = optional_choice(
     "hoodie.write.record.merge.mode",
-    "Which of two rows of a key wins: the later written, or the one with the greater ordering value. When not given: "
-    "event time where there is an ordering column.",
+    "Which of two rows with the same key wins: the one written later, or the one with the greater ordering value. "
+    "Default: event time if there is an ordering column.",
     Scope.TABLE,
     ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
     aliases=("hoodie.record.merge.mode",),
@@ -135,7 +135,7 @@ MERGE_MODE = optional_choice(
 )
 MERGE_STRATEGY_ID = optional_choice(
     "hoodie.write.record.merge.strategy.id",
-    "The same by the id of its merger.",
+    "The same, by the id of the merger.",
     Scope.TABLE,
     ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"),
     aliases=(
@@ -148,7 +148,7 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "The same by an old payload class.",
+    "The same, by an old payload class.",
     Scope.TABLE,
     tuple(
         _MODEL + name
@@ -175,7 +175,7 @@ PAYLOAD_CLASS = optional_choice(
 )
 BASE_FILE_FORMAT = choice(
     "hoodie.table.base.file.format",
-    "Form of base files.",
+    "Format of base files.",
     Scope.TABLE,
     "PARQUET",
     ("PARQUET",),
@@ -185,7 +185,7 @@ BASE_FILE_FORMAT = choice(
 )
 TIMEZONE = choice(
     "hoodie.table.timeline.timezone",
-    "Time zone of a new table's instants: that of the writing process, or UTC.",
+    "Time zone of a new table's instants: the zone of the writing process, or UTC.",
     Scope.TABLE,
     "LOCAL",
     ("LOCAL", "UTC"),

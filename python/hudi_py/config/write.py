@@ -43,7 +43,7 @@ _MB = 1024 * 1024
 
 OPERATION = choice(
     "hoodie.datasource.write.operation",
-    "What the rows do to the table. Mode `overwrite` replaces the whole table with any of the first three.",
+    "What to do with the rows. Mode `overwrite` replaces the whole table with any of the first three.",
     Scope.WRITE,
     "upsert",
     ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite_table"),
@@ -57,43 +57,49 @@ OPERATION = choice(
 )
 COMBINE_BEFORE_INSERT = flag(
     "hoodie.combine.before.insert",
-    "Whether an insert first keeps one row of each key.",
+    "Whether an insert keeps only one row per key of the data.",
     Scope.WRITE,
     False,
     since=_SINCE,
 )
 COMBINE_BEFORE_UPSERT = flag(
     "hoodie.combine.before.upsert",
-    "Whether an upsert first keeps one row of each key.",
+    "Whether an upsert keeps only one row per key of the data.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 COMBINE_BEFORE_DELETE = flag(
-    "hoodie.combine.before.delete", "Whether a delete first keeps one row of each key.", Scope.WRITE, True, since=_SINCE
+    "hoodie.combine.before.delete",
+    "Whether a delete keeps only one row per key of the data.",
+    Scope.WRITE,
+    True,
+    since=_SINCE,
 )
 ALLOW_DUPLICATES_ON_INSERT = flag(
     "hoodie.merge.allow.duplicate.on.inserts",
-    "Whether an insert that fills a small file keeps a key which the file holds already; otherwise it updates it.",
+    "Whether an insert that fills a small file may add a key that the file already holds; otherwise it updates the "
+    "row.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 ALLOW_EMPTY_COMMIT = flag(
-    "hoodie.allow.empty.commit", "Whether a write without rows still makes a commit.", Scope.WRITE, True, since=_SINCE
+    "hoodie.allow.empty.commit", "Whether a write without rows makes a commit.", Scope.WRITE, True, since=_SINCE
 )
 SET_NULL_FOR_MISSING_COLUMNS = flag(
     "hoodie.write.set.null.for.missing.columns",
     "Whether columns of the table that the data lacks become null; otherwise such data is refused. Key and partition "
-    "columns are never left out, nor are columns that may not be null.",
+    "columns, and columns that are not nullable, must always be there.",
     Scope.WRITE,
     False,
     since=_SINCE,
 )
 BULK_INSERT_SORT_MODE = choice(
     "hoodie.bulkinsert.sort.mode",
-    "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, other "
-    "modes keep their order. `df.write` sorts within each task alone: repartition the DataFrame by range for more.",
+    "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, the "
+    "other modes keep the order. `df.write` sorts only within each task: to sort more, repartition the DataFrame by "
+    "range.",
     Scope.WRITE,
     "NONE",
     ("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),
@@ -101,9 +107,9 @@ BULK_INSERT_SORT_MODE = choice(
 )
 WIDEN_COLUMNS = flag(
     "hoodie.py.write.widen.columns",
-    "Whether a column of the table becomes floating point, or text, where the data has such values, as in Apache Hudi: "
-    "for good, and digits of large integers may get lost. Otherwise values are converted to the table's type where "
-    "that is exact, and refused where it is not. Widening among integers, among floating point numbers and among "
+    "Whether a column of the table becomes floating point, or text, if the data has such values, as in Apache Hudi. "
+    "The change is permanent, and digits of large integers may be lost. Otherwise values are converted to the table's "
+    "type if that is exact, and refused if not. Widening within integers, within floating-point types and within "
     "decimals needs no option.",
     Scope.WRITE,
     False,
@@ -111,16 +117,17 @@ WIDEN_COLUMNS = flag(
 )
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
-    "Options whose key begins with this are stored in the commit's extra metadata.",
+    "Options whose keys begin with this prefix are stored in the commit's extra metadata.",
     Scope.WRITE,
     "_",
     since=_SINCE,
 )
 INDEX_TYPE = choice(
     "hoodie.index.type",
-    "How the file group of a key is found: SIMPLE and BLOOM look into the base files of the row's partition, "
-    "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) finds a "
-    "key in any partition by the record index over all of them; see `hoodie.record.index.update.partition.path`.",
+    "How to find the file group of a key. SIMPLE and BLOOM look into the base files of the row's partition, "
+    "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) uses the "
+    "record index over all partitions and finds a key in any of them; see "
+    "`hoodie.record.index.update.partition.path`.",
     Scope.WRITE,
     "SIMPLE",
     ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX"),
@@ -133,8 +140,8 @@ INDEX_TYPE = choice(
 )
 RECORD_INDEX_UPDATE_PARTITION = flag(
     "hoodie.record.index.update.partition.path",
-    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row whose key is in another partition moves to its own; "
-    "otherwise it is written where its key is.",
+    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row moves to its own partition if its key is in another one; "
+    "otherwise it is written where the key is.",
     Scope.WRITE,
     False,
     since=_SINCE,
@@ -150,7 +157,7 @@ BLOOM_FPP = number(
 )
 BLOOM_NUM_ENTRIES = integer(
     "hoodie.index.bloom.num_entries",
-    "Keys for which the bloom filter of a base file is first sized.",
+    "Initial number of keys that the bloom filter of a base file is sized for.",
     Scope.WRITE,
     60000,
     minimum=1,
@@ -159,7 +166,7 @@ BLOOM_NUM_ENTRIES = integer(
 )
 BLOOM_MAX_ENTRIES = integer(
     "hoodie.bloom.index.filter.dynamic.max.entries",
-    "Keys up to which a dynamic bloom filter grows.",
+    "Number of keys up to which a dynamic bloom filter grows.",
     Scope.WRITE,
     100000,
     minimum=1,
@@ -168,7 +175,7 @@ BLOOM_MAX_ENTRIES = integer(
 )
 BLOOM_TYPE = choice(
     "hoodie.bloom.index.filter.type",
-    "Form of the bloom filter in a base file's footer.",
+    "Type of the bloom filter in a base file's footer.",
     Scope.WRITE,
     "DYNAMIC_V0",
     ("DYNAMIC_V0", "SIMPLE"),
@@ -176,21 +183,21 @@ BLOOM_TYPE = choice(
 )
 BLOOM_ENABLED = flag(
     "hoodie.parquet.bloom.filter.enabled",
-    "Whether base files carry a bloom filter over their keys; with the bloom index they always do.",
+    "Whether base files have a bloom filter of their keys; with the bloom index they always do.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 BLOOM_PRUNE_BY_RANGES = flag(
     "hoodie.bloom.index.prune.by.ranges",
-    "Whether the bloom index looks only into files whose key range holds the key.",
+    "Whether the bloom index looks only into files whose key range contains the key.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 SMALL_FILE_LIMIT = integer(
     "hoodie.parquet.small.file.limit",
-    "Base files below this take the inserts of the next write; 0: never.",
+    "Base files smaller than this take inserts of the next write; 0: none do.",
     Scope.WRITE,
     100 * _MB,
     unit="bytes",
@@ -234,7 +241,7 @@ LOG_BLOCK_MAX_SIZE = integer(
 )
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",
-    "Form of the data blocks in log files; Avro when not given.",
+    "Format of the data blocks in log files. Default: Avro.",
     Scope.WRITE,
     ("avro",),
     not_built=dict.fromkeys(("PARQUET", "HFILE"), "only Avro blocks are written yet"),
@@ -242,7 +249,7 @@ LOG_BLOCK_FORMAT = optional_choice(
 )
 RECORD_SIZE_ESTIMATE = integer(
     "hoodie.copyonwrite.record.size.estimate",
-    "Size of a row in a base file, before a commit has shown it.",
+    "Assumed size of a row in a base file, until a commit shows the real one.",
     Scope.WRITE,
     1024,
     minimum=1,
@@ -251,7 +258,7 @@ RECORD_SIZE_ESTIMATE = integer(
 )
 RECORD_SIZE_THRESHOLD = number(
     "hoodie.record.size.estimation.threshold",
-    "A commit shows the size of a row when it wrote more than this part of the small-file limit.",
+    "A commit counts for the size of a row if it wrote more than this fraction of the small-file limit.",
     Scope.WRITE,
     1.0,
     low=0.0,
@@ -260,14 +267,14 @@ RECORD_SIZE_THRESHOLD = number(
 )
 INSERT_AUTO_SPLIT = flag(
     "hoodie.copyonwrite.insert.auto.split",
-    "Whether new base files are sized by the observed size of a row instead of by `insert.split.size`.",
+    "Whether new base files are sized by the observed size of a row, instead of by `insert.split.size`.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 INSERT_SPLIT_SIZE = integer(
     "hoodie.copyonwrite.insert.split.size",
-    "Rows of a new base file when they are not sized automatically.",
+    "Rows per new base file if files are not sized automatically.",
     Scope.WRITE,
     500000,
     minimum=1,
@@ -276,7 +283,7 @@ INSERT_SPLIT_SIZE = integer(
 )
 SMALL_FILE_CANDIDATES = integer(
     "hoodie.merge.small.file.group.candidates.limit",
-    "Merge-on-read: how many small file groups of a partition take inserts at most; 0: none.",
+    "Merge-on-read: maximum number of small file groups per partition that take inserts; 0: none.",
     Scope.WRITE,
     1,
     unit="file groups",
@@ -284,16 +291,16 @@ SMALL_FILE_CANDIDATES = integer(
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
-    "Whether a write may drop a secondary or expression index, which hudi-py does not keep up to date. Otherwise the "
-    "write to a table with one is refused.",
+    "Whether a write may drop secondary and expression indexes, which hudi-py does not keep up to date. Otherwise "
+    "writes to a table that has them are refused.",
     Scope.WRITE,
     False,
     since=_SINCE,
 )
 STAGING_MAX_BYTES = integer(
     "hoodie.py.staging.max.bytes",
-    "How many bytes the tasks of one Spark write may stage for its commit, which merges them in one process. More is "
-    "refused before anything is published.",
+    "Maximum number of bytes that the tasks of one Spark write may stage for its commit, which merges them in one "
+    "process. More is refused before anything is published.",
     Scope.WRITE,
     2048 * _MB,
     minimum=1,
@@ -302,16 +309,16 @@ STAGING_MAX_BYTES = integer(
 )
 DURABLE = flag(
     "hoodie.py.write.durable",
-    "Local file systems: whether a write or table service returns only once what it wrote is on disk, and its files "
-    "get there before the file that completes it, so that a power failure leaves the table as it was before or after. "
-    "`false` is faster for many small commits; a power failure may then damage the table.",
+    "Local file systems: whether a write or table service returns only once everything that it wrote is on disk. Its "
+    "files get there before the file that completes it, so that a power failure leaves the table as it was before or "
+    "after. `false` is faster for many small commits, but a power failure may then damage the table.",
     Scope.WRITE,
     True,
     since=_SINCE,
 )
 WRITE_THREADS = integer(
     "hoodie.py.write.threads",
-    "Threads which write file groups side by side; 0: one for each core.",
+    "Number of threads that write file groups in parallel; 0: one per core.",
     Scope.WRITE,
     0,
     unit="threads",

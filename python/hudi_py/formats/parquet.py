@@ -104,6 +104,7 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             metadata=metadata,
             read_dictionary=[name for name in _REPETITIVE if name in metadata.schema.names],
             coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
             # on object stores the column chunks of a row group are fetched in few large requests
             pre_buffer=not storage.is_local,
         )

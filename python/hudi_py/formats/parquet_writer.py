@@ -271,6 +271,7 @@ class BaseFileWriter:
                 store_decimal_as_integer=False,
                 write_statistics=[path for path in leaves if path not in self._bare] if self._bare else True,
                 write_page_index=True,
+                write_page_checksum=True,  # as Apache Hudi's own writers
                 metadata_collector=self._footers,
             )
         return self._writer

@@ -5,13 +5,15 @@ Source of the rules: `BaseHoodieLogRecordReader.scanInternalV2` (1.2.0).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import CorruptFileError, first_line
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks
+from hudi_py.merge.damage import damage_of
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.settings import MergeSettings
@@ -52,6 +54,7 @@ def scan_log(
     *,
     committed: CommittedInstants | None,
     as_of: str | None = None,
+    read_damaged: bool = False,
 ) -> list[LogBlock]:
     """The data and delete blocks of a file slice which count, oldest first.
 
@@ -60,14 +63,17 @@ def scan_log(
         committed: instants whose blocks count; None where the log files themselves were chosen by their instants (table
             versions 8 and 9).
         as_of: blocks of later instants are left out.
+        read_damaged: warn, rather than raise, where what a completed commit wrote cannot be read.
 
     Raises:
-        CorruptFileError: bytes which are neither a block nor a torn one.
+        CorruptFileError: bytes which are neither a block nor the torn tail of a write that broke off.
     """
     blocks: dict[str, list[LogBlock]] = {}
     for file in files:
+        strange: list[LogBlock] = []
         for block in read_blocks(storage, file.path, file.size):
             if block.type is BlockType.CORRUPT:
+                strange.append(block)
                 continue
             if block.type is BlockType.COMMAND:
                 # a rollback undoes what its target wrote so far; a later attempt may reuse the instant
@@ -76,11 +82,18 @@ def scan_log(
             instant = block.header.get(HeaderKey.INSTANT_TIME)
             if instant is None:
                 raise CorruptFileError(f"Log block at byte {block.content_offset} of {block.path} has no INSTANT_TIME")
+            if instant != file.name.instant and (committed is None or instant not in committed):
+                strange.append(block)
             if (as_of is not None and instant > as_of) or (committed is not None and instant not in committed):
                 continue
             if block.type is BlockType.CDC:
                 continue
             blocks.setdefault(instant, []).append(block)
+        damage = damage_of(storage, file, strange, committed) if strange else None
+        if damage is not None and not read_damaged:
+            raise damage
+        if damage is not None:
+            warnings.warn(f"Rows are missing or old: {first_line(damage)}", stacklevel=2)
     return _place_log_compactions(blocks)
 
 

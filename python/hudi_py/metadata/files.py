@@ -114,7 +114,7 @@ class MetadataLister:
         self._read([partition_key(partition) for partition in partitions])
 
     @property
-    def doubted(self) -> bool:
+    def is_storage(self) -> bool:
         """Whether the storage is listed after all."""
         return self._doubted
 

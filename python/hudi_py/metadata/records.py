@@ -124,6 +124,18 @@ def read_parts(
     return [part for parts in when_remote(storage, one, slices) for part in parts]
 
 
+def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: CommittedInstants) -> None:
+    """Raises as `read_parts` where a file of the slices is missing, cut short or no HFile or log; records are not
+    read."""
+
+    def one(piece: FileSlice) -> None:
+        if piece.base_file is not None:
+            open_hfile(storage, piece.base_file.path, piece.base_file.size)
+        scan_log(storage, piece.log_files, committed=committed)
+
+    when_remote(storage, one, slices)
+
+
 def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
     """The storage with the small files of the slices in memory: read whole and at once, one request each."""
     files = [file for _, piece, _ in slices for file in (piece.base_file, *piece.log_files) if file is not None]
@@ -193,7 +205,8 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
         count = len(part.keys)
         if part.rows is not None:
             kept = part.rows.select([name for name in part.rows.schema.names if name in columns])
-            tables.append(pa.Table.from_batches([normalise(kept, _parsed(part.schema, part.context)[0])]))
+            avro = _parsed(part.schema, part.context)[0]
+            tables.append(pa.Table.from_batches([_normalised(normalise, kept, avro, part.context)]))
             positions.append(np.arange(start, start + count, dtype=np.int64))
         elif part.values is not None:
             by_schema.setdefault(part.schema, []).append((part, start))
@@ -203,7 +216,10 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
         context = members[0][0].context
         avro, record = _parsed(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
-        batches = [normalise(batch, avro) for batch in decode_values(values, record, columns, context=context)]
+        batches = [
+            _normalised(normalise, batch, avro, context)
+            for batch in decode_values(values, record, columns, context=context)
+        ]
         tables.append(pa.Table.from_batches(batches, empty))
         positions.extend(np.arange(at, at + len(part.keys), dtype=np.int64) for part, at in members)
     fields = pa.concat_tables(tables) if tables else empty.empty_table()
@@ -215,6 +231,13 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     groups = [np.full(len(part.keys), part.group, np.int32) for part in parts]
     taken = fields.take(pa.array(rows, mask=deleted)) if len(rows) else fields
     return Versions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
+
+
+def _normalised(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
+    try:
+        return normalise(batch, avro)
+    except pa.ArrowException as error:  # a damaged schema: fields have other names or types
+        raise CorruptFileError(f"Cannot read {context}: its schema is not that of a metadata table; {error}") from error
 
 
 def _parsed(schema: str, context: str) -> tuple[Any, Record]:

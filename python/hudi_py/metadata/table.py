@@ -14,7 +14,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
-from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, read_parts
+from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, check_parts, read_parts
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
@@ -131,6 +131,14 @@ class MetadataTable:
         if found is None:
             found = self._slices[partition] = self._file_groups(partition)
         return found
+
+    def check(self) -> None:
+        """Raises CorruptFileError or FileNotFoundError where files of its partitions are lost, or damaged in a way that
+        shows without reading their records."""
+        groups = (self.file_groups(partition) for partition in self.partitions)
+        check_parts(
+            self.storage, [piece for found in groups for slices in found.values() for piece in slices], self._committed
+        )
 
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         found = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))

@@ -47,7 +47,7 @@ def rebuild(
         ConfigError: a partition is not kept up here, or needs another one that is not there, or making `files` anew
             would take along an index that is not kept up here, or there are no partitions and none is named.
         ConflictError: a write is under way.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
@@ -88,7 +88,7 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         ConfigError: none is named, or there is no such partition, or dropping `files` would take along a record,
             secondary or expression index, which was made on purpose: name it, too.
         ConflictError: a write is under way.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage

@@ -122,7 +122,7 @@ def verify(
     Raises:
         ConfigError: a name is that of no partition the table has, or of one that is not kept up here.
         CorruptFileError: the metadata table cannot be read at all, or lacks commits of its table.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     with context.locked("verify the metadata table") as table:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from hudi_py.errors import ConfigError, HudiError
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister
@@ -124,13 +124,20 @@ class MetadataTableWriter:
             own_timeline = own.timeline()
         own_view = own.view(own_timeline)
         source = self._source(session.at(config), timeline, change, own_view)
-        own_timeline = write_delta(
-            own,
-            own_view,
-            change.instant,
-            self._records(source, change),
-            new_groups=self.settings.partition_record_index_groups[0],
-        )
+        try:
+            own_timeline = write_delta(
+                own,
+                own_view,
+                change.instant,
+                self._records(source, change),
+                new_groups=self.settings.partition_record_index_groups[0],
+            )
+        except CorruptFileError as error:
+            if own.storage.uri not in str(error):
+                raise
+            return self._drop_damaged(session.storage, config, dropped, f": {error}")
+        if source.view.lister.is_storage:  # its records of files could not be read, as a warning has said
+            return self._drop_damaged(session.storage, config, dropped)
         self._define(source)
         return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
 
@@ -175,7 +182,7 @@ class MetadataTableWriter:
             if finish_undone(own, own_timeline, timeline):
                 own_timeline = own.timeline()
             # finds out whether another writer left it behind
-            MetadataTable(session.storage, session.config, timeline, own.view(own_timeline))
+            MetadataTable(session.storage, session.config, timeline, own.view(own_timeline)).check()
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(
                 f"The metadata table of {session.config.name!r} is made anew: {error}", UserWarning, stacklevel=2
@@ -213,6 +220,16 @@ class MetadataTableWriter:
             config = note_kind(storage, config, self.settings)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
+
+    def _drop_damaged(
+        self, storage: Storage, config: TableConfig, dropped: tuple[str, ...], why: str = ""
+    ) -> MetadataUpdate:
+        """Drops the metadata table, which turned out to be damaged while an action was recorded."""
+        warnings.warn(
+            f"The metadata table of {config.name!r} is damaged, and the next write makes it anew{why}", stacklevel=2
+        )
+        self._discard(storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make})
+        return MetadataUpdate(dropped)
 
     def _completed(
         self, session: TableSession, timeline: Timeline, own: TableSession | None, wanted: Collection[str]

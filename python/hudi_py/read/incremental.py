@@ -43,6 +43,10 @@ class CommitLister:
     found: Mapping[PartitionPath, Mapping[str, int]]
     """Partition to file names with sizes."""
 
+    @property
+    def is_storage(self) -> bool:
+        return False
+
     @classmethod
     def of(cls, commits: Iterable[Commit]) -> CommitLister:
         found: dict[PartitionPath, dict[str, int]] = defaultdict(dict)
@@ -202,12 +206,13 @@ def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
 
 
 def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
-    """A log of table version 6 grows with every commit, so the size in a commit's metadata may be an earlier one."""
+    """A log of table version 6 grows with every commit, so the size in a commit's metadata may be an earlier one; a log
+    that is shorter keeps it, for its reader to notice."""
     base = split.base_file
     return replace(
         split,
         base_file=None if base is None else replace(base, size=sizes[base.path]),
-        log_files=tuple(replace(log, size=sizes[log.path]) for log in split.log_files),
+        log_files=tuple(replace(log, size=max(log.size, sizes[log.path])) for log in split.log_files),
     )
 
 

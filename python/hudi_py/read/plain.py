@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import cleaned
+from hudi_py.read.task import gone
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 
@@ -88,7 +88,7 @@ def _by_footer(storage: Storage, split: Split) -> str | None:
         with open_parquet(storage, split.base_file.path) as file:
             return _differs(file.metadata, split.spec)
     except FileNotFoundError as error:
-        raise cleaned(split, error) from error
+        raise gone(storage, split, error) from error
 
 
 def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:

@@ -22,7 +22,7 @@ from hudi_py.read.skipping import Pruned, ReadOptions, Skipping, metadata_of
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split, split_of
 from hudi_py.read.support import check_slices
-from hudi_py.read.task import cleaned
+from hudi_py.read.task import gone
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -86,7 +86,7 @@ def plan_scan(
     )
     listed_by = "commits"
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline, lister)
+        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=chosen_options.damaged)
         listed_by = "storage" if lister is None else "metadata table"
     before = view.partitions()
     check_known(partitions, before, snapshot, options)
@@ -108,7 +108,7 @@ def plan_scan(
     if isinstance(lister, MetadataLister):
         lister.prefetch(after)
     slices = _slices(view, after, snapshot, query_type)
-    if isinstance(lister, MetadataLister) and lister.doubted:
+    if lister is not None and lister.is_storage:
         listed_by = "storage"
     check_slices(config, slices, snapshot.storage.uri)
     settings = merge_settings(config, options) if any(piece.log_files for piece in slices) else None
@@ -132,6 +132,7 @@ def plan_scan(
         emit_deletes=emit_deletes,
         history=snapshot.history,
         memory=LogMemory.of(options or {}),
+        read_damaged=chosen_options.damaged,
     )
     uri = snapshot.storage.uri
     splits = tuple(
@@ -191,7 +192,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     try:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
-        raise cleaned(split, error) from error
+        raise gone(storage, split, error) from error
     pieces: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):

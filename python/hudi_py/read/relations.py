@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.config import Options
+from hudi_py.metadata import METADATA_SCHEMA, metadata_report
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import load_view
 
 _NUMBERS = (
@@ -36,7 +40,7 @@ FILE_SLICE_SCHEMA = pa.schema(
 )
 
 
-def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline, *, archived: bool = False) -> pa.Table:
+def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline, archived: bool = False) -> pa.Table:
     """One row for each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
 
     The numbers are those of commits, pending ones included, and -1 for other actions. Completion_Time is null while an
@@ -103,6 +107,32 @@ def file_slice_relation(
             )
             rows.append(dict(zip(FILE_SLICE_SCHEMA.names, values, strict=True)))
     return pa.Table.from_pylist(rows, FILE_SLICE_SCHEMA)
+
+
+_RELATIONS: Final = {
+    "hudi_query_timeline": (timeline_relation, TIMELINE_SCHEMA),
+    "hudi_filesystem_view": (file_slice_relation, FILE_SLICE_SCHEMA),
+    "hudi_metadata": (metadata_report, METADATA_SCHEMA),
+}
+
+
+def relation(path: str, options: Options, name: str, *arguments: Any) -> pa.Table:
+    """The rows of a table function, by its name, with the arguments that follow the path."""
+    storage = open_storage(path, options.storage or None)
+    config = load_table_config(storage)
+    report: Any = _RELATIONS[name][0]
+    rows: pa.Table = report(storage, config, load_timeline(storage, config), *arguments)
+    return rows
+
+
+def relation_schema(path: str, options: Options, name: str) -> pa.Schema:
+    """The columns of a table function.
+
+    Raises:
+        TableNotFoundError, UnsupportedTableError: there is no table, or it cannot be read.
+    """
+    load_table_config(open_storage(path, options.storage or None))
+    return _RELATIONS[name][1]
 
 
 def _timeline_row(

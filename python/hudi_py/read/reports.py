@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from hudi_py.config import Options
+from hudi_py.config import read as read_config
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes import ChangeSplit
+from hudi_py.read.pin import load_pinned
 from hudi_py.read.split import Split
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import parse_instant, table_zone
 from hudi_py.view import load_view
 
 _INSTANTS = pa.schema([(name, pa.string()) for name in ("instant", "action", "state", "completion_time")])
@@ -36,6 +40,17 @@ _SPLITS = pa.schema(
     + [("base_bytes", pa.int64()), ("log_files", pa.list_(pa.string())), ("log_bytes", pa.int64())]
     + [("kind", pa.string()), ("native", pa.bool_()), ("why_not_native", pa.string())]
 )
+
+
+def table_report(path: str, options: Options, view: str) -> pa.Table:
+    """The report `files`, `partitions` or `timeline` of a table, now, as of the instant in the options, or pinned."""
+    storage, config, timeline, _ = load_pinned(path, options)
+    if view == "timeline":
+        return instant_report(timeline)
+    given = options.get(read_config.AS_OF_INSTANT)
+    as_of = None if given is None else parse_instant(given, table_zone(config))
+    report = file_report if view == "files" else partition_report
+    return report(storage, config, timeline, as_of)
 
 
 def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:

@@ -26,7 +26,7 @@ from hudi_py.read.plan import Plan, check_columns, divide, plan_scan
 from hudi_py.read.ranges import CommitRange, Moment, resolve_range, time_of
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import ReadSpec, SliceMode, Split
-from hudi_py.read.task import cleaned, read_split_on
+from hudi_py.read.task import gone, read_split_on
 from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
@@ -151,7 +151,7 @@ class Scan:
         try:
             return count_rows(self._snapshot.storage, split.base_file)
         except FileNotFoundError as error:
-            raise cleaned(split, error) from error
+            raise gone(self._snapshot.storage, split, error) from error
 
     def _without_columns(self) -> Scan:
         """The same rows without columns: of the slices which footers do not count."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import indexes as index_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import HudiError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
@@ -74,6 +75,8 @@ class ReadOptions:
     """Whether its indexes leave out files."""
     buckets: Buckets | None = None
     """How the table is hashed, where the caller says so."""
+    damaged: bool = False
+    """Whether what is left of damaged files is read."""
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None) -> ReadOptions:
@@ -83,6 +86,7 @@ class ReadOptions:
             resolved.get(index_config.METADATA_ENABLE),
             resolved.get(index_config.DATA_SKIPPING),
             buckets_of(options or {}, buckets, resolved.get(index_config.BUCKET_FIELDS)),
+            resolved.get(read_config.DAMAGED),
         )
 
 

@@ -48,6 +48,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             emit_deletes=spec.emit_deletes,
             memory=spec.memory,
             commit_times=spec.commit_times,
+            read_damaged=spec.read_damaged,
         ):
             yield _with_values(batch, split.partition_values)
         return
@@ -83,6 +84,7 @@ def read_slice(
     memory: LogMemory | None = None,
     commit_times: frozenset[str] | None = None,
     counts: SliceCounts | None = None,
+    read_damaged: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice, always in the same order.
 
@@ -94,7 +96,7 @@ def read_slice(
         schema: the table's schema, meta columns included.
         columns: columns of the result; those the merge needs besides are read and left out.
         settings: how versions merge.
-        committed, as_of: see `scan_log`.
+        committed, as_of, read_damaged: see `scan_log`.
         history: how columns of files and blocks become those of `schema`; None: by name.
         mode: what is read; log rows of partial updates have nulls where nothing older is merged.
         emit_deletes: deletes are rows too, as far as they are known: key, partition path, ordering columns, the commit
@@ -116,7 +118,7 @@ def read_slice(
     if RECORD_KEY not in merge_schema.names:
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
     output = pa.schema([field for field in schema if field.name in set(columns)])
-    blocks = scan_log(storage, log_files, committed=committed, as_of=as_of)
+    blocks = scan_log(storage, log_files, committed=committed, as_of=as_of, read_damaged=read_damaged)
     check_blocks(blocks, settings)  # before the first row of the base file
     if counts is not None:
         counts.blocks += len(blocks)

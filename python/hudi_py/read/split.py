@@ -53,6 +53,8 @@ class ReadSpec:
     """How columns of base files and log blocks become those of the table; None where names tell."""
     memory: LogMemory = field(default_factory=LogMemory)
     """How much memory the logs of one slice may take."""
+    read_damaged: bool = False
+    """Whether what is left of damaged logs is read, with a warning."""
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -30,12 +30,14 @@ from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import SliceMode
 from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.schema.conform import conform_array
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.commits import Commit, first_hole, pin_at
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.timeline.times import parse_instant, table_zone
+
+__all__ = ["Limits", "StreamOffset", "TableStream"]
 
 
 class TableStream:
@@ -72,6 +74,10 @@ class TableStream:
         self._opened: tuple[Seen, Snapshot] | None = None
         self._offered: StreamOffset | None = None
         self._backlog = Backlog(storage)
+
+    @classmethod
+    def open(cls, path: str, options: Options, schema: pa.Schema | None = None) -> TableStream:
+        return cls(open_storage(path, options.storage or None), options, schema)
 
     def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """What a query that starts now has: the columns named, in their order; None: all.

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import HistoryCleanedError
+from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.merge.keys import record_keys
+from hudi_py.metadata import metadata_lister
 from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform
 from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
 
 
 def read_split(
@@ -58,11 +61,24 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
             if left == 0:
                 return
     except FileNotFoundError as error:
-        raise cleaned(split, error) from error
+        raise gone(storage, split, error) from error
 
 
-def cleaned(split: Split, error: FileNotFoundError) -> HistoryCleanedError:
-    """What to raise when a file of a split is missing."""
+def gone(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
+    """What to raise when a file of a split is missing: it was cleaned since, unless the table still counts on it."""
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    lister, _ = metadata_lister(storage, config, timeline)
+    paths = [file.path for file in split.log_files]
+    paths += [split.base_file.path] if split.base_file is not None else []
+    listed = {info.path for info in lister.files(split.partition)}
+    for path in paths:
+        if path in listed and storage.stat(path) is None:
+            return CorruptFileError(
+                f"Cannot read file group {split.file_id} in partition '{split.partition}' of {split.spec.uri}: its "
+                f"file {path} is missing, though no commit or clean removed it; restore it from a copy, or undo "
+                "the commits that need it (rollback, restore); metadata.verify() compares all files"
+            )
     return HistoryCleanedError(
         f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} is gone, cleaned "
         f"since this read was planned ({error}); re-create the DataFrame, or scan again"

@@ -1,33 +1,43 @@
-"""Services by name, for engines that spread them over processes: what is called, and where its report is left."""
+"""Table services by name, for engines that spread them over processes: a call, its pieces, and its report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
+from hudi_py.read.pin import load_pinned
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.pending import plan_report
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.restore import restore
 from hudi_py.services.rollback import rollback
 from hudi_py.services.savepoint import create_savepoint, delete_savepoint
-from hudi_py.services.service import PlannedService, Scheduled, carry_out
+from hudi_py.services.service import PlannedService, Scheduled, Work, carry_out
 from hudi_py.services.unschedule import unschedule
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import REPORTS
+from hudi_py.transaction.protocols import MetadataWriter
 
 PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
     service.name: service
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
 """Services with a plan, whose pieces may be executed anywhere."""
+REPORT_SCHEMA: Final = pa.schema([("report", pa.string())])
+"""The report of a call, as JSON."""
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 
@@ -47,6 +57,96 @@ PLAIN: Final[Mapping[str, Callable[..., ServiceReport]]] = {
 NAMES: Final = (*PLANNED, *PLAIN)
 _ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
 _ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCall:
+    """A call, as every process of it gets it. Pickles."""
+
+    path: str
+    options: Options
+    metadata: MetadataWriter
+    """Keeps the metadata table up to date."""
+    name: str
+    phase: str
+    instant: str | None
+    token: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    """Further arguments of a service without a plan."""
+    work: Work | None = None
+    """Phase `execute`: the plan being executed."""
+
+    def context(self) -> ServiceContext:
+        storage_options = self.options.storage or None
+        storage = open_storage(self.path, storage_options)
+        return ServiceContext.of(storage, self.options, self.metadata, storage_options=storage_options)
+
+    @property
+    def planned(self) -> PlannedService[ServiceReport]:
+        """Raises ConfigError where the service has no plan."""
+        service = PLANNED.get(self.name)
+        if service is None:
+            raise ConfigError(
+                f"Cannot {self.phase} the service {self.name}: it has no plan; those with one are {', '.join(PLANNED)}"
+            )
+        return service
+
+
+def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceCall:
+    """The call that the options describe. Changes nothing.
+
+    Raises:
+        ConfigError: the service, phase or argument does not exist, or there is no such plan in progress.
+    """
+    name = options.get(spark_config.SERVICE) or ""
+    instant = options.get(spark_config.SERVICE_INSTANT)
+    arguments = json.loads(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
+    phase = options.get(spark_config.SERVICE_PHASE)
+    check_call(name, phase, instant, arguments)
+    token = options.get(spark_config.SERVICE_TOKEN) or ""
+    call = ServiceCall(path, options, metadata, name, phase, instant, token, tuple(arguments.items()))
+    if phase == "call":
+        if name not in PLAIN:
+            raise ConfigError(f"Cannot run the service {name} in a single call; schedule, begin and execute it")
+        return call
+    service = call.planned
+    if phase != "execute":
+        return call
+    if instant is None:
+        raise ConfigError(f"Cannot execute the service {name} without an instant ({spark_config.SERVICE_INSTANT.key})")
+    return replace(call, work=service.join(call.context(), InstantTime(instant)))
+
+
+def execute_pieces(call: ServiceCall, pieces: Sequence[int]) -> Sequence[Any]:
+    """Execute pieces of the call's plan, by number; other processes may execute the rest. Returns their outcomes.
+
+    Raises:
+        TableNotFoundError: this process cannot see the table.
+    """
+    if call.work is None or not pieces:
+        return ()
+    return call.planned.execute(call.context(), call.work, pieces)
+
+
+def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
+    """Complete the call and store its report. `outcomes`: of all pieces."""
+    context = call.context()
+    if call.phase == "call":
+        report = PLAIN[call.name](context, call.instant, **dict(call.arguments)).to_dict()
+    elif call.phase == "schedule":
+        report = schedule(context, call.planned)
+    elif call.work is None:
+        report = begin(context, call.planned, call.instant, plan=call.phase == "begin")
+    else:
+        report = call.planned.commit(context, call.work, outcomes).to_dict()
+    if call.token:
+        leave_report(context.storage, call.token, report)
+
+
+def abort_call(call: ServiceCall) -> None:
+    """Give up the execution of the call's plan, which stays pending."""
+    if call.work is not None:
+        call.planned.give_up(call.context(), call.work)
 
 
 def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> None:
@@ -102,6 +202,19 @@ def begin(
     work = service.begin(context, chosen)
     report = ServiceReport(service.name, work.instant) if work.num_pieces else carry_out(service, context, work)
     return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
+
+
+def call_report(path: str, options: Options) -> pa.Table:
+    """One row with the report of the call whose token the options hold; none if there is no such report."""
+    storage = open_storage(path, options.storage or None)
+    report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
+    return pa.Table.from_pylist([] if report is None else [{"report": json.dumps(report)}], REPORT_SCHEMA)
+
+
+def pending_report(path: str, options: Options) -> pa.Table:
+    """See `plan_report`; of the newest state or a pinned one."""
+    storage, _, timeline, _ = load_pinned(path, options)
+    return plan_report(storage, timeline)
 
 
 def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hudi_py.config import Options
@@ -23,7 +23,8 @@ from hudi_py.services.log_compaction import LogCompaction, check_logs_compactabl
 from hudi_py.services.report import ServiceReport
 from hudi_py.services.service import PlannedService, run_all
 from hudi_py.storage import Storage
-from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.protocols import Committed, MetadataWriter
+from hudi_py.transaction.session import TableSession
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +63,7 @@ class InlineServices:
         if self.options.get(compaction_config.LOG_INLINE):
             check_logs_compactable(config, self.options)
 
-    def run(
-        self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
-    ) -> tuple[str, ...]:
+    def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Runs what is due, one service after the other. The write is committed, whatever happens here.
 
         A service that finds another process at work is left to that or to the next commit.
@@ -76,11 +75,16 @@ class InlineServices:
             return ()
         progress = Progress.on_terminal("table services")
         context = ServiceContext.of(
-            storage, self.options, self.metadata, config=config, storage_options=storage_options, progress=progress
+            session.storage,
+            self.options,
+            self.metadata,
+            config=session.config,
+            storage_options=session.storage_options,
+            progress=progress,
         )
         done: list[str] = []
         try:
-            for name, step in self._steps(config):
+            for name, step in self._steps(session.config):
                 try:
                     if step(context):
                         done.append(name)
@@ -88,7 +92,7 @@ class InlineServices:
                     _log.warning("the %s after the commit is left to the next one: %s", name, error)
                 except Exception as error:  # whatever it is, the caller must be told that the write is committed
                     if self.options.get(service_config.FAIL_ON_ERROR):
-                        raise _failed(storage, name, error) from error
+                        raise _failed(session.storage, name, error) from error
                     _log.warning("the %s after the commit failed: %s", name, error)
         finally:
             progress.close()

@@ -33,11 +33,11 @@ class ServiceReport:
 
     def __str__(self) -> str:
         nothing = f"nothing done: {self.reason}" if self.reason else ""
-        told = "; ".join(part for part in (", ".join(self._told()), nothing) if part)
+        told = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
         what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")
         return f"{what}: {told}" if told else what
 
-    def _told(self) -> Iterable[str]:
+    def _summary(self) -> Iterable[str]:
         """What was done, part by part."""
         return ()
 

@@ -11,7 +11,7 @@ from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import told_undone
+from hudi_py.services.rollback import summary_of_undone
 from hudi_py.services.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -34,10 +34,10 @@ class RestoreReport(ServiceReport):
     num_rollback_blocks: int = 0
     """Log files written to undo blocks in others (table version 6)."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.instant is not None:
             yield f"the table is as of {self.savepoint}"
-            yield from told_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
+            yield from summary_of_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
 
 
 def restore(context: ServiceContext, instant: str | None = None) -> RestoreReport:
@@ -54,7 +54,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         ConflictError: a write is under way, or there is a savepoint since, which has to be deleted first.
         HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
         UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"restore the table to {instant or 'its latest savepoint'}") as table:
         timeline = table.timeline
@@ -109,7 +109,8 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     if later:
         raise ConflictError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: the commits {', '.join(later)} since then have "
-            "savepoints; delete these first"
+            "savepoints; delete these first",
+            instant=later[-1],
         )
     config = context.config()
     if config.is_mor and config.version >= 8:
@@ -122,7 +123,8 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "
             f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and what is archived cannot be "
-            "undone; restore a later savepoint, or read the table as of this one and write the rows anew"
+            "undone; restore a later savepoint, or read the table as of this one and write the rows anew",
+            instant=archived[0].time,
         )
     files = read_savepoint(context.storage, timeline, savepoint).files
 
@@ -134,5 +136,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     if gone:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(gone)} files of the savepoint are gone, "
-            f"such as {gone[0]}; restore another savepoint"
+            f"such as {gone[0]}; restore another savepoint",
+            path=gone[0],
+            instant=savepoint.time,
         )

@@ -46,14 +46,14 @@ class RollbackReport(ServiceReport):
     plan_kept: bool = False
     """The instant is a table service that can be run anew: its plan is still there."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.instant is not None:
-            yield from told_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
+            yield from summary_of_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
             if self.plan_kept:
                 yield "its plan stays"
 
 
-def told_undone(undone: Sequence[str], files: int, blocks: int) -> Iterator[str]:
+def summary_of_undone(undone: Sequence[str], files: int, blocks: int) -> Iterator[str]:
     """What a report tells of instants that were undone."""
     yield listed(undone, "instant") + " undone"
     yield f"{counted(files, 'file')} deleted"
@@ -81,7 +81,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         ConflictError: it is under way, or has a savepoint, or newer instants or plans depend on it.
         HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
         UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"roll back {instant}") as table:
         timeline = table.timeline
@@ -96,7 +96,8 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
                 f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: newer "
                 "instants are completed; roll these back first, in this order: "
                 + ", ".join(each.time for each in reversed(newer))
-                + "; or give with_newer=True"
+                + "; or give with_newer=True",
+                instant=newer[-1].time,
             )
         undone = [*reversed(newer), found]
         gone: set[str] = set()
@@ -117,12 +118,14 @@ def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant 
     if found.action.comparable not in WRITE_ACTIONS:
         raise ConfigError(
             f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: only writes, compactions, "
-            "log compactions and clusterings can be rolled back"
+            "log compactions and clusterings can be rolled back",
+            instant=found.time,
         )
     if found.time <= _LAST_BOOTSTRAP:
         raise ConfigError(
             f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, of "
-            "which the index would have to go too; make the table anew"
+            "which the index would have to go too; make the table anew",
+            instant=found.time,
         )
     return found
 
@@ -189,7 +192,8 @@ def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: 
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
-            "savepoint; delete the savepoint first"
+            "savepoint; delete the savepoint first",
+            instant=instant.time,
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
     check_logs(context.storage, context.config(), instant, metadata)
@@ -203,7 +207,8 @@ def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: 
             raise ConflictError(
                 f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the pending "
                 f"{service.action.value} {service.time} is to rewrite the file group {file_id} of partition "
-                f"{partition!r}, which it wrote; run that first, and roll it back before this one"
+                f"{partition!r}, which it wrote; run that first, and roll it back before this one",
+                instant=service.time,
             )
     _check_replaced(context, timeline, instant, metadata, gone)
 
@@ -230,7 +235,8 @@ def _check_replaced(
             raise HistoryCleanedError(
                 f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the version "
                 f"of the file group {file_id} of partition {partition!r} from before it has been cleaned, so its "
-                "rows would be lost; restore a savepoint, or write the rows anew"
+                "rows would be lost; restore a savepoint, or write the rows anew",
+                instant=instant.time,
             )
 
 

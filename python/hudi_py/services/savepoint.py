@@ -53,7 +53,7 @@ class SavepointReport(ServiceReport):
     num_files: int = 0
     """Files that are kept, or no longer kept."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.instant is not None:
             files = f"{counted(self.num_files, 'file')} in {counted(self.num_partitions, 'partition')}"
             yield files + (" kept" if self.service == "savepoint" else " let go")
@@ -100,7 +100,7 @@ def create_savepoint(
             is no text.
         ConflictError: another engine is restoring the table.
         HistoryCleanedError: files of the commit have been cleaned, or may have been.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     for name, text in (("user", user), ("comment", comment)):
         if not isinstance(text, str):
@@ -143,7 +143,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
 
     Raises:
         ConflictError: another engine is restoring the table.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     with context.locked("delete a savepoint") as state:
         timeline = state.timeline
@@ -202,7 +202,8 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
     if commit < retained:
         raise HistoryCleanedError(
             f"Cannot make a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
-            f"from {retained} on, so what the commit needs may be gone; take a commit since then"
+            f"from {retained} on, so what the commit needs may be gone; take a commit since then",
+            instant=commit,
         )
 
 
@@ -297,7 +298,9 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
 def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
     return HistoryCleanedError(
         f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned, or is about "
-        "to be; take a later commit"
+        "to be; take a later commit",
+        path=path,
+        instant=commit,
     )
 
 

@@ -28,7 +28,7 @@ class UnscheduleReport(ServiceReport):
     rollback: InstantTime | None = None
     """Requested time of the rollback of an attempt at it that had died; None where there was none."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
         if self.rollback is not None:
             yield f"what had begun of it rolled back by {self.rollback}"
@@ -52,7 +52,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         ConfigError: there is no such pending plan.
         ConflictError: a process is at it, or it is a clean that has begun, or (version 6) rows would be lost to sight,
             or a write is under way.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8
@@ -64,7 +64,8 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
-                "cannot be undone; run it to its end"
+                "cannot be undone; run it to its end",
+                instant=found.time,
             )
         if found.state is State.INFLIGHT:
             check_dead(context.session, timeline, found, "unschedule")
@@ -110,5 +111,7 @@ def _check_logs(context: ServiceContext, plan: Instant) -> None:
         raise ConflictError(
             f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(found)} log files written "
             f"since it was planned, such as {found[0]}, are named by it, as in table version 6 they are, and their "
-            "rows would be lost to sight; run it, or restore a savepoint from before it"
+            "rows would be lost to sight; run it, or restore a savepoint from before it",
+            path=found[0],
+            instant=plan.time,
         )

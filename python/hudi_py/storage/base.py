@@ -54,6 +54,12 @@ class Storage(Protocol):
         """Whether the root is a folder of this machine's file system."""
         ...
 
+    @property
+    def can_rename(self) -> bool:
+        """Whether a file can be moved in one step. Where it cannot, a file appears whole under the name that it was
+        opened with, when it is closed."""
+        ...
+
     def read(self, path: str) -> bytes:
         """The whole file. Raises FileNotFoundError."""
         ...

@@ -98,6 +98,10 @@ class LocalStorage:
     def is_local(self) -> bool:
         return True
 
+    @property
+    def can_rename(self) -> bool:
+        return True
+
     def _full(self, path: str) -> str:
         path = clean_path(path)
         return f"{self.root.rstrip('/')}/{path}" if path else self.root

@@ -72,6 +72,10 @@ class MemoryStorage:
     def is_local(self) -> bool:
         return False
 
+    @property
+    def can_rename(self) -> bool:
+        return True
+
     def _full(self, path: str) -> str:
         return self._prefix + clean_path(path)
 

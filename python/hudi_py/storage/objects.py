@@ -201,6 +201,10 @@ class ObjectStorage:
     def is_local(self) -> bool:
         return False
 
+    @property
+    def can_rename(self) -> bool:
+        return False
+
     def read(self, path: str) -> bytes:
         path = clean_path(path)
         with self._asked(path):

@@ -27,6 +27,10 @@ class FolderStorage:
     def is_local(self) -> bool:
         return self._storage.is_local
 
+    @property
+    def can_rename(self) -> bool:
+        return self._storage.can_rename
+
     def read(self, path: str) -> bytes:
         return self._storage.read(self._below(path))
 

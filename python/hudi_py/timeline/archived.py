@@ -23,7 +23,16 @@ from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
-from hudi_py.timeline.history import ArchivedInstant, Chosen, archived_action, read_history
+from hudi_py.timeline.history import (
+    VERSION_FILE,
+    ArchivedInstant,
+    Chosen,
+    archived_action,
+    manifest_versions,
+    read_history,
+)
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import load_timeline
 
 __all__ = ["ArchivedInstant", "archive_files", "archive_folder", "archived_instants", "archived_states", "named_types"]
 
@@ -81,6 +90,7 @@ def archived_instants(
         CorruptFileError: the archive is not what the format says.
     """
     folder = archive_folder(config)
+    _check_there(storage, config, folder)
     if config.layout < 2:
         if completed_after is not None:
             given, after = chosen, completed_after
@@ -99,6 +109,32 @@ def archived_instants(
         metadata=metadata,
         plans=plans,
     )
+
+
+def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
+    """Raises CorruptFileError where there is no archive, although a write on the active timeline says that it went on
+    from an instant which is older than all of them, and so was archived."""
+    if config.layout >= 2:
+        there = storage.stat(join_path(folder, VERSION_FILE)) is not None or bool(manifest_versions(storage, folder))
+    else:
+        there = any(archive_files(storage, place) for place in (folder, ".hoodie"))
+    if there:
+        return
+    timeline = load_timeline(storage, config)
+    active = {instant.time for instant in timeline.files}
+    for instant in timeline.write_completed:
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        except (FileNotFoundError, CorruptFileError):
+            continue
+        for stat in metadata.stats:
+            before = stat.prev_commit
+            if before.isdecimal() and before not in active and before < (timeline.start or ""):
+                raise CorruptFileError(
+                    f"Cannot read the archived timeline {storage.uri}/{folder}: there is none, although the "
+                    f"{instant.action.comparable.value} {instant.time} went on from {before}, which is older than the "
+                    "active timeline; restore the folder from a copy, or correct the path to it in hoodie.properties"
+                )
 
 
 def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:

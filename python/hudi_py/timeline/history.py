@@ -149,19 +149,30 @@ def manifest_versions(storage: Storage, folder: str) -> list[int]:
 
 
 def newest_manifest(storage: Storage, folder: str) -> Manifest:
-    """The version that counts (`LSMTimeline.latestSnapshotManifest`, 1.2.0).
+    """The version that counts (`LSMTimeline.latestSnapshotManifest`, 1.2.0). Where `_version_` names one that is
+    missing, Apache Hudi takes the archive for empty.
 
     Raises:
-        CorruptFileError: it is not the JSON of a manifest.
+        CorruptFileError: it is not the JSON of a manifest, or is missing though `_version_` is there.
     """
-    number = _version(storage, folder)
-    if number is not None:
+    number: int | None = None
+    for _ in range(_TRIES):  # old manifests are removed as new ones come
+        number = _version(storage, folder)
         try:
-            return read_manifest(storage, folder, number)
+            if number is not None:
+                return read_manifest(storage, folder, number)
+            numbers = manifest_versions(storage, folder)
+            if numbers:
+                return read_manifest(storage, folder, numbers[-1])
+            break
         except FileNotFoundError:
-            pass
-    numbers = manifest_versions(storage, folder)
-    return read_manifest(storage, folder, numbers[-1]) if numbers else Manifest(0, ())
+            continue
+    if storage.stat(join_path(folder, VERSION_FILE)) is None:
+        return Manifest(0, ())
+    raise CorruptFileError(
+        f"Cannot read the archived timeline {storage.uri}/{folder}: its {VERSION_FILE} names "
+        f"{'no version' if number is None else f'manifest_{number}'}, which is missing; restore it from a copy"
+    )
 
 
 def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:

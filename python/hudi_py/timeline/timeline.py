@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from operator import attrgetter
 
+from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -158,7 +159,23 @@ def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = N
         if instant.state is State.COMPLETED and instant.completion_time is None:
             instant = replace(instant, completion_time=CompletionTime(format_instant(info.modified_ms, times)))
         files.append(instant)
+    if not files:
+        _check_elsewhere(storage, layout)
     return timeline_of(layout, files)
+
+
+def _check_elsewhere(storage: Storage, layout: Layout) -> None:
+    """Raises CorruptFileError where a timeline without instants is not the one that was written."""
+    for folder, version in ((".hoodie", 1), (".hoodie/timeline", 2)):
+        if folder == layout.folder:
+            continue
+        other = Layout(version, folder)
+        found = next((info.name for info in storage.list(folder) if not info.is_dir and other.parse(info.name)), None)
+        if found is not None:
+            raise CorruptFileError(
+                f"Cannot read the timeline {storage.uri}/{layout.folder}: it has no instant, but {folder} has {found}; "
+                "correct hoodie.timeline.layout.version or hoodie.timeline.path in hoodie.properties"
+            )
 
 
 def _set(timeline: Timeline, name: str, value: object) -> None:

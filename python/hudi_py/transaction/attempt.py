@@ -61,7 +61,8 @@ def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, l
     if found is None:
         raise ConfigError(
             f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such pending plan; pending: "
-            + (", ".join(each.time for each in table.plans.of(action)) or "none")
+            + (", ".join(each.time for each in table.plans.of(action)) or "none"),
+            instant=instant,
         )
     if found.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
         check_dead(session, table.timeline, found, "run")
@@ -90,7 +91,8 @@ def check_dead(session: TableSession, timeline: Timeline, service: Instant, purp
     raise ConflictError(
         f"Cannot {purpose} the {service.action.value} {service.time} of {session.storage.uri}: "
         f"{found.writer or 'another engine'} is at it, its last sign of life {max(age_s, 0):.0f} s ago; wait until it "
-        f"is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)"
+        f"is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)",
+        instant=service.time,
     )
 
 
@@ -104,7 +106,8 @@ def join_attempt(session: TableSession, state: TableState, instant: InstantTime,
     found = state.timeline.find(instant, action)
     if owner is None or found is None or found.state is not State.INFLIGHT:
         raise ConfigError(
-            f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; begin it"
+            f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; begin it",
+            instant=instant,
         )
     return Attempt(instant, action, state.config, owner)
 

@@ -29,7 +29,9 @@ def request(storage: Storage, layout: Layout, time: InstantTime, action: Action,
     if not storage.put_if_absent(path, content) and storage.read(path) != content:
         raise ConflictError(
             f"Cannot request the {action.value} {time}: {path} exists already with another content, so another writer "
-            "has taken the instant; try again"
+            "has taken the instant; try again",
+            path=path,
+            instant=time,
         )
 
 
@@ -43,7 +45,9 @@ def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, c
         path = requested_path(layout, time, action)
         if storage.stat(path) is None:
             raise ConflictError(
-                f"Cannot begin the {action.value} {time}: {path} is not there; it was rolled back, or never planned"
+                f"Cannot begin the {action.value} {time}: {path} is not there; it was rolled back, or never planned",
+                path=path,
+                instant=time,
             )
     storage.put_if_absent(inflight_path(layout, time, action), content)
 
@@ -77,13 +81,16 @@ def complete(
     if storage.stat(inflight_path(layout, time, action)) is None:
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
-            "rolled back, or never begun"
+            "rolled back, or never begun",
+            instant=time,
         )
     storage.sync()
     if not _create(storage, join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
-            "write again"
+            "write again",
+            path=name,
+            instant=time,
         )
     storage.sync()
     return Instant(time, action.comparable, State.COMPLETED, name, completion)

@@ -66,7 +66,9 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
             raise CorruptFileError(
                 f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
                 "'<data file>.marker.CREATE|MERGE|APPEND'; with hoodie.rollback.using.markers=false the instant is "
-                "rolled back by the names of the table's files"
+                "rolled back by the names of the table's files",
+                path=f"{folder}/{name}",
+                instant=instant,
             )
         markers.append(Marker(found["path"], MarkerType(found["type"])))
     return tuple(markers)

@@ -3,15 +3,14 @@ Declared here, implemented in `metadata_write` and `services`; the facade puts t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -86,22 +85,40 @@ class MetadataWriter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A write that was committed, for what follows it."""
+
+    instant: InstantTime
+    completion_time: CompletionTime | None
+    """None on timeline layout 1, which stores none."""
+    operation: str
+    """Name of a `WriteOperationType`."""
+    partitions: tuple[str, ...]
+    """Partition paths with files written or replaced, sorted."""
+    files: tuple[str, ...]
+    """Paths of the data files written, relative to the base path."""
+
+
 class AfterCommit(Protocol):
-    """Table services that are due once a write is committed and the lock is free. Pickles; holds no credentials."""
+    """What follows a commit once the lock is free, such as table services. Pickles; holds no credentials."""
 
     def check(self, config: TableConfig) -> None:
-        """Before the write: refuses tables on which a service that is asked for fails after each commit.
+        """Before the write: refuses tables on which this fails after each commit.
 
         Raises:
             UnsupportedTableError: what cannot be done, and what instead.
         """
         ...
 
-    def run(
-        self, storage: Storage, config: TableConfig, *, storage_options: Mapping[str, str] | None = None
-    ) -> tuple[str, ...]:
-        """Runs them. Returns the names of those that did something.
+    def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
+        """Does what is due. Returns the names of what was done.
 
-        `config`: as the write knew it. What it decides is what no other process changes: type and time zone.
+        The session is the write's: of its properties only those count that no other process changes, such as the type.
         """
         ...
+
+
+def run_after(after: Iterable[AfterCommit], session: TableSession, committed: Committed) -> tuple[str, ...]:
+    """Runs all that follows a commit, in order. Returns the names of what was done."""
+    return tuple(name for each in after for name in each.run(session, committed))

@@ -1,4 +1,4 @@
-"""Data files of one instant under permits: a marker before the file, a last look before it is moved to its place.
+"""Data files of one instant under permits: a marker before the file, a last check before it appears in its place.
 
 Shared by writes and by the table services that write data files.
 """
@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
 from hudi_py.model.commit import WriteStat
@@ -28,7 +29,7 @@ class FilePermit:
     path: str
     """Where readers will find the file."""
     temp_path: str
-    """Where it is written."""
+    """Where it is written; `path` itself on a storage that cannot rename."""
     marker_path: str
 
 
@@ -87,14 +88,15 @@ class Publication:
         return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
 
     def publish(self, permit: FilePermit) -> None:
-        """Moves a completely written file to its place, if its permit still stands.
+        """Moves a completely written file to its place, if its permit still stands. On a storage that cannot rename it
+        is there already, and the caller must `discard` it where this fails.
 
         Raises:
             RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
         """
-        if self.storage.stat(permit.marker_path) is None:
-            raise gone(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
-        check_open(self.storage, self._attempt)
+        self._check(permit)
+        if not self.storage.can_rename:
+            return
         try:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
@@ -110,17 +112,40 @@ class Publication:
             self.discard(permit)
             raise
 
+    def before_close(self, permit: FilePermit) -> None:
+        """To be called when a file is written and not yet closed: on a storage that cannot rename, closing it makes it
+        visible. What is uploaded in spite of this check, after the write was completed, `remove_unreported` finds.
+
+        Raises:
+            RolledBackError: the permit was taken away: the upload is to be aborted.
+        """
+        if not self.storage.can_rename:
+            self._check(permit)
+
+    @contextmanager
+    def writing(self, permit: FilePermit) -> Iterator[BinaryIO]:
+        """`publishing`, of what is written to the file that is handed out."""
+        with self.publishing(permit), self.storage.open_output(permit.temp_path) as sink:
+            yield sink
+            self.before_close(permit)
+
     def discard(self, permit: FilePermit) -> None:
         """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""
         self.storage.delete(permit.temp_path)
         self.storage.delete(permit.path)
         self.storage.delete(permit.marker_path)
 
+    def _check(self, permit: FilePermit) -> None:
+        if self.storage.stat(permit.marker_path) is None:
+            raise gone(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
+        check_open(self.storage, self._attempt)
+
     def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
         path = join_path(partition, name)
-        permit = FilePermit(path, f"{temporary_folder(self._instant)}/{path}", marker_path(self._instant, path, marker))
+        temporary = f"{temporary_folder(self._instant)}/{path}" if self.storage.can_rename else path
+        permit = FilePermit(path, temporary, marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
-        # After the marker: whoever closes the gate sees this marker, or we see the gate closed
+        # After the marker: whoever revokes the claim sees this marker, or we see the claim revoked
         try:
             check_open(self.storage, self._attempt)
         except RolledBackError:
@@ -166,5 +191,9 @@ def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) 
         if info.size != stat.file_size:
             raise CorruptFileError(
                 f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, "
-                f"{stat.file_size} were written; write again"
+                f"{stat.file_size} were written; write again",
+                path=stat.path,
+                instant=attempt.instant,
+                expected=stat.file_size,
+                found=info.size,
             )

@@ -17,6 +17,7 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.conflicts import ConflictPolicy, SingleWriter
 from hudi_py.transaction.locks import FileLock, LockProvider, TableLock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
@@ -37,6 +38,7 @@ class TableSession:
     """Records each action in the metadata table; None: the table is a metadata table itself."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     locks: LockProvider = FileLock
+    conflicts: ConflictPolicy = field(default_factory=SingleWriter)
 
     @classmethod
     def open(

@@ -43,6 +43,8 @@ class TransactionSettings:
     drop_indexes: bool = False
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
 
+    conflict_retries: int = 0
+    """How often a write whose input is still there is redone, as a whole and under a new instant, after a conflict."""
     rollback_by_markers: bool = True
     """Are failed writes rolled back by their markers where they have any?"""
     durable: bool = True

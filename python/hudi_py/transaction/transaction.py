@@ -32,12 +32,12 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
-from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
-from hudi_py.transaction.conflicts import check_conflicts
+from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
 from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_open, claim, forbid, forget_write, gone, holder, is_forbidden
 from hudi_py.transaction.owner.identity import (
@@ -82,6 +82,8 @@ class TransactionHandle:
     settings: TransactionSettings
     metadata: MetadataWriter
     """Keeps the metadata table up within the commit, or drops it."""
+    locks: LockProvider
+    conflicts: ConflictPolicy
 
 
 class WriteTransaction:
@@ -150,7 +152,7 @@ class WriteTransaction:
                 transaction = cls(table.session, handle, owns=True)
                 transaction._timeline = table.timeline  # shows what the pin does
                 begin_work(writer.id)
-                transaction._make_pending(table.timeline)
+                transaction._make_pending(table)
                 transaction._heartbeat.start()
             return transaction
         except BaseException:
@@ -176,7 +178,7 @@ class WriteTransaction:
             clock=clock or InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms),
             storage_options=storage_options,
         )
-        return cls(session, handle)
+        return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts), handle)
 
     # -- what the writer sees -------------------------------------------------------------------------------------
 
@@ -230,7 +232,7 @@ class WriteTransaction:
             if not self._is_ours():
                 with self.session.locked("begin a write") as table:
                     if not self._is_ours():
-                        self._make_pending(table.timeline)
+                        self._make_pending(table)
             check_open(self.storage, self._attempt)
             begin_work(self.handle.writer.id)
             self._heartbeat.start()
@@ -278,7 +280,7 @@ class WriteTransaction:
             ConflictError: another write, or a table service on the same file groups, came since the plan. The write is
                 still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
-            LockError: the lock was not had in time.
+            LockError: the lock could not be acquired in time.
         """
         metadata = CommitMetadata(
             operation=self.handle.operation,
@@ -321,7 +323,7 @@ class WriteTransaction:
         A published write stays published, an instant of another writer is left alone.
 
         Raises:
-            LockError: the lock was not had in time. The next write rolls this one back.
+            LockError: the lock could not be acquired in time. The next write rolls this one back.
         """
         with self._mutex:
             if self._done:
@@ -353,26 +355,21 @@ class WriteTransaction:
             return True
         raise ConflictError(
             f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
-            f"({self._attempt.inflight}); write again"
+            f"({self._attempt.inflight}); write again",
+            path=self._attempt.inflight,
+            instant=self.instant,
         )
 
-    def _make_pending(self, timeline: Timeline) -> None:
+    def _make_pending(self, table: LockedTable) -> None:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
-        handle = self.handle
+        handle, timeline = self.handle, table.timeline
         if _find(timeline.completed, handle.instant, handle.action) is not None:
             raise self._gone("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._gone("a rollback names it")
         if read_markers(self.storage, handle.instant):
             raise self._gone("its inflight file has vanished")
-        for instant in PendingPlans(self.storage, timeline).writes:
-            if instant.time != handle.instant:
-                raise ConflictError(
-                    f"Cannot begin the write {handle.instant} of {self.storage.uri}: since it was planned the "
-                    f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
-                    "it is done and write again"
-                )
-        check_conflicts(self.storage, timeline, handle.pin, handle.instant, ())
+        self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin))
         if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
             raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
         if is_forbidden(self.storage, handle.instant):
@@ -408,9 +405,8 @@ class WriteTransaction:
         if is_rolled_back(self.storage, timeline, self.instant):
             raise self._gone("a rollback names it")
         self._heartbeat.beat()
-        touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
-        touched |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-        check_conflicts(self.storage, timeline, handle.pin, self.instant, touched, self._logged(metadata))
+        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version)
+        self.session.conflicts.check_commit(table, scope)
         # by the properties as they are now: another engine may have made or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
@@ -426,15 +422,6 @@ class WriteTransaction:
             self.storage.uri,
             error,
         )
-
-    def _logged(self, metadata: CommitMetadata) -> set[tuple[str, str]]:
-        """File groups which only get logs that name this instant."""
-        if self.config.version < 8:
-            return set()
-        logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
-        others = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
-        replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-        return logs - others - replaced
 
     def _finish(self) -> None:
         self._done = True
@@ -468,6 +455,8 @@ def _handle(
         zone=session.zone,
         settings=session.settings,
         metadata=session.metadata,
+        locks=session.locks,
+        conflicts=session.conflicts,
     )
 
 

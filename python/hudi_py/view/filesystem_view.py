@@ -8,13 +8,22 @@ commit that wrote it, and belongs to the newest slice that began no later than t
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hudi_py.errors import first_line
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import (
+    BaseFileName,
+    FileId,
+    LogFileName,
+    PartitionPath,
+    parse_base_file_name,
+    parse_log_file_name,
+)
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
@@ -23,6 +32,7 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
+from hudi_py.view.recorded import RecordedFile, RecordedFiles, as_recorded, lost_error, lost_files, read_recorded
 
 
 @dataclass(slots=True)
@@ -39,6 +49,8 @@ class _Group:
     partition: PartitionPath
     file_id: FileId
     slices: list[_Slice]
+    lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
+    """Files of the newest slice that a commit wrote and the storage has not, or not whole; see `lost_files`."""
 
 
 class FileSystemView:
@@ -46,6 +58,9 @@ class FileSystemView:
 
     Files of uncommitted instants are hidden, and so are file groups that a completed replacecommit has replaced. A
     partition is listed once, when it is first asked for. Safe to use from several threads.
+
+    Where the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose newest slice
+    lacks a file that a commit wrote: `CorruptFileError`, or `HistoryCleanedError` where the table has changed since.
     """
 
     def __init__(
@@ -58,6 +73,8 @@ class FileSystemView:
         pending_clustering: Mapping[FileGroup, InstantTime] | None = None,
         replaced: Mapping[FileGroup, InstantTime] | None = None,
         sources: Mapping[FileGroup, str] | None = None,
+        storage: Storage | None = None,
+        read_damaged: bool = False,
     ) -> None:
         self.config = config
         self.timeline = timeline
@@ -70,6 +87,9 @@ class FileSystemView:
         """(partition path, file id) to the requested time of the replacecommit that replaced it."""
         self.sources: Mapping[FileGroup, str] = sources or {}
         """(partition path, file id) to the URI of the file which a bootstrapped base file has its rows in."""
+        self._storage = storage
+        self._read_damaged = read_damaged
+        self._recorded: RecordedFiles | None = None
         self._groups: dict[PartitionPath, list[_Group]] = {}
         self._partitions: list[PartitionPath] | None = None
         self._lock = threading.Lock()
@@ -88,7 +108,15 @@ class FileSystemView:
     def partitions(self) -> list[PartitionPath]:
         """Sorted paths of the table's partitions; `[""]` when it is unpartitioned."""
         if self._partitions is None:
-            self._partitions = self.lister.partitions()
+            found = self.lister.partitions()
+            if self._checks and self.config.base_file_format != "HFILE":  # partitions of a metadata table are dropped
+                written = {
+                    partition
+                    for partition, groups in self._read_recorded().items()
+                    if any((partition, file_id) not in self.replaced for file_id in groups)
+                }
+                found = sorted({*found, *written})
+            self._partitions = found
         return list(self._partitions)
 
     def latest_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
@@ -100,6 +128,7 @@ class FileSystemView:
         """
         result: list[FileSlice] = []
         for group in self._visible(partition, as_of):
+            self._check_whole(group, as_of)
             slices = [piece for piece in group.slices if as_of is None or piece.base_instant <= as_of]
             if not slices:
                 continue
@@ -119,6 +148,7 @@ class FileSystemView:
         """The newest base file of each file group that has one, without logs (read-optimized), sorted by file id."""
         result: list[FileSlice] = []
         for group in self._visible(partition, as_of):
+            self._check_whole(group, as_of, base_only=True)
             for piece in group.slices:
                 if piece.base is not None and (as_of is None or piece.base_instant <= as_of):
                     result.append(_file_slice(group, piece.base_instant, piece.base, []))
@@ -166,6 +196,28 @@ class FileSystemView:
                 groups.append(group)
         return groups
 
+    def _check_whole(self, group: _Group, as_of: InstantTime | None, *, base_only: bool = False) -> None:
+        """Raises where a file that a reader needs is lost; warns where it is to be read without."""
+        for file, size in group.lost:
+            if (base_only and isinstance(file.name, LogFileName)) or (as_of is not None and file.commit > as_of):
+                continue
+            assert self._storage is not None
+            error = lost_error(self._storage, self.config, self.timeline, file, size)
+            if not self._read_damaged:
+                raise error
+            warnings.warn(f"Rows are missing or old: {first_line(error)}", stacklevel=2)
+
+    @property
+    def _checks(self) -> bool:
+        return self._storage is not None and self.lister.is_storage
+
+    def _read_recorded(self) -> RecordedFiles:
+        assert self._storage is not None
+        with self._lock:
+            if self._recorded is None:
+                self._recorded = read_recorded(self._storage, self.config, self.timeline)
+            return self._recorded
+
     def _load(self, partition: PartitionPath) -> list[_Group]:
         with self._lock:
             found = self._groups.get(partition)
@@ -193,9 +245,17 @@ class FileSystemView:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
-        for file_id in sorted(bases.keys() | logs.keys()):
+        recorded = self._read_recorded().get(partition, {}) if self._checks else {}
+        for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
             group_logs.sort(key=lambda log: log.name.sort_key)
+            lost: list[tuple[RecordedFile, int | None]] = []
+            if file_id in recorded:
+                files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
+                files_here.update({base.name: base.size for base in group_bases.values()})
+                lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
+                if self.config.version >= 8:
+                    group_logs = as_recorded(group_logs, recorded[file_id])
             slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
             scheduled = self.pending_compaction.get((partition, file_id))
             if scheduled is not None:
@@ -205,7 +265,7 @@ class FileSystemView:
             else:
                 self._assign_by_name(slices, group_logs)
             ordered = [slices[instant] for instant in sorted(slices, reverse=True)]
-            groups.append(_Group(partition, file_id, ordered))
+            groups.append(_Group(partition, file_id, ordered, lost))
         return groups
 
     def _counts(self, instant_time: str) -> bool:
@@ -240,9 +300,16 @@ def base_extensions(config: TableConfig) -> frozenset[str]:
 
 
 def load_view(
-    storage: Storage, config: TableConfig, timeline: Timeline, lister: Lister | None = None
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    lister: Lister | None = None,
+    *,
+    read_damaged: bool = False,
 ) -> FileSystemView:
     """A view of a table's storage, or of what `lister` says; reads plans and replacements from the timeline's files.
+
+    `read_damaged`: warn, rather than raise, where files are lost.
 
     Raises:
         CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
@@ -275,6 +342,8 @@ def load_view(
         pending_clustering=clustering,
         replaced=replaced,
         sources=load_bootstrap_sources(storage, config),
+        storage=storage,
+        read_damaged=read_damaged,
     )
 
 

@@ -18,6 +18,11 @@ _META_FOLDER = ".hoodie"
 class Lister(Protocol):
     """Where a file system view takes its listing from: the storage, or the metadata table."""
 
+    @property
+    def is_storage(self) -> bool:
+        """Whether files are listed as the storage has them, so that a lost one does not show."""
+        ...
+
     def partitions(self) -> list[PartitionPath]:
         """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
         ...
@@ -32,6 +37,8 @@ class StorageLister:
 
     A folder which holds a partition metafile is a partition and is not searched further; `.hoodie` is left out.
     """
+
+    is_storage = True
 
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._storage = storage

@@ -6,8 +6,9 @@ What `hudi_py.write` and the methods of `Table` do, on an open storage and resol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,16 +23,17 @@ from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.context import WriteContext, WriteSettings
 from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.input import Input, normalise_schema, read_input
-from hudi_py.write.job import Job, WriteSettings
 from hudi_py.write.operations import Operation, action_of, run_operation
 from hudi_py.write.plan import check_writable, new_table_schema, write_settings
-from hudi_py.write.result import WriteResult, log_schema_changes, result_of
+from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
+from hudi_py.write.retry import redo_on_conflict
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -112,7 +114,7 @@ def write_rows(
     options: Options,
     *,
     metadata: MetadataWriter | None = None,
-    after: AfterCommit | None = None,
+    after: Sequence[AfterCommit] = (),
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
@@ -121,7 +123,7 @@ def write_rows(
     Args:
         data: see `read_input`.
         metadata: keeps the metadata table up; None: it is dropped.
-        after: table services that are due after a commit.
+        after: what follows the commit, such as table services.
         operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
             options say, by default `upsert`.
         storage_options: handed to tasks that open the storage anew.
@@ -135,16 +137,17 @@ def write_rows(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
-    if has_table(storage):
-        check_writable(load_table_config(storage))  # before there is work with the input
+    existing = existing_table(storage)
     source = read_input(data)
-    config = open_or_create(storage, source.schema, kind, options, after)
-    batches = source.batches()
+    config = open_or_create(storage, existing, source.schema, kind, options, after)
+    batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT):
-        first = next(batches, None)
+        rows = source.batches()
+        first = next(rows, None)
         if first is None:
             return result_of(kind.value, None, None, ())
-        batches = itertools.chain((first,), batches)
+        if not source.replayable:
+            batches = partial(itertools.chain, (first,), rows)
     settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,
@@ -154,10 +157,11 @@ def write_rows(
         clock=clock,
         storage_options=storage_options,
     )
-    result = _run(session, source, batches, kind, options)
-    if after is None:
-        return result
-    return replace(result, services=after.run(storage, config, storage_options=storage_options))
+    (result, committed), retries = redo_on_conflict(
+        lambda: _run(session, source, batches(), kind, options),
+        settings.conflict_retries if source.replayable else 0,
+    )
+    return replace(result, retries=retries, services=run_after(after, session, committed))
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
@@ -184,7 +188,7 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     operation: Operation,
     options: Options,
-) -> WriteResult:
+) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
     settings: WriteSettings = write_settings(
@@ -201,8 +205,8 @@ def _run(
                 settings = write_settings(
                     storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
-            job = Job(transaction, settings, progress=progress)
-            result = run_operation(job, batches, operation)
+            context = WriteContext(transaction, settings, progress=progress)
+            result = run_operation(context, batches, operation)
             progress.phase("committing")
             commit = transaction.commit(
                 result.stats,
@@ -214,22 +218,37 @@ def _run(
         progress.close()
     changes = settings.schema.changes
     log_schema_changes(config.name, commit.instant, changes)
-    return result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
+    done = result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
+    return done, committed_write(commit, operation.java_name, result.stats, result.replaced)
 
 
-def has_table(storage: Storage) -> bool:
-    """Whether there is a table, its properties maybe amid an update."""
-    return storage.stat(_PROPERTIES) is not None or storage.stat(f"{_PROPERTIES}.backup") is not None
+def existing_table(storage: Storage) -> TableConfig | None:
+    """The properties of the table that a write goes to, None where there is none. For before there is work with rows.
+
+    Raises:
+        UnsupportedTableError: it has a feature that cannot be written.
+    """
+    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+        return None
+    config = load_table_config(storage)
+    check_writable(config)
+    return config
 
 
 def open_or_create(
-    storage: Storage, schema: pa.Schema, operation: Operation, options: Options, after: AfterCommit | None
+    storage: Storage,
+    existing: TableConfig | None,
+    schema: pa.Schema,
+    operation: Operation,
+    options: Options,
+    after: Sequence[AfterCommit],
 ) -> TableConfig:
     """The table a write goes to, made where there is none. What can be refused without a look at rows is, before.
 
     Args:
+        existing: as `existing_table` has found it.
         schema: normalised, of the rows.
-        after: table services that are due after the commit.
+        after: what follows the commit.
 
     Raises:
         TableNotFoundError: a delete, and no table.
@@ -237,21 +256,20 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
     """
     spec = table_spec(options)
-    if not has_table(storage):
+    if existing is None:
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
         asked = TableConfig(table_properties(spec))
         new_table_schema(asked, schema, options)
-        if after is not None:
-            after.check(asked)
+        for each in after:
+            each.check(asked)
         config, _ = create_table(storage, spec)
         return config
-    config = load_table_config(storage)
-    check_spec(config, spec)
-    if after is not None:
-        after.check(config)
-    return config
+    check_spec(existing, spec)
+    for each in after:
+        each.check(existing)
+    return existing
 
 
 def _named(storage: Storage, spec: TableSpec) -> TableSpec:

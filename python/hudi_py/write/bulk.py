@@ -17,8 +17,8 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.assign import MEGABYTE
+from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle, steps
-from hudi_py.write.job import Job
 from hudi_py.write.rows import PartitionedRows, split_by_partition
 
 T = TypeVar("T")
@@ -29,10 +29,10 @@ OPEN_FILES = 64
 """Files under way at the same time; beyond that the one longest unused is completed."""
 
 
-def live_rows(batch: pa.RecordBatch, job: Job) -> pa.RecordBatch:
+def live_rows(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
     """The rows that are no deletes: nothing is there that a delete among inserts could remove, and deletes must not get
     into base files."""
-    deletes = delete_marks(batch, job.settings.merge)
+    deletes = delete_marks(batch, context.settings.merge)
     return batch.filter(pa.array(~deletes)) if deletes.any() else batch
 
 
@@ -47,7 +47,7 @@ def unfinished(tasks: Iterable[Future[T]]) -> list[Future[T]]:
     return left
 
 
-def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
+def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
     """Writes incoming rows, in normalised input types and any order of partitions, to new file groups.
 
     No key is looked up, rows with a delete marker are left out. Memory: about `settings.memory_bytes` of rows, and a
@@ -57,10 +57,10 @@ def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[W
     Returns:
         One statistic for each file. On an error all files of this call are given up.
     """
-    writer = _Spreader(job)
-    job.progress.phase("writing")
+    writer = _Spreader(context)
+    context.progress.phase("writing")
     try:
-        for partition, part in _by_partition(job, batches):
+        for partition, part in _by_partition(context, batches):
             writer.add(partition, part)
         return writer.finish()
     except BaseException:
@@ -68,14 +68,16 @@ def write_new_file_groups(job: Job, batches: Iterable[pa.RecordBatch]) -> list[W
         raise
 
 
-def _by_partition(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[PartitionPath, pa.RecordBatch]]:
+def _by_partition(
+    context: WriteContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[PartitionPath, pa.RecordBatch]]:
     """The rows that are no deletes, as they come, or sorted."""
-    if not job.settings.sort_by_key:
-        for rows, paths in _live(job, batches):
+    if not context.settings.sort_by_key:
+        for rows, paths in _live(context, batches):
             yield from split_by_partition(rows, paths)
         return
-    with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
-        for rows, paths in _live(job, batches):
+    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
+        for rows, paths in _live(context, batches):
             held.add(rows, paths)
         for partition in held.partitions:
             for batch in sorted_by_key(held.table(partition)).to_batches():
@@ -83,14 +85,14 @@ def _by_partition(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple
                     yield partition, piece
 
 
-def _live(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.StringArray]]:
+def _live(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.StringArray]]:
     for batch in batches:
-        rows, paths = job.keyed(batch)
-        deletes = delete_marks(rows, job.settings.merge)
+        rows, paths = context.keyed(batch)
+        deletes = delete_marks(rows, context.settings.merge)
         if deletes.any():
             keep = pa.array(np.logical_not(deletes))
             rows, paths = rows.filter(keep), paths.filter(keep)
-        job.progress.read(rows.num_rows)
+        context.progress.read(rows.num_rows)
         yield rows, paths
 
 
@@ -116,9 +118,9 @@ class _Spreader:
     """Collects rows by partition and spreads chunks of them over files, several of a partition only while all its files
     are busy."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._threads = max(1, job.settings.threads)
+    def __init__(self, context: WriteContext) -> None:
+        self._context = context
+        self._threads = max(1, context.settings.threads)
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="hudi-write")
         self._slots = threading.BoundedSemaphore(self._threads + 1)
         self._held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -137,7 +139,7 @@ class _Spreader:
         self._total += size
         if self._sizes[partition] >= CHUNK_BYTES:
             self._flush(partition)
-        while self._total > self._job.settings.memory_bytes:
+        while self._total > self._context.settings.memory_bytes:
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
     def finish(self) -> list[WriteStat]:
@@ -181,7 +183,7 @@ class _Spreader:
         lanes = self._lanes.setdefault(partition, [])
         with self._lock:
             lane = min(lanes, key=lambda lane: lane.queued, default=None)
-        most = 1 if self._job.settings.sort_by_key else self._threads  # ranges of keys do not overlap
+        most = 1 if self._context.settings.sort_by_key else self._threads  # ranges of keys do not overlap
         if lane is None or (lane.queued and len(lanes) < most):
             lane = _Lane(partition)
             lanes.append(lane)
@@ -204,10 +206,12 @@ class _Spreader:
         table = pa.Table.from_batches(batches).combine_chunks()
         with lane.lock:
             for batch in (piece for whole in table.to_batches() for piece in steps(whole)):
-                if lane.handle is not None and (lane.handle.bytes_written >= self._job.settings.packing.max_file_size):
+                if lane.handle is not None and (
+                    lane.handle.bytes_written >= self._context.settings.packing.max_file_size
+                ):
                     self._close(lane)
                 if lane.handle is None:
-                    lane.handle = BaseFileHandle(self._job, lane.partition)
+                    lane.handle = BaseFileHandle(self._context, lane.partition)
                 lane.handle.write_new(batch)
         with self._lock:
             lane.queued -= 1

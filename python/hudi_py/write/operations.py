@@ -36,6 +36,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Bucket, assign_inserts, average_record_size, effective_record_size, small_files
 from hudi_py.write.bulk import live_rows, sorted_by_key, unfinished, write_new_file_groups
+from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
 from hudi_py.write.index import (
     RECORD_INDEXES,
@@ -47,7 +48,6 @@ from hudi_py.write.index import (
     tag_by_places,
     tag_keys,
 )
-from hudi_py.write.job import Job
 from hudi_py.write.routing import FILE_ID, GONE, losing_keys, move, placed, placed_schema
 from hudi_py.write.rows import PartitionedRows
 
@@ -106,7 +106,7 @@ def check_table_index(storage: Storage, timeline: Timeline, view: FileSystemView
         check_index(view.latest_slices(partition), partition, looks_up_keys=False)
 
 
-def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
+def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
     """Writes the files of an operation; commits nothing.
 
     Args:
@@ -118,56 +118,58 @@ def run_operation(job: Job, batches: Iterable[pa.RecordBatch], operation: Operat
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
     overwrites = operation is Operation.INSERT_OVERWRITE_TABLE
-    replaced = _all_file_groups(job) if overwrites else {}
-    if (overwrites or operation is Operation.BULK_INSERT) and not job.settings.combine_before_insert:
-        return OperationResult(write_new_file_groups(job, batches), replaced)
-    tagger = _tagger(job) if operation.looks_up_keys else None
+    replaced = _all_file_groups(context) if overwrites else {}
+    if (overwrites or operation is Operation.BULK_INSERT) and not context.settings.combine_before_insert:
+        return OperationResult(write_new_file_groups(context, batches), replaced)
+    tagger = _tagger(context) if operation.looks_up_keys else None
     everywhere = tagger if tagger is not None and tagger.is_global else None
-    moves = everywhere is not None and job.settings.index.moves_rows and operation is Operation.UPSERT
-    with PartitionedRows(_schema_of(job, operation, everywhere, moves), job.settings.memory_bytes) as held:
-        job.progress.phase("reading")
+    moves = everywhere is not None and context.settings.index.moves_rows and operation is Operation.UPSERT
+    with PartitionedRows(_schema_of(context, operation, everywhere, moves), context.settings.memory_bytes) as held:
+        context.progress.phase("reading")
         for batch in batches:
-            rows, paths = _keyed_for_delete(job, batch) if operation is Operation.DELETE else job.keyed(batch)
+            rows, paths = _keyed_for_delete(context, batch) if operation is Operation.DELETE else context.keyed(batch)
             if everywhere is not None and not moves:
                 rows, paths = placed(everywhere, rows, paths)
-            job.progress.read(batch.num_rows)
+            context.progress.read(batch.num_rows)
             held.add(rows, paths)
-        job.progress.phase("writing")
+        context.progress.phase("writing")
         if everywhere is None or not moves:
-            return OperationResult(_write_partitions(job, held, operation, tagger), replaced)
-        with PartitionedRows(placed_schema(held.schema, moves=True), job.settings.memory_bytes) as routed:
-            combine = job.settings.combine_before_upsert
-            move(everywhere, held, routed, job.key_reader(), job.transaction.view, combine=combine)
-            return OperationResult(_write_partitions(job, routed, operation, tagger), replaced)
+            return OperationResult(_write_partitions(context, held, operation, tagger), replaced)
+        with PartitionedRows(placed_schema(held.schema, moves=True), context.settings.memory_bytes) as routed:
+            combine = context.settings.combine_before_upsert
+            move(everywhere, held, routed, context.key_reader(), context.transaction.view, combine=combine)
+            return OperationResult(_write_partitions(context, routed, operation, tagger), replaced)
 
 
-def _tagger(job: Job) -> RecordIndexTagger | None:
-    transaction, kind = job.transaction, job.settings.index.type
+def _tagger(context: WriteContext) -> RecordIndexTagger | None:
+    transaction, kind = context.transaction, context.settings.index.type
     if kind not in RECORD_INDEXES:
         return None
     return open_tagger(transaction.storage, transaction.config, transaction.timeline, transaction.view, kind)
 
 
-def _schema_of(job: Job, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool) -> pa.Schema:
-    schema = job.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
+def _schema_of(
+    context: WriteContext, operation: Operation, everywhere: RecordIndexTagger | None, moves: bool
+) -> pa.Schema:
+    schema = context.row_schema if operation is not Operation.DELETE else pa.schema([(RECORD_KEY, pa.string())])
     return schema if everywhere is None or moves else placed_schema(schema)
 
 
-def _keyed_for_delete(job: Job, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
+def _keyed_for_delete(context: WriteContext, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
     """Keys and partition paths. Only the columns they are made of are looked at, in the table's types."""
-    keygen = job.settings.keygen
-    rows = job.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
+    keygen = context.settings.keygen
+    rows = context.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
     keys = keygen.record_keys(rows)
     return pa.RecordBatch.from_arrays([keys], names=[RECORD_KEY]), keygen.partition_paths(rows)
 
 
-def _all_file_groups(job: Job) -> dict[str, tuple[str, ...]]:
+def _all_file_groups(context: WriteContext) -> dict[str, tuple[str, ...]]:
     """What an overwrite replaces: file ids by partition path.
 
     Raises:
         ConflictError: a pending clustering is about to replace some of it, and would bring its rows back.
     """
-    view = job.transaction.view
+    view = context.transaction.view
     if view.pending_clustering:
         (partition, file_id), _ = min(view.pending_clustering.items())
         raise _clustered(view, "overwrite", partition, file_id)
@@ -187,36 +189,36 @@ def _clustered(view: FileSystemView, what: str, partition: str, file_id: str) ->
 
 
 def _write_partitions(
-    job: Job, held: PartitionedRows, operation: Operation, tagger: RecordIndexTagger | None
+    context: WriteContext, held: PartitionedRows, operation: Operation, tagger: RecordIndexTagger | None
 ) -> list[WriteStat]:
-    combine = operation is Operation.UPSERT and job.settings.combine_before_upsert
+    combine = operation is Operation.UPSERT and context.settings.combine_before_upsert
     everywhere, moved = FILE_ID in held.schema.names, GONE in held.schema.names
-    losing = losing_keys(held, job.settings.merge) if everywhere and combine and not moved else {}
+    losing = losing_keys(held, context.settings.merge) if everywhere and combine and not moved else {}
     memory_size = held.num_bytes / max(held.num_rows, 1)
 
     @cache
     def record_size() -> int:
-        return effective_record_size(_measured_record_size(job), job.settings.packing, memory_size)
+        return effective_record_size(_measured_record_size(context), context.settings.packing, memory_size)
 
-    with _Workers(job.settings.threads) as workers:
+    with _Workers(context.settings.threads) as workers:
         for partition in held.partitions:
-            part = _Partition(job, workers, partition, record_size, tagger)
-            if operation is Operation.INSERT and not job.settings.combine_before_insert:
+            part = _Partition(context, workers, partition, record_size, tagger)
+            if operation is Operation.INSERT and not context.settings.combine_before_insert:
                 part.insert(partial(held.batches, partition), held.rows_of(partition))
                 continue
             rows = held.table(partition)
             if partition in losing:
                 rows = rows.filter(pc.invert(pc.is_in(rows[RECORD_KEY], value_set=losing[partition]))).combine_chunks()
             if operation in (Operation.INSERT, Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE):
-                rows = _combined(rows, job)
-                if job.settings.sort_by_key:
+                rows = _combined(rows, context)
+                if context.settings.sort_by_key:
                     rows = sorted_by_key(rows)
                 into_small = operation is Operation.INSERT
                 part.insert(partial(_batches, rows), rows.num_rows, into_small=into_small)
             elif operation is Operation.DELETE:
                 part.delete(rows)
             else:
-                part.upsert(_combined(rows, job) if combine and not moved else rows)
+                part.upsert(_combined(rows, context) if combine and not moved else rows)
         return workers.results()
 
 
@@ -224,13 +226,13 @@ def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     return iter(rows.to_batches())
 
 
-def _combined(rows: pa.Table, job: Job) -> pa.Table:
-    return reduce_input(rows, job.settings.merge, key_columns=(RECORD_KEY,)).combine_chunks()
+def _combined(rows: pa.Table, context: WriteContext) -> pa.Table:
+    return reduce_input(rows, context.settings.merge, key_columns=(RECORD_KEY,)).combine_chunks()
 
 
-def _measured_record_size(job: Job) -> int | None:
+def _measured_record_size(context: WriteContext) -> int | None:
     """Bytes of a row in the commits the write saw."""
-    transaction = job.transaction
+    transaction = context.transaction
     recent = [
         instant
         for instant in reversed(transaction.timeline.write_completed)
@@ -240,7 +242,7 @@ def _measured_record_size(job: Job) -> int | None:
         (instant.action, read_commit_metadata(transaction.storage, transaction.timeline.layout, instant))
         for instant in recent
     )
-    return average_record_size(commits, job.settings.packing)
+    return average_record_size(commits, context.settings.packing)
 
 
 class _Workers:
@@ -288,18 +290,18 @@ class _Partition:
 
     def __init__(
         self,
-        job: Job,
+        context: WriteContext,
         workers: _Workers,
         partition: PartitionPath,
         record_size: Callable[[], int],
         tagger: RecordIndexTagger | None = None,
     ) -> None:
         self._tagger = tagger
-        self._job = job
+        self._context = context
         self._workers = workers
         self._partition = partition
         self._record_size = record_size
-        view = job.transaction.view
+        view = context.transaction.view
         self._slices: list[FileSlice] = view.latest_slices(partition)
         self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(partition)}
         self._clustering = _groups_of(view.pending_clustering_groups, partition)
@@ -311,13 +313,13 @@ class _Partition:
         self, batches: Callable[[], Iterator[pa.RecordBatch]], num_rows: int, *, into_small: bool = True
     ) -> None:
         """New rows without looking up keys: small files first (`into_small`), then new file groups."""
-        job = self._job
-        marked = sum(int(delete_marks(batch, job.settings.merge).sum()) for batch in batches())
+        context = self._context
+        marked = sum(int(delete_marks(batch, context.settings.merge).sum()) for batch in batches())
         buckets = self._assign(num_rows - marked, into_small=into_small)
 
         def rows() -> Iterator[pa.RecordBatch]:
             for batch in batches():
-                yield live_rows(batch, job)
+                yield live_rows(batch, context)
 
         start = 0
         for bucket in buckets:
@@ -326,7 +328,7 @@ class _Partition:
 
     def upsert(self, rows: pa.Table) -> None:
         """Rows whose key is known replace it (or delete it, by a delete marker), the others are inserted."""
-        job = self._job
+        context = self._context
         keys = combined(rows[RECORD_KEY])
         found, new = self._tag(keys, rows)
         left: dict[FileId, Rows] = {}
@@ -334,9 +336,9 @@ class _Partition:
             gone = combined(rows[GONE]).to_numpy(zero_copy_only=False)
             left = {slice_.file_id: numbers[gone[numbers]] for slice_, numbers in found}
             found = tuple((slice_, numbers[~gone[numbers]]) for slice_, numbers in found)
-        rows = rows.select(job.row_schema.names)
+        rows = rows.select(context.row_schema.names)
         if len(new):
-            deletes = delete_marks(rows, job.settings.merge)
+            deletes = delete_marks(rows, context.settings.merge)
             new = new[~deletes[new]]  # nothing is there for them to delete
         inserts = rows.take(pa.array(new)).combine_chunks() if len(new) < rows.num_rows else rows
         into: dict[FileId, tuple[int, int]] = {}
@@ -344,7 +346,7 @@ class _Partition:
         for bucket in self._assign(len(new)):
             if bucket.file_id is None:
                 piece = inserts.slice(start, bucket.num_rows)
-                self._workers.submit(partial(new_file_group, job, self._partition, piece.to_batches()))
+                self._workers.submit(partial(new_file_group, context, self._partition, piece.to_batches()))
             else:
                 into[bucket.file_id] = (start, bucket.num_rows)
             start += bucket.num_rows
@@ -360,7 +362,7 @@ class _Partition:
 
     def delete(self, rows: pa.Table) -> None:
         """Known keys are deleted whatever their ordering value; unknown ones are passed over."""
-        if self._job.settings.combine_before_delete:
+        if self._context.settings.combine_before_delete:
             rows = rows.group_by(rows.schema.names, use_threads=False).aggregate([]).combine_chunks()
         keys = combined(rows[RECORD_KEY])
         found, _ = self._tag(keys, rows)
@@ -373,7 +375,7 @@ class _Partition:
     def _assign(self, num_rows: int, *, into_small: bool = True) -> list[Bucket]:
         if not num_rows:
             return []
-        config, packing = self._job.transaction.config, self._job.settings.packing
+        config, packing = self._context.transaction.config, self._context.settings.packing
         excluded = self._clustering | self._compaction
         slices = self._slices if into_small else []
         small = small_files(slices, packing, is_mor=config.is_mor, excluded=excluded)
@@ -383,13 +385,13 @@ class _Partition:
         tagging = self._tagging(keys, rows)
         busy = next((slice_.file_id for slice_, _ in tagging.found if slice_.file_id in self._clustering), None)
         if busy:
-            view = self._job.transaction.view
+            view = self._context.transaction.view
             raise _clustered(view, "update or delete rows of", self._partition, busy)
         return tagging.found, tagging.new
 
     def _tagging(self, keys: pa.StringArray, rows: pa.Table) -> Tagging:
-        job = self._job
-        storage = job.transaction.storage
+        context = self._context
+        storage = context.transaction.storage
         if FILE_ID in rows.schema.names:
             return tag_by_places(self._slices, self._partition, combined(rows[FILE_ID]))
         if self._tagger is not None:
@@ -399,27 +401,27 @@ class _Partition:
             storage,
             self._slices,
             keys,
-            job.settings.index,
+            context.settings.index,
             executor=self._workers.readers,
             threads=self._workers.count,
-            check_key=self._check_key if job.settings.keygen.single_key_form_varies else None,
+            check_key=self._check_key if context.settings.keygen.single_key_form_varies else None,
         )
 
     def _check_key(self, base: BaseFile, key: str) -> None:
-        self._job.settings.keygen.check_existing_key(key, base.path)
+        self._context.settings.keygen.check_existing_key(key, base.path)
 
     def _submit_insert(self, bucket: Bucket, rows: Callable[[], Iterator[pa.RecordBatch]], start: int) -> None:
-        job = self._job
+        context = self._context
 
         def work() -> list[WriteStat]:
             piece = _window(rows(), start, bucket.num_rows)
             if bucket.file_id is None:
-                return new_file_group(job, self._partition, piece)
+                return new_file_group(context, self._partition, piece)
             slice_ = next(slice_ for slice_ in self._slices if slice_.file_id == bucket.file_id)
-            if job.settings.allow_duplicates:
-                return [merge_base_file(job, slice_, None, piece)]
-            updates = updates_of(pa.Table.from_batches(list(piece), job.row_schema), job)
-            return [merge_base_file(job, slice_, updates, keys_tagged=False)]
+            if context.settings.allow_duplicates:
+                return [merge_base_file(context, slice_, None, piece)]
+            updates = updates_of(pa.Table.from_batches(list(piece), context.row_schema), context)
+            return [merge_base_file(context, slice_, updates, keys_tagged=False)]
 
         self._workers.submit(work)
 
@@ -435,14 +437,14 @@ class _Partition:
         """The next version of a file group. In a merge-on-read table that is a log file, except where a small file
         takes new rows: then it is rewritten, its updates included
         (`BaseSparkDeltaCommitActionExecutor.handleUpdate`)."""
-        job = self._job
-        if job.transaction.config.is_mor and inserts is None and updates is not None:
+        context = self._context
+        if context.transaction.config.is_mor and inserts is None and updates is not None:
             target = self._for_write[slice_.file_id]
             rows, version = updates, self._next_log_version(target)
             self._workers.submit(
                 lambda: [
                     append_log(
-                        job,
+                        context,
                         target,
                         rows,
                         unconditional_delete=unconditional_delete,
@@ -457,14 +459,14 @@ class _Partition:
         def rewrite() -> list[WriteStat]:
             versions = None
             if updates is not None:
-                versions = updates_of(updates, job, unconditional_delete=unconditional_delete, gone=gone)
-            return [merge_base_file(job, slice_, versions, inserts.to_batches() if inserts is not None else ())]
+                versions = updates_of(updates, context, unconditional_delete=unconditional_delete, gone=gone)
+            return [merge_base_file(context, slice_, versions, inserts.to_batches() if inserts is not None else ())]
 
         self._workers.submit(rewrite)
 
     def _next_log_version(self, target: FileSlice) -> int:
         """First version that no log file of the slice has, those of failed writes included (table version 6)."""
-        transaction = self._job.transaction
+        transaction = self._context.transaction
         if transaction.config.version >= 8:
             return 1
         return self._log_versions.get((target.file_id, target.base_instant), 0) + 1
@@ -473,7 +475,7 @@ class _Partition:
     def _log_versions(self) -> dict[tuple[FileId, str], int]:
         """The greatest version of any log file by file group and base instant."""
         greatest: dict[tuple[FileId, str], int] = {}
-        for info in self._job.transaction.storage.list(self._partition):
+        for info in self._context.transaction.storage.list(self._partition):
             name = parse_log_file_name(info.name)
             if name:
                 slice_ = (name.file_id, name.instant)

@@ -25,10 +25,10 @@ from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.assign import Packing
+from hudi_py.write.context import WriteSettings
 from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
 from hudi_py.write.index import IndexSettings
 from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX
-from hudi_py.write.job import WriteSettings
 from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
 from hudi_py.write.operations import Operation, check_table_index
 

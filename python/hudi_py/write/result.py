@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.protocols import Committed
 from hudi_py.write.evolution import SchemaChange
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,16 @@ class WriteResult:
     """Table services that ran after it."""
     schema_changes: tuple[SchemaChange, ...] = ()
     """Columns it added to the table or widened, each with `column`, `before` (None for a new one) and `after`."""
+
+
+def committed_write(
+    commit: CommitResult, operation: str, stats: Iterable[WriteStat], replaced: Mapping[str, Sequence[str]]
+) -> Committed:
+    """What follows a commit is told of it. `operation` is the name of a `WriteOperationType`."""
+    found = list(stats)
+    partitions = {stat.partition_path for stat in found} | replaced.keys()
+    files = tuple(stat.path for stat in found)
+    return Committed(commit.instant, commit.completion_time, operation, tuple(sorted(partitions)), files)
 
 
 def result_of(

@@ -25,7 +25,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
-from hudi_py.write.job import Job
+from hudi_py.write.context import WriteContext
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _FOLDER = "s"
@@ -46,7 +46,7 @@ def _rows(keys: list[int], ts: list[int], deleted: list[bool]) -> pa.Table:
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     """Where sidecars are kept which a write would remove when it is over."""
     storage = MemoryStorage(str(uuid.uuid4()))
-    monkeypatch.setattr(Job, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
+    monkeypatch.setattr(WriteContext, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
     monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 

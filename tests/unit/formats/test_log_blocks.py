@@ -67,8 +67,8 @@ def test_blocks_in_order_with_lazy_content() -> None:
 
 def test_empty_file_and_short_rest() -> None:
     assert blocks_of(b"") == []
-    assert blocks_of(b"#HUD") == []
-    assert shape(FIRST + b"#HUD") == [("AVRO", b"abc")]
+    assert shape(b"#HUD") == [("CORRUPT", b"#HUD")]
+    assert shape(FIRST + b"#HUD") == [("AVRO", b"abc"), ("CORRUPT", b"#HUD")]
 
 
 def test_later_appends_are_not_seen() -> None:
@@ -125,6 +125,9 @@ def test_large_files_are_read_in_small_ranges(monkeypatch: pytest.MonkeyPatch) -
 
 def test_file_shorter_than_listed() -> None:
     (block, rest) = blocks_of(FIRST + SECOND[:20], size=10**6)
+    assert (block.type, rest.type) == (BlockType.AVRO, BlockType.CORRUPT)
+    assert rest.content_offset + rest.content_length == 10**6
+    (block, rest) = blocks_of(FIRST, size=10**6)
     assert (block.type, rest.type) == (BlockType.AVRO, BlockType.CORRUPT)
     with pytest.raises(CorruptFileError, match="expected 3 bytes of content"):
         read_content(OneFile(FIRST[: block.content_offset + 1]), block)

@@ -138,16 +138,18 @@ def test_corrupt_content_is_an_error(table: MadeTable) -> None:
     no_schema = table.put_log(encode_block(BlockType.AVRO, head, b"\0" * 8), 2)
     with pytest.raises(CorruptFileError, match="SCHEMA"):
         reduced(table, [no_schema])
-    short = table.put_log(encode_block(BlockType.AVRO, {**head, HeaderKey.SCHEMA: "{}"}, b"\0"), 3)
+    short = table.put_log(
+        encode_block(BlockType.AVRO, {HeaderKey.INSTANT_TIME: instant(3), HeaderKey.SCHEMA: "{}"}, b"\0"), 3
+    )
     with pytest.raises(CorruptFileError):
         reduced(table, [short])
     no_instant = table.put_log(encode_block(BlockType.DELETE, {}, b""), 4)
     with pytest.raises(CorruptFileError, match="INSTANT_TIME"):
         reduced(table, [no_instant])
-    parquet = table.put_log(encode_block(BlockType.PARQUET, head, b"PAR1 not"), 5)
+    parquet = table.put_log(encode_block(BlockType.PARQUET, {HeaderKey.INSTANT_TIME: instant(5)}, b"PAR1 not"), 5)
     with pytest.raises(CorruptFileError, match="Parquet block"):
         reduced(table, [parquet])
-    hfile = table.put_log(encode_block(BlockType.HFILE, head, b""), 6)
+    hfile = table.put_log(encode_block(BlockType.HFILE, {HeaderKey.INSTANT_TIME: instant(6)}, b""), 6)
     with pytest.raises(CorruptFileError, match="SCHEMA"):
         reduced(table, [hfile])
     cdc = table.put_log(encode_block(BlockType.COMMAND, {**head, HeaderKey.COMMAND_BLOCK_TYPE: "0"}, b""), 7)

@@ -81,7 +81,7 @@ def test_a_file_that_does_not_tell_makes_room_for_all_values(storage: MemoryStor
     assert record_of(found, "id", "a") == (-(2**63), 2**63 - 1, 2, 0)
     low, high, *_ = record_of(found, "name", "a")
     assert (low, str(high)[0]) == ("", "\U0010ffff")
-    storage.put(stat.path, b"no parquet")
+    storage.put(stat.path, b"no parquet".ljust(stat.file_size))
     with pytest.warns(UserWarning, match="No statistics are kept"):
         assert not [key for key in changes(storage, stat) if key[0] == PARTITION_STATS]
 

@@ -142,14 +142,21 @@ def test_the_history(storage: Storage) -> None:
     assert [i.completion_time for i in found] == ["20240101013000000", "20240101023000000", "20240101033000000"]
 
 
-@pytest.mark.parametrize("version", [None, b"", b"\x00\x01", b"7"])
+@pytest.mark.parametrize("version", [None, b"", b"\x00\x01"])
 def test_without_version_file_the_highest_manifest_counts(storage: Storage, version: bytes | None) -> None:
     run = put_run(storage, [instant(1)])
     put_manifest(storage, 9, [], newest=False)
     put_manifest(storage, 10, [run], newest=False)
-    if version is not None:  # torn, or of a manifest that has been cleaned
+    if version is not None:  # torn
         storage.put(f"{HISTORY}/_version_", version)
     assert [i.time for i in archived_instants(storage, NEW)] == [time(1)]
+
+
+def test_a_manifest_that_the_version_file_names_must_be_there(storage: Storage) -> None:
+    put_manifest(storage, 9, [put_run(storage, [instant(1)])], newest=False)
+    storage.put(f"{HISTORY}/_version_", b"7")
+    with pytest.raises(CorruptFileError, match="names manifest_7, which is missing"):
+        archived_instants(storage, NEW)
 
 
 def test_the_version_file_counts_before_the_highest_manifest(storage: Storage) -> None:

@@ -37,7 +37,7 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
     """Yields the blocks of a log file in order.
 
     Bytes that are no whole block, such as the tail of a write that was cut off, come as `CORRUPT` blocks which reach to
-    the next magic or the end. A rest of fewer than six bytes is ignored.
+    the next magic or the end, and so do bytes that the file should have by its size and does not.
 
     Args:
         storage: where the file is.
@@ -62,10 +62,13 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
         if end is None:
             begin = start + len(MAGIC)
             end = _next_magic(window, begin)
+            end = size if end >= window.size else end  # bytes that should be there and are not are corrupt, too
             yield LogBlock(BlockType.CORRUPT, {}, begin, end - begin, path)
         else:
             yield _read_block(window, start, end)
         start = end
+    if start < size:
+        yield LogBlock(BlockType.CORRUPT, {}, start, size - start, path)
 
 
 def read_content(storage: Storage, block: LogBlock) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError, UnsupportedTableError
@@ -163,7 +164,12 @@ class Inference:
         at = next((at for at, piece in enumerate(slices) if names & {str(log.name) for log in piece.log_files}), None)
         if at is None or names - {str(log.name) for log in slices[at].log_files}:
             raise self._cleaned(commit, f"log file {sorted(names)[0]}")
-        own = [log for log in slices[at].log_files if str(log.name) in names]
+        sizes = {_name(stat.path): stat.file_size for stat in stats}
+        own = [
+            replace(log, size=max(log.size, sizes[str(log.name)]))
+            for log in slices[at].log_files
+            if str(log.name) in names
+        ]
         before = self._slice_before(commit, slices[at:], own)
         written = stats[0].base_file
         if written and (before is None or before.base_file is None):

@@ -18,6 +18,7 @@ from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, Chan
 from hudi_py.read.filter import Filter
 from hudi_py.read.plan import Plan, check_known
 from hudi_py.read.ranges import Moment, time_of
+from hudi_py.read.skipping import ReadOptions
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec
 from hudi_py.schema import META_FIELDS, OPERATION, with_operation
@@ -184,5 +185,6 @@ def _source(
         batch_rows=batch_rows,
         history=resolved.history if resolved else None,
         memory=LogMemory.of(options or {}),
+        read_damaged=ReadOptions.of(options).damaged,
     )
     return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
@@ -101,7 +102,7 @@ def _of_logs(
     """
     spec = source.rows
     assert spec.merge is not None
-    blocks = scan_log(storage, change.logs, committed=spec.committed)
+    blocks = scan_log(storage, change.logs, committed=spec.committed, read_damaged=spec.read_damaged)
     own = [block for block in blocks if block.instant_time == change.instant]
     log = load_log(storage, own, spec.table_schema, spec.merge, spec.memory, history=spec.history)
     if isinstance(log, LogRecords):
@@ -175,6 +176,12 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
     types = {OP: pa.string(), _KEY: pa.string(), BEFORE: kind, AFTER: kind}
     for log in change.logs:
         for block in read_blocks(storage, log.path, log.size):
+            if block.type is BlockType.CORRUPT and not source.rows.read_damaged:  # the size is what its commit recorded
+                raise CorruptFileError(
+                    f"Cannot read change log {storage.uri}/{log.path}: {block.content_length} bytes from "
+                    f"{block.content_offset} on are missing or no block; restore it from a copy; "
+                    f"{DAMAGED.key}=true reads what is left"
+                )
             if block.type is not BlockType.CDC or block.instant_time != change.instant:
                 continue
             schema = _block_schema(block)

@@ -61,7 +61,7 @@ class ArchiveReport(ServiceReport):
     num_files_cleaned: int = 0
     """Files of the archive which no reader needs any more."""
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.num_instants:
             yield f"{counted(self.num_instants, 'instant')} archived, {self.oldest} and newer"
         if self.written_bytes:
@@ -88,7 +88,7 @@ def archive(
     Raises:
         ConfigError: the settings contradict each other.
         CorruptFileError: an instant that would be archived cannot be read, or the archive cannot; nothing was deleted.
-        LockError: the table lock was not had in time.
+        LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else ArchiveSettings.of(context.options)
     with context.locked("archive instants") as state:

@@ -54,7 +54,7 @@ class CleanReport(ServiceReport):
     """Paths, relative to the table, of files which could not be deleted; the next clean tries again."""
     deleted_partitions: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.instant is None:
             return
         size = f" ({show_bytes(self.num_bytes)})" if self.num_bytes is not None else ""
@@ -93,7 +93,7 @@ class Cleaning:
 
         Raises:
             ConfigError: options that contradict each other.
-            LockError: the table lock was not had in time.
+            LockError: the table lock could not be acquired in time.
         """
         settings = CleanSettings.of(context.options)
         context.progress.phase("planning the clean")
@@ -200,7 +200,7 @@ class Cleaning:
             timeline = table.timeline
             found = _clean(context, timeline, work.instant)
             if found.completed:
-                return _told(self.name, context, timeline, found)
+                return _report_of_completed(self.name, context, timeline, found)
             missing = set(range(work.num_pieces)) - {outcome.piece for outcome in outcomes}
             if missing:
                 raise ConfigError(
@@ -335,7 +335,7 @@ def _report(
     )
 
 
-def _told(service: str, context: ServiceContext, timeline: Timeline, instant: Instant) -> CleanReport:
+def _report_of_completed(service: str, context: ServiceContext, timeline: Timeline, instant: Instant) -> CleanReport:
     """The report of a clean that is completed already."""
     path = timeline.layout.path(instant.file_name)
     metadata = decode_clean_metadata(context.storage.read(path), f"the clean {context.storage.uri}/{path}")

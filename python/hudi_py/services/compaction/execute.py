@@ -109,7 +109,8 @@ def _size(storage: Storage, path: str) -> int:
     if info is None:
         raise HistoryCleanedError(
             f"Cannot compact {storage.uri}: the file {path} of the plan is gone, so it cannot be carried out any "
-            "more; unschedule it, or restore a savepoint from before it"
+            "more; unschedule it, or restore a savepoint from before it",
+            path=path,
         )
     return info.size
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+from hudi_py.config import Options
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.services.compaction.plan import existing_plan, not_overtaken
 from hudi_py.services.compaction.report import CompactionReport
-from hudi_py.services.compaction.rewrite import RewriteSettings
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.drop import drop_plan
-from hudi_py.services.service import Dropped
+from hudi_py.services.service import Dropped, Scheduled, Work
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
@@ -26,6 +29,7 @@ from hudi_py.transaction.attempt import (
     begin_attempt,
     close_attempt,
     end_attempt,
+    give_up_attempt,
     join_attempt,
     undo_attempt,
 )
@@ -33,6 +37,7 @@ from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.owner.claim import Attempt, check_open, gone
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import LockedTable
 
 _log = logging.getLogger(__name__)
 
@@ -186,3 +191,91 @@ def commit_plan(
         completed = complete_action(table, work.instant, action, content, change)
     end_attempt(storage, attempt)
     return CompactionReport.of(service, work.instant, completed.completion_time, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRewrite:
+    """What compaction and log compaction do alike as planned services. Pickles where `rewrite` does."""
+
+    always: bool = False
+    """A plan is made whenever there are logs enough, whether one is due by the options or not."""
+    local: bool = True
+    """The process that begins a plan lives until it is completed; False: only the heartbeat shows that it does not."""
+    rewrite: Rewrite | None = None
+    """Writes the new file of a slice; None: of a table that holds rows."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Extra metadata of the commit; goes with a `rewrite`."""
+
+    action: ClassVar[Action]
+    operation: ClassVar[str]
+    """Name of the `WriteOperationType`."""
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    def check_table(self, config: TableConfig, options: Options) -> None:
+        """Raises UnsupportedTableError for a table that would lose something."""
+        raise NotImplementedError
+
+    def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
+        """Makes a plan where one is due."""
+        raise NotImplementedError
+
+    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
+        """How the slices of a table that holds rows are rewritten. Raises UnsupportedTableError."""
+        raise NotImplementedError
+
+    def one_piece(self, context: ServiceContext, work: CompactionWork) -> OnePiece:
+        raise NotImplementedError
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Plans what was committed until now, where it is due.
+
+        Raises:
+            UnsupportedTableError: the table has a feature that would be lost.
+            ConfigError: a strategy by days meets a partition whose path is no date.
+            LockError: the table lock could not be acquired in time.
+        """
+        config, title = context.config(), self.name.replace("_", " ")
+        if not config.is_mor:
+            return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
+        context.progress.phase(f"planning the {title}")
+        if self.rewrite is None:
+            self.check_table(config, context.options)
+        with context.locked(f"plan a {title}") as table:
+            if any(each.time == instant for each in table.plans.of(self.action)):
+                return Scheduled(instant)
+            return self.plan(context, table, instant)
+
+    def pending(self, context: ServiceContext) -> list[InstantTime]:
+        return [instant.time for instant in context.timeline().pending if instant.action is self.action]
+
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork | Dropped:
+        """See `begin_plan`. Raises UnsupportedTableError, too: the table has a feature that would be lost."""
+        return begin_plan(context, instant, self.action, self._prepare(context, instant), local=self.local)
+
+    def join(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
+        return join_plan(context, instant, self.action, self._prepare(context, instant))
+
+    def _prepare(self, context: ServiceContext, instant: InstantTime) -> Prepare:
+        return lambda state: self.settings(context, state, instant) if self.rewrite is None else None
+
+    def execute(self, context: ServiceContext, work: Work, pieces: Sequence[int]) -> list[Outcome]:
+        """See `execute_plan`. Raises UnsupportedTableError, too: logs hold what cannot be rewritten."""
+        assert isinstance(work, CompactionWork)
+        return execute_plan(context, work, pieces, self.one_piece(context, work))
+
+    def commit(self, context: ServiceContext, work: Work, outcomes: Sequence[Outcome]) -> CompactionReport:
+        """See `commit_plan`."""
+        assert isinstance(work, CompactionWork)
+        extra = work.settings.extra if work.settings is not None else self.extra
+        return commit_plan(context, self.name, self.operation, work, outcomes, extra)
+
+    def nothing(self, reason: str) -> CompactionReport:
+        return CompactionReport(self.name, None, reason=reason)
+
+    def give_up(self, context: ServiceContext, work: Work) -> None:
+        """Removes the files of the attempt; the plan stays."""
+        assert isinstance(work, CompactionWork)
+        give_up_attempt(context.session, work.attempt)

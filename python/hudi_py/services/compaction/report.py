@@ -49,7 +49,7 @@ class CompactionReport(ServiceReport):
             written_bytes=sum(stat.file_size for stat in stats),
         )
 
-    def _told(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         if self.instant is None:
             return
         yield counted(self.num_file_groups, "file group")

@@ -91,8 +91,8 @@ class FileLock:
         """Waits for the lock.
 
         Raises:
-            LockError: it was not had in time; names the lock file, its holder and its age. Or its file may not be
-                written.
+            LockError: it could not be acquired in time (names the lock file, its holder and its age), or its file may
+                not be written.
         """
         # One random id for each acquisition: a tombstone of it can exist only once
         holder = WriterIdentity(new_writer_id(), process_identity())
@@ -106,7 +106,8 @@ class FileLock:
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} cannot be written "
                     f"({error.strerror}); writes and table services need write access to the table's folder: give it "
-                    "to this user"
+                    "to this user",
+                    path=self.path,
                 ) from error
             raise
         self._held, self._holder_id = content, holder.id
@@ -126,7 +127,9 @@ class FileLock:
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} is held by "
                     f"{self._holder()}, waited {waited_ms / 1000:.1f} s; wait for its holder, or delete the file if "
-                    "you know that the holder is gone"
+                    "you know that the holder is gone",
+                    path=self.path,
+                    found=self._holder(),
                 )
             if waited_ms > 2000 and not told:
                 _log.warning("waiting for the lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
@@ -158,7 +161,8 @@ class FileLock:
         if self._held is None or self._content() != self._held:
             raise LockError(
                 f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; write again; "
-                "if it comes again raise hoodie.write.lock.filesystem.expire for all writers"
+                "if it comes again raise hoodie.write.lock.filesystem.expire for all writers",
+                path=self.path,
             )
 
     def release(self) -> None:

@@ -58,7 +58,8 @@ def claim(storage: Storage, attempt: Attempt) -> None:
     if found is None or found.id != attempt.owner.id:
         raise ConflictError(
             f"Cannot begin the {attempt} of {storage.uri}: another process has begun it "
-            f"({claim_path(attempt.instant)}); wait until it is done, or write again under another instant"
+            f"({claim_path(attempt.instant)}); wait until it is done, or write again under another instant",
+            instant=attempt.instant,
         )
 
 
@@ -108,7 +109,8 @@ def gone(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
     """The error of an attempt that comes too late."""
     return RolledBackError(
         f"Cannot continue the {attempt} of {storage.uri}: {what}; it was given up, rolled back, or completed without "
-        "this attempt"
+        "this attempt",
+        instant=attempt.instant,
     )
 
 

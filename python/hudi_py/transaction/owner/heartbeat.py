@@ -66,13 +66,17 @@ class Heartbeat:
         if last is None:
             raise RolledBackError(
                 f"Cannot go on with the write {self._instant}: its heartbeat file is gone: it was rolled back or has "
-                "been committed; write again"
+                "been committed; write again",
+                instant=self._instant,
             )
         age_ms = self._clock_ms() - last
         if age_ms > self._expiry_ms:
             raise RolledBackError(
                 f"Cannot go on with the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old, it "
-                f"expires after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again"
+                f"expires after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again",
+                instant=self._instant,
+                expected=self._expiry_ms,
+                found=age_ms,
             )
 
     def beat(self) -> None:

@@ -86,7 +86,8 @@ def recovered(
     """The table under its lock, with no write pending.
 
     A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
-    back; pending table services are left alone.
+    back; pending table services are left alone, and so are living writes where the session's conflict policy lets
+    several go on at a time.
 
     Raises:
         ConflictError: a pending write lives; names its instant.
@@ -106,12 +107,13 @@ def recovered(
             if not living:
                 table = _finish_recovery(table)
                 writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
-                living = [write for write in writes if not write.dead(expiry_ms)]
+                dead = [write for write in writes if write.dead(expiry_ms)]
+                living = [write for write in writes if write not in dead] if session.conflicts.one_at_a_time else []
             if not living:
-                for write in reversed(writes):  # newest first, as Java insists
+                for write in reversed(dead):  # newest first, as Java insists
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
                     rollback_instant(table, write.instant)
-                if writes:
+                if dead:
                     table = table.reread()
                 sweep_vanished(session.storage, {instant.time for instant in table.timeline.pending})
                 yield table
@@ -138,7 +140,8 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
                 raise ConflictError(
                     f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
                     "is under way; wait until it is done (a dead one is finished after "
-                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+                    f"{session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
+                    instant=living.instant.time,
                 )
             table = _finish_recovery(table)
         yield table
@@ -242,7 +245,8 @@ def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str,
             f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
             f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; one "
             "writer at a time is supported: wait until it is done (a dead one counts as failed after "
-            f"{expiry_ms / 1000:.0f} s)"
+            f"{expiry_ms / 1000:.0f} s)",
+            instant=write.instant.time,
         )
 
 

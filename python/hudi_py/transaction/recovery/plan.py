@@ -86,7 +86,9 @@ def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> 
         if owner is None:
             raise CorruptFileError(
                 f"Cannot roll back {instant.time}: its {marker.type.value} marker names {marker.path}, "
-                "which is not the name of a data file"
+                "which is not the name of a data file",
+                path=marker.path,
+                instant=instant.time,
             )
         # an APPEND marker of old releases names the base file whose log was appended to
         appends_elsewhere = marker.type is MarkerType.APPEND and parse_log_file_name(name) is None
@@ -179,7 +181,9 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
     raise UnsupportedTableError(
         f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: it wrote to {path} before the "
         "table was upgraded, and other commits did, too; supported are log files of one commit since table version 8; "
-        "write the rows anew instead"
+        "write the rows anew instead",
+        path=path,
+        instant=instant.time,
     )
 
 
@@ -215,6 +219,8 @@ def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
 
 class RememberingLister:
     """Lists each folder of the storage once. For a restore of version 8 and later, which only deletes."""
+
+    is_storage = True
 
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._lister = StorageLister(storage, config)

@@ -23,15 +23,15 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
 from hudi_py.write.index import RECORD_INDEXES
-from hudi_py.write.job import Job
 
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
 
 
 def append_log(
-    job: Job,
+    context: WriteContext,
     slice_: FileSlice,
     rows: pa.Table,
     *,
@@ -55,20 +55,20 @@ def append_log(
         SchemaMismatchError: a row has no ordering value, and Apache Hudi could not read the table with it.
     """
     started = time.monotonic()
-    transaction, merge = job.transaction, job.settings.merge
+    transaction, merge = context.transaction, context.settings.merge
     own_name = transaction.config.version >= _MERGED_LOGS
     if unconditional_delete:
         deletes = np.ones(rows.num_rows, np.bool_)
     else:
         deletes = delete_marks(rows, merge)
-        _check_ordering(job, rows, deletes)
+        _check_ordering(context, rows, deletes)
     if own_name:
-        permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(job.task))
+        permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(context.task))
     else:
         permit = transaction.publication.permit_log_file(
             slice_.partition,
             slice_.file_id,
-            _token_of_its_own(job),
+            _token_of_its_own(context),
             base_instant=slice_.base_instant,
             version=next_version,
         )
@@ -77,34 +77,34 @@ def append_log(
     size = 0
     num_deletes = int(deletes.sum())
     ranges: list[ColumnRanges] = []
-    with transaction.publication.publishing(permit), transaction.storage.open_output(permit.temp_path) as sink:
+    with transaction.publication.writing(permit) as sink:
         if num_deletes < rows.num_rows:
             kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-            for block in _data_blocks(job, slice_, kept, ranges):
+            for block in _data_blocks(context, slice_, kept, ranges):
                 sink.write(block)
                 size += len(block)
         if num_deletes:
             removed = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
-            block = _delete_block(job, slice_, removed, unconditional_delete)
+            block = _delete_block(context, slice_, removed, unconditional_delete)
             sink.write(block)
             size += len(block)
         if gone is not None and len(gone):
-            block = _delete_block(job, slice_, pa.table([gone], names=[RECORD_KEY]), True)
+            block = _delete_block(context, slice_, pa.table([gone], names=[RECORD_KEY]), True)
             sink.write(block)
             size += len(block)
             num_deletes += len(gone)
-    if job.sidecar is not None and parsed is not None:
+    if context.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
-        if job.notes_keys:
+        if context.notes_keys:
             log = LogFile(slice_.partition, parsed, size)
             if rows.num_rows:
-                _note_keys(job, sidecar, merged or slice_, log, rows, deletes, unconditional_delete)
+                _note_keys(context, sidecar, merged or slice_, log, rows, deletes, unconditional_delete)
             sidecar.add_keys(pa.array([], pa.string()) if gone is None else gone, removed=True)
-        if job.range_columns:
-            told = ColumnRanges.merged(ranges) if ranges else column_ranges((), job.range_columns)
+        if context.range_columns:
+            told = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
             sidecar.set_ranges(told.rows)
-        job.save(sidecar, name)
-    job.progress.wrote(size)
+        context.save(sidecar, name)
+    context.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file
     return WriteStat(
@@ -125,10 +125,10 @@ def append_log(
     )
 
 
-def _check_ordering(job: Job, rows: pa.Table, deletes: Mask) -> None:
+def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> None:
     """A null in a log is the integer 0 to Apache Hudi 1.2.0, whose queries fail where a Long, say, is compared with it.
     Copy on write has no such harm: its own upserts fail there, and ours leave no trace of the null."""
-    merge = job.settings.merge
+    merge = context.settings.merge
     if not merge.by_event_time:
         return
     for name, values in zip(merge.ordering_fields, row_ordering(rows, merge), strict=True):
@@ -141,57 +141,65 @@ def _check_ordering(job: Job, rows: pa.Table, deletes: Mask) -> None:
             )
 
 
-def _token_of_its_own(job: Job) -> str:
+def _token_of_its_own(context: WriteContext) -> str:
     """A write token that no other write has, for a log which is not named by its own instant.
 
     Apache Hudi takes over the token of a slice's newest committed log. A log of a write that is under way, or failed,
     would have the very name it chooses; it would note that file in its commit, and on local file systems by a path
     which it cannot read afterwards.
     """
-    return str(replace(job.task, stage=int(job.transaction.instant[-9:])))  # hour to millisecond: a Java int
+    return str(replace(context.task, stage=int(context.transaction.instant[-9:])))  # hour to millisecond: a Java int
 
 
 def _note_keys(
-    job: Job, sidecar: Sidecar, slice_: FileSlice, log: LogFile, rows: pa.Table, deletes: Mask, unconditional: bool
+    context: WriteContext,
+    sidecar: Sidecar,
+    slice_: FileSlice,
+    log: LogFile,
+    rows: pa.Table,
+    deletes: Mask,
+    unconditional: bool,
 ) -> None:
     changes = written_log_changes(
-        job.key_reader(),
+        context.key_reader(),
         slice_,
         log,
         combined(rows[RECORD_KEY]),
         deletes,
         unconditional=unconditional,
-        known_live=job.settings.index.type in RECORD_INDEXES,
+        known_live=context.settings.index.type in RECORD_INDEXES,
     )
     sidecar.add_keys(changes.added)
     sidecar.add_keys(changes.removed, removed=True)
 
 
-def _header(job: Job) -> dict[HeaderKey, str]:
-    return {HeaderKey.INSTANT_TIME: job.transaction.instant, HeaderKey.SCHEMA: job.file_avro_json}
+def _header(context: WriteContext) -> dict[HeaderKey, str]:
+    return {HeaderKey.INSTANT_TIME: context.transaction.instant, HeaderKey.SCHEMA: context.file_avro_json}
 
 
-def _data_blocks(job: Job, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]) -> Iterator[bytes]:
+def _data_blocks(
+    context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]
+) -> Iterator[bytes]:
     """Avro blocks, none much larger than the limit. The ranges of their columns, where wanted, go to `ranges`."""
-    limit = job.settings.log_block_bytes
+    limit = context.settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
         for batch in rows.slice(start, at_once).combine_chunks().to_batches():
             # records of a log name the file group, not a file
-            stored = job.stamped(batch, slice_.partition, slice_.file_id)
-            if job.range_columns:
-                ranges.append(column_ranges(stored, job.range_columns))
-            content = encode_log_content(stored, job.file_avro)
-            yield encode_block(BlockType.AVRO, _header(job), content)
+            stored = context.stamped(batch, slice_.partition, slice_.file_id)
+            if context.range_columns:
+                ranges.append(column_ranges(stored, context.range_columns))
+            content = encode_log_content(stored, context.file_avro)
+            yield encode_block(BlockType.AVRO, _header(context), content)
 
 
-def _delete_block(job: Job, slice_: FileSlice, rows: pa.Table, unconditional: bool) -> bytes:
+def _delete_block(context: WriteContext, slice_: FileSlice, rows: pa.Table, unconditional: bool) -> bytes:
     keys = combined(rows[RECORD_KEY])
     partitions = pa.repeat(pa.scalar(slice_.partition, pa.string()), len(keys))
-    columns = () if unconditional else row_ordering(rows, job.settings.merge)
+    columns = () if unconditional else row_ordering(rows, context.settings.merge)
     ordering: pa.Array | None = None
     if len(columns) == 1:
         ordering = columns[0]
     elif columns:
-        ordering = pa.StructArray.from_arrays(columns, names=list(job.settings.merge.ordering_fields))
-    return encode_block(BlockType.DELETE, _header(job), encode_deletes(keys, partitions, ordering))
+        ordering = pa.StructArray.from_arrays(columns, names=list(context.settings.merge.ordering_fields))
+    return encode_block(BlockType.DELETE, _header(context), encode_deletes(keys, partitions, ordering))

@@ -15,7 +15,7 @@ from hudi_py.formats.parquet_writer import BaseFileSummary, BaseFileWriter
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.write.job import Job
+from hudi_py.write.context import WriteContext
 
 STEP_ROWS = 16_384
 """Rows between two looks at the size of a file."""
@@ -34,28 +34,33 @@ class BaseFileHandle:
     """
 
     def __init__(
-        self, job: Job, partition: PartitionPath, file_id: FileId | None = None, *, previous: BaseFile | None = None
+        self,
+        context: WriteContext,
+        partition: PartitionPath,
+        file_id: FileId | None = None,
+        *,
+        previous: BaseFile | None = None,
     ) -> None:
-        self.job = job
+        self.context = context
         self.partition = partition
-        self.file_id = file_id or job.new_file_id()
+        self.file_id = file_id or context.new_file_id()
         self.previous = previous
         self._started = time.monotonic()
-        transaction, settings = job.transaction, job.settings
+        transaction, settings = context.transaction, context.settings
         self._permit = transaction.publication.permit_base_file(
-            partition, self.file_id, str(job.task), merges=previous is not None
+            partition, self.file_id, str(context.task), merges=previous is not None
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
-        self.sidecar = Sidecar() if job.notes_keys else None
+        self.sidecar = Sidecar() if context.notes_keys else None
         """Gets the keys which `write_new` brings; those of `write` are the caller's to tell."""
         if self.sidecar is not None:
             self.sidecar.begin_keys()
         self._writer = BaseFileWriter(
             transaction.storage,
             self._permit.temp_path,
-            job.file_schema,
-            job.file_avro_json,
+            context.file_schema,
+            context.file_avro_json,
             bloom=settings.bloom,
             codec=settings.codec,
             row_group_bytes=settings.row_group_bytes,
@@ -81,16 +86,18 @@ class BaseFileHandle:
 
     def write_new(self, rows: pa.RecordBatch) -> None:
         """Adds new rows: `_hoodie_record_key`, then the table's columns."""
-        self._writer.write(self.job.stamped(rows, self.partition, self.name))
+        self._writer.write(self.context.stamped(rows, self.partition, self.name))
         if self.sidecar is not None:
             self.sidecar.add_keys(rows.column(0))
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
+        publication = self.context.transaction.publication
+        publication.before_close(self._permit)
         self._summary = summary = self._writer.close()
         self._save_sidecar(summary)
-        self.job.transaction.publication.publish(self._permit)
-        self.job.progress.wrote(summary.size)
+        publication.publish(self._permit)
+        self.context.progress.wrote(summary.size)
         took = int((time.monotonic() - self._started) * 1000)
         merges = self.previous is not None
         return WriteStat(
@@ -110,34 +117,36 @@ class BaseFileHandle:
         )
 
     def _save_sidecar(self, summary: BaseFileSummary) -> None:
-        sidecar, columns = self.sidecar, self.job.range_columns
+        sidecar, columns = self.sidecar, self.context.range_columns
         if columns and summary.metadata is not None:
             sidecar = sidecar or Sidecar()
-            storage, path = self.job.transaction.storage, self._permit.temp_path
+            storage, path = self.context.transaction.storage, self._permit.temp_path
             sidecar.set_ranges(written_ranges(storage, path, summary.metadata, columns, summary.nan).rows)
         if sidecar is not None:
-            self.job.save(sidecar, self.name)
+            self.context.save(sidecar, self.name)
 
     def abandon(self) -> None:
         """Gives the file up: nothing of it stays."""
         if self._summary is None:
             gone = RuntimeError("the write was given up")
             self._writer.__exit__(type(gone), gone, None)
-        self.job.transaction.publication.discard(self._permit)
+        self.context.transaction.publication.discard(self._permit)
 
 
-def new_file_group(job: Job, partition: PartitionPath, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
+def new_file_group(
+    context: WriteContext, partition: PartitionPath, batches: Iterable[pa.RecordBatch]
+) -> list[WriteStat]:
     """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several where the
     file gets full. Without rows nothing is written."""
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
     try:
         for batch in (piece for whole in batches for piece in steps(whole)):
-            if handle is not None and handle.bytes_written >= job.settings.packing.max_file_size:
+            if handle is not None and handle.bytes_written >= context.settings.packing.max_file_size:
                 stats.append(handle.finish())
                 handle = None
             if handle is None:
-                handle = BaseFileHandle(job, partition)
+                handle = BaseFileHandle(context, partition)
             handle.write_new(batch)
         if handle is not None:
             stats.append(handle.finish())

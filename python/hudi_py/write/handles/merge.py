@@ -25,8 +25,8 @@ from hudi_py.merge.reduce import combined, row_ordering
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
+from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
-from hudi_py.write.job import Job
 
 BASE_ROWS = 262_144
 """Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""
@@ -54,19 +54,19 @@ class MergeCounts:
 
 
 def updates_of(
-    rows: pa.Table, job: Job, *, unconditional_delete: bool = False, gone: pa.Array | None = None
+    rows: pa.Table, context: WriteContext, *, unconditional_delete: bool = False, gone: pa.Array | None = None
 ) -> Updates:
     """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys.
 
     With `unconditional_delete` every row deletes its key, whatever its ordering value. `gone` are keys (string) which
     no row has, and which are deleted in that way.
     """
-    merge = job.settings.merge
+    merge = context.settings.merge
     count = rows.num_rows
     keys = combined(rows[RECORD_KEY])
     if unconditional_delete:
         deletes, defaults = np.ones(count, np.bool_), np.ones(count, np.bool_)
-        ordering = tuple(pa.nulls(count, kind) for kind in ordering_types(job.file_schema, merge))
+        ordering = tuple(pa.nulls(count, kind) for kind in ordering_types(context.file_schema, merge))
     else:
         deletes = delete_marks(rows, merge)
         ordering = row_ordering(rows, merge)
@@ -84,13 +84,13 @@ def updates_of(
     slots = np.full(len(winners.keys), -1, np.int64)
     slots[data] = np.arange(len(data))
     if not len(data):
-        return Updates(winners, job.row_schema.empty_table(), slots)
+        return Updates(winners, context.row_schema.empty_table(), slots)
     taken = rows if len(data) == rows.num_rows == count else rows.take(pa.array(winners.versions[data]))
     return Updates(winners, taken, slots)
 
 
 def merge_base_file(
-    job: Job,
+    context: WriteContext,
     slice_: FileSlice,
     updates: Updates | None,
     inserts: Iterable[pa.RecordBatch] = (),
@@ -109,12 +109,12 @@ def merge_base_file(
         raise ValueError(f"file group {slice_.file_id} has no base file to merge with")
     counts = MergeCounts()
     added = 0
-    with BaseFileHandle(job, slice_.partition, slice_.file_id, previous=base) as handle:
-        old = _old_rows(job, base.path, handle.name, counts)
+    with BaseFileHandle(context, slice_.partition, slice_.file_id, previous=base) as handle:
+        old = _old_rows(context, base.path, handle.name, counts)
         watched = _Watched(updates, keys_tagged) if handle.sidecar is not None and updates is not None else None
         if watched is not None:
             old = watched.before(old)
-        for batch in old if updates is None else _merged(job, handle, old, updates, counts):
+        for batch in old if updates is None else _merged(context, handle, old, updates, counts):
             handle.write(batch)
             if watched is not None:
                 watched.after(batch)
@@ -160,7 +160,7 @@ class _Watched:
 
 
 def _merged(
-    job: Job, handle: BaseFileHandle, old: Iterator[pa.RecordBatch], updates: Updates, counts: MergeCounts
+    context: WriteContext, handle: BaseFileHandle, old: Iterator[pa.RecordBatch], updates: Updates, counts: MergeCounts
 ) -> Iterator[pa.RecordBatch]:
     ended = False
 
@@ -169,11 +169,11 @@ def _merged(
         yield from old
         ended = True
 
-    stamped = [job.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
-    rows = pa.Table.from_batches(stamped, job.file_schema).combine_chunks()
+    stamped = [context.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
+    rows = pa.Table.from_batches(stamped, context.file_schema).combine_chunks()
     log = LogRecords(updates.winners, rows, updates.slots)
     # what comes once the old file has ended are incoming rows
-    for batch in merge_with_base(until_end(), log, job.settings.merge):
+    for batch in merge_with_base(until_end(), log, context.settings.merge):
         if ended:
             counts.won += batch.num_rows
         else:
@@ -181,14 +181,14 @@ def _merged(
         yield batch
 
 
-def _old_rows(job: Job, path: str, new_name: str, counts: MergeCounts) -> Iterator[pa.RecordBatch]:
+def _old_rows(context: WriteContext, path: str, new_name: str, counts: MergeCounts) -> Iterator[pa.RecordBatch]:
     """Rows of the old file in the file schema, with the new file's name."""
     position = META_FIELDS.index(FILE_NAME)
-    for batch in iter_base_batches(job.transaction.storage, path, job.file_schema.names, batch_rows=BASE_ROWS):
+    for batch in iter_base_batches(context.transaction.storage, path, context.file_schema.names, batch_rows=BASE_ROWS):
         if RECORD_KEY not in batch.schema.names:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
         counts.base += batch.num_rows
-        whole = conform(batch, job.file_schema, context=path)
+        whole = conform(batch, context.file_schema, context=path)
         columns = whole.columns
         columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays(columns, schema=job.file_schema)
+        yield pa.RecordBatch.from_arrays(columns, schema=context.file_schema)

@@ -454,7 +454,6 @@ def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
         "v6_mor_partial_update_payload",
         "v6_mor_rollback",
         "v6_mor_timestamp_keygen",
-        "v6_mor_torn_log",
         "v8_mor_compaction_pending",
         "v8_mor_parquet_blocks",
         "v9_mor_all_deleted",
@@ -480,6 +479,12 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
         run(ALWAYS, own)
     assert whole().equals(before)
     assert whole("read_optimized").equals(before)
+
+
+def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
+    path = tables.load()["v6_mor_torn_log"].extract(tmp_path)
+    with pytest.raises(CorruptFileError, match="of its 1670 bytes"):
+        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))
 
 
 def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:

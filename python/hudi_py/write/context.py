@@ -1,4 +1,4 @@
-"""One write at work: its transaction, its settings, and what its files share."""
+"""What the parts of one write share: its transaction, its settings, and the counters of its files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TaskId:
         return f"{self.task}-{self.stage}-{self.attempt}"
 
 
-class Job:
+class WriteContext:
     """A transaction, the settings, and the counters that files of this process share. Methods are thread-safe."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A write spread over tasks, independent of Spark: its plan, its tasks and its commit.
+"""A write spread over the tasks of an engine: its plan, its tasks and its commit.
 
 Tasks get rows in no order and without a shuffle. Where no key is looked up, they write files of their own. Other rows,
 and pieces too small for a file, are staged as Arrow IPC files, which one process, the commit, merges and writes.
@@ -11,21 +11,30 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.merge import reduce_input
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.protocols import AfterCommit
+from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter, run_after
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
+from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.bulk import write_new_file_groups
-from hudi_py.write.input import normalise_batch
-from hudi_py.write.job import Job, TaskId, WriteSettings
-from hudi_py.write.operations import Operation, OperationResult, run_operation
-from hudi_py.write.result import log_schema_changes
+from hudi_py.write.context import TaskId, WriteContext, WriteSettings
+from hudi_py.write.input import normalise_batch, normalise_schema
+from hudi_py.write.operations import Operation, OperationResult, action_of, run_operation
+from hudi_py.write.plan import write_settings
+from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.rows import PartitionedRows, split_by_partition
+
+__all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
 
 _MB = 1024 * 1024
 PIECE_BYTES = 32 * _MB
@@ -51,8 +60,8 @@ class DistributedWrite:
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
-    after: AfterCommit | None = None
-    """Table services to run after the commit, in the process that commits."""
+    after: tuple[AfterCommit, ...] = ()
+    """What follows the commit, such as table services, in the process that commits."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -85,6 +94,70 @@ class TaskResult:
     staged: StagedFile | None
 
 
+def plan_write(
+    path: str,
+    options: Options,
+    schema: pa.Schema,
+    *,
+    metadata: MetadataWriter,
+    after: tuple[AfterCommit, ...] = (),
+    overwrite: bool = False,
+    owner_pid: int | None = None,
+) -> DistributedWrite:
+    """Create the table if needed, recover failed writes, choose the instant and pin what the write sees.
+
+    Args:
+        schema: the columns of the rows that tasks will get.
+        metadata: keeps the metadata table up to date.
+        after: what follows the commit, such as table services.
+        overwrite: whether the rows replace those of the table.
+        owner_pid: the process whose end ends the write; None: not known.
+
+    Raises:
+        TableNotFoundError: a delete without a table.
+        ConfigError: options contradict the table or each other.
+        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
+    """
+    asked = Operation(options.get(write_config.OPERATION))
+    if overwrite and asked is Operation.DELETE:
+        raise ConfigError(
+            f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = 'delete'; "
+            "use mode append"
+        )
+    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
+    incoming = normalise_schema(schema)
+    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
+    config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
+    session = TableSession.open(
+        storage,
+        metadata,
+        config=config,
+        settings=TransactionSettings.of(options),
+        storage_options=options.storage or None,
+    )
+    owner = None if owner_pid is None else process_identity(owner_pid)
+    handle = WriteTransaction.plan(
+        session, action=action_of(operation, config), operation=operation.java_name, owner=owner
+    )
+    seen = WriteTransaction.attach(handle, storage=storage)
+    settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
+    combine = (asked is Operation.UPSERT and settings.combine_before_upsert) or (
+        asked is Operation.INSERT and settings.combine_before_insert
+    )
+    return DistributedWrite(
+        handle,
+        settings,
+        operation,
+        incoming,
+        combine=combine and operation is Operation.INSERT_OVERWRITE_TABLE,
+        max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
+        allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
+        extra=tuple(options.commit_metadata.items()),
+        after=after,
+        storage_options=tuple(options.storage.items()),
+    )
+
+
 def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
     """Write or stage the rows of one task attempt. `task` must be unique to the attempt.
 
@@ -94,7 +167,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
     """
     with write.attach() as transaction:
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
-        job = Job(transaction, settings, task=task)
+        context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
         stage = _Stage(write, transaction, task)
         try:
@@ -103,7 +176,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(job, _large_pieces(job, rows, stage))
+                stats = write_new_file_groups(context, _large_pieces(context, rows, stage))
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
@@ -125,9 +198,9 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
         transaction.abort()
         return None
     with transaction:
-        job = Job(transaction, write.settings, task=TaskId(task=len(results), stage=0))
+        context = WriteContext(transaction, write.settings, task=TaskId(task=len(results), stage=0))
         rows = _staged_rows(transaction.storage, staged)
-        result = _overwrite(job, rows) if write.combine else run_operation(job, rows, write.operation)
+        result = _overwrite(context, rows) if write.combine else run_operation(context, rows, write.operation)
         done = transaction.commit(
             [*stats, *result.stats],
             schema_json=write.settings.schema.avro_json,
@@ -135,8 +208,8 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             extra=dict(write.extra),
         )
     log_schema_changes(transaction.config.name, done.instant, write.settings.schema.changes)
-    if write.after is not None:
-        write.after.run(transaction.storage, transaction.config, storage_options=dict(write.storage_options) or None)
+    committed = committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    run_after(write.after, transaction.session, committed)
     return done
 
 
@@ -145,23 +218,23 @@ def abort_write(write: DistributedWrite) -> None:
     write.attach().abort()
 
 
-def _overwrite(job: Job, rows: Iterator[pa.RecordBatch]) -> OperationResult:
+def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> OperationResult:
     """Replace the table's file groups by new ones with one row per key."""
-    with PartitionedRows(job.row_schema, job.settings.memory_bytes) as held:
+    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
         for batch in rows:
-            held.add(*job.keyed(batch))
+            held.add(*context.keyed(batch))
 
         def combined() -> Iterator[pa.RecordBatch]:
             for partition in held.partitions:
-                table = reduce_input(held.table(partition), job.settings.merge, key_columns=(RECORD_KEY,))
+                table = reduce_input(held.table(partition), context.settings.merge, key_columns=(RECORD_KEY,))
                 yield from table.select(table.column_names[1:]).to_batches()
 
-        return run_operation(job, combined(), Operation.INSERT_OVERWRITE_TABLE)
+        return run_operation(context, combined(), Operation.INSERT_OVERWRITE_TABLE)
 
 
-def _large_pieces(job: Job, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
-    keygen, schema = job.settings.keygen, job.settings.schema
+    keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
     sizes: dict[PartitionPath, int] = {}
     large: set[PartitionPath] = set()

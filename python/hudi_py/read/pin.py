@@ -15,10 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError
-from hudi_py.timeline.timeline import Pin
-from pyspark_hudi.partitions import AnySplit
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.split import Split
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 
 _FORMAT = 1
 _DIGEST_BYTES = 8
@@ -35,7 +39,7 @@ class PlanPin:
     """Digests of its splits, in order."""
 
     @classmethod
-    def of(cls, state: Pin, splits: Iterable[AnySplit]) -> PlanPin:
+    def of(cls, state: Pin, splits: Iterable[Split]) -> PlanPin:
         return cls(state, tuple(_digest(split) for split in splits))
 
     def encode(self) -> str:
@@ -69,7 +73,7 @@ class PlanPin:
         step = 2 * _DIGEST_BYTES
         return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)))
 
-    def choose(self, splits: Sequence[AnySplit], uri: str) -> list[AnySplit]:
+    def choose(self, splits: Sequence[Split], uri: str) -> list[Split]:
         """The pinned splits, in the order of the pin.
 
         Raises:
@@ -85,7 +89,19 @@ class PlanPin:
         return [by_digest[digest] for digest in self.slices]
 
 
-def _digest(split: AnySplit) -> str:
+def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Timeline, PlanPin | None]:
+    """The table and its timeline: the newest, or that of the pin in the options."""
+    storage = open_storage(path, options.storage or None)
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    text = options.get(spark_config.PIN)
+    if text is None:
+        return storage, config, timeline, None
+    pin = PlanPin.decode(text)
+    return storage, config, timeline.at(pin.state), pin
+
+
+def _digest(split: Split) -> str:
     # row groups depend on the filter, which may differ from the pinned plan's
     text = json.dumps(_as_json(split, ("spec", "row_groups")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()

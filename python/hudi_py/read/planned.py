@@ -1,0 +1,170 @@
+"""Plans a table's read for an engine whose processes share it: what is read, in which tasks, and under which pin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import read as read_config
+from hudi_py.read.filter import all_of, parse_filter
+from hudi_py.read.pin import PlanPin, load_pinned
+from hudi_py.read.plain import why_not_plain
+from hudi_py.read.plan import Plan, divide
+from hudi_py.read.scan import Scan, make_scan
+from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.task import read_split_on
+from hudi_py.storage import Storage, open_storage
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A planned read. Pickles; holds no credentials.
+
+    It names files, not just an instant: a new plan, which Spark before 4.1 makes for each query, could not distinguish
+    a file cleaned since from one that never existed.
+    """
+
+    spec: ReadSpec
+    splits: tuple[Split, ...]
+    """Without their spec, which is large and the same in all of them; `read_splits` puts it back."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows' columns, in order."""
+        return self.spec.output_schema
+
+    def tasks(self, options: Options) -> list[tuple[Split, ...]]:
+        """See `tasks_of`."""
+        return tasks_of(self.spec, self.splits, options)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """A scan and its plan, of the newest state or of a pinned one."""
+
+    storage: Storage
+    scan: Scan
+    plan: Plan
+
+    @property
+    def spec(self) -> ReadSpec:
+        return self.plan.spec
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return self.plan.splits
+
+    def explain(self) -> str:
+        """What will be read and what was left out, for people."""
+        return self.scan.explain()
+
+    def pin(self, splits: Sequence[Split] | None = None) -> str:
+        """The pin of the plan, or of some of its splits."""
+        return PlanPin.of(self.scan.snapshot.pin, self.splits if splits is None else splits).encode()
+
+    def why_not_native(self) -> list[str | None]:
+        """For each split why a Parquet reader that knows nothing of Hudi would not do, or None where it does."""
+        return why_not_plain(self.storage, self.splits)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """How much one task reads, by the rules of Spark's own file sources (`FilePartition.maxSplitBytes`, Spark 4)."""
+
+    split_bytes: int
+    """A task reads no more than this, unless one split alone is larger."""
+    open_cost: int
+    """Bytes that opening a file slice counts as, so that no task gets thousands of tiny ones."""
+    min_tasks: int
+    """The least number of tasks, if there is enough to read."""
+
+    @classmethod
+    def of(cls, options: Options) -> TaskSize:
+        chosen = options.get(read_config.MIN_TASKS)
+        # a data source does not learn the session's parallelism; the CPUs of the planning machine stand in for it
+        return cls(
+            options.get(read_config.SPLIT_BYTES),
+            options.get(read_config.OPEN_COST_BYTES),
+            chosen or 2 * (os.cpu_count() or 1),
+        )
+
+    def target(self, splits: Sequence[Split]) -> int:
+        """Bytes of a task of this plan, the cost of opening included."""
+        total = sum(split.size + self.open_cost for split in splits)
+        return min(self.split_bytes, max(self.open_cost, total // self.min_tasks, 1))
+
+
+def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
+    """Plan a read of the table.
+
+    Args:
+        names: the columns, in order; None: all.
+
+    Raises:
+        TableNotFoundError, UnsupportedTableError, ConfigError, SchemaMismatchError, HistoryCleanedError: as the core's
+            `Table.scan`.
+    """
+    plan = plan_table(path, options, names).plan
+    return Pinned(plan.spec, tuple(_without_spec(split) for split in plan.splits))
+
+
+def plan_table(path: str, options: Options, names: Sequence[str] | None) -> PlannedScan:
+    """As `pin_table`, with the storage and scan of the plan."""
+    storage, config, timeline, pin = load_pinned(path, options)
+    if pin is None:
+        scan = make_scan(storage, config, timeline, options, columns=names)
+        return PlannedScan(storage, scan, scan.plan())
+    # Pruning may have changed since (an index was added or dropped): plan every slice, and let the pin choose
+    open_options = options.without(read_config.FILTER, read_config.KEYS)
+    scan = make_scan(storage, config, timeline, open_options, columns=names)
+    plan = scan.plan()
+    keys = read_config.record_keys(options.get(read_config.KEYS))
+    conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]
+    spec = replace(
+        plan.spec,
+        filter=parse_filter(all_of(conditions), plan.spec.table_schema),
+        keys=None if keys is None else frozenset(keys),
+    )
+    splits = tuple(replace(split, spec=spec) for split in pin.choose(plan.splits, storage.uri))
+    return PlannedScan(storage, scan, replace(plan, spec=spec, splits=splits))
+
+
+def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
+    """The splits of each task, without their spec: at least one task. Large base files are divided and small slices
+    grouped, in the plan's order.
+
+    Raises:
+        HistoryCleanedError: a file to be divided is gone.
+    """
+    size = TaskSize.of(options)
+    target = size.target(splits)
+    storage = open_storage(spec.uri, options.storage or None)
+    tasks: list[tuple[Split, ...]] = []
+    held: list[Split] = []
+    volume = 0
+    for split in divide(storage, [replace(split, spec=spec) for split in splits], target):
+        if held and volume + split.size > target:
+            tasks.append(tuple(held))
+            held, volume = [], 0
+        held.append(_without_spec(split))
+        volume += split.size + size.open_cost
+    if held or not tasks:
+        tasks.append(tuple(held))
+    return tasks
+
+
+def read_splits(
+    spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's splits, in order. Raises what `read_split` raises."""
+    storage = open_storage(spec.uri, storage_options)
+    for split in splits:
+        yield from read_split_on(storage, replace(split, spec=spec))
+
+
+def _without_spec(split: Split) -> Split:
+    return replace(split, spec=None)  # type: ignore[arg-type]

@@ -1,0 +1,86 @@
+"""One writer at a time: any other write since the plan of a write is a conflict. Table services are none, unless they
+touch a file group that the write touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import COMPACTIONS
+from hudi_py.timeline.plans import FileGroup
+from hudi_py.transaction.conflicts.policy import WriteScope
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import LockedTable
+
+_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+
+
+@dataclass(frozen=True, slots=True)
+class SingleWriter:
+    """The `ConflictPolicy` of `SINGLE_WRITER`. Stricter than Apache Hudi, which does not check at all then."""
+
+    one_at_a_time: bool = True
+
+    def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
+        for instant in table.plans.writes:
+            if instant.time != scope.instant:
+                raise ConflictError(
+                    f"Cannot begin the write {scope.instant} of {table.session.storage.uri}: since it was planned the "
+                    f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
+                    "it is done and write again",
+                    instant=instant.time,
+                )
+        self.check_commit(table, scope)
+
+    def check_commit(self, table: LockedTable, scope: WriteScope) -> None:
+        own, timeline, storage = scope.instant, table.timeline, table.session.storage
+        # a log belongs to the slice that is the newest when it completes, so compactions do not disturb it
+        rewritten = scope.touched - scope.logged
+        seen = {(instant.time, instant.action.comparable) for instant in timeline.at(scope.pin).completed}
+        for instant in timeline.completed:
+            if instant.time == own or (instant.time, instant.action.comparable) in seen:
+                continue
+            if instant.action is Action.RESTORE:
+                raise _conflict(own, instant, "restored the table to an earlier state")
+            if instant.action.comparable not in WRITE_ACTIONS:
+                continue
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+            if metadata.operation not in _SERVICES and not metadata.compacted:
+                raise _conflict(own, instant, f"({metadata.operation}) has been completed")
+            if metadata.operation == "COMPACT" and instant.time < own:
+                continue  # pending then, and known to the write
+            changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+            changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+            compacted = metadata.operation in ("COMPACT", "LOG_COMPACT")
+            _refuse_overlap(own, instant, (rewritten if compacted else scope.touched) & changed, "has rewritten")
+        for instant in timeline.pending:
+            if instant.time == own:
+                continue
+            if instant in table.plans.writes or instant.action is Action.RESTORE:
+                raise _conflict(own, instant, "is under way")
+            groups = table.plans.file_groups(instant)
+            if instant.action in COMPACTIONS:
+                # what was scheduled before was known to the plan
+                overlap = rewritten & groups if instant.time > own else frozenset()
+            else:
+                overlap = scope.touched & groups
+            _refuse_overlap(own, instant, overlap, "is going to rewrite")
+
+
+def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileGroup], what: str) -> None:
+    if overlap:
+        partition, file_id = min(overlap)
+        more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
+        raise _conflict(own, instant, f"{what} the file group {file_id} of partition {partition!r}{more}")
+
+
+def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:
+    return ConflictError(
+        f"Cannot commit the write {own}: since it was planned the {instant.action.value} {instant.time} {what}; "
+        "nothing was published, write again",
+        instant=instant.time,
+    )

@@ -1,0 +1,156 @@
+"""What completed commits say they wrote, compared with what the storage lists.
+
+A listing cannot show that a file is gone: an older version, or nothing, takes its place. The metadata of commits can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hudi_py.config.read import DAMAGED
+from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.files import LogFile
+from hudi_py.model.instant import Instant
+from hudi_py.model.names import (
+    BaseFileName,
+    FileId,
+    LogFileName,
+    PartitionPath,
+    join_path,
+    parse_base_file_name,
+    parse_log_file_name,
+)
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline, load_timeline
+
+_INITIAL = "00000000000000"
+"""How the instants begin under which partitions of a metadata table were first filled."""
+_FIRST_VERSION = 6
+"""Table version from which on commits record the true sizes of their files."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """A file as the metadata of a completed commit has it."""
+
+    commit: str
+    """Requested time of the commit."""
+    action: str
+    partition: PartitionPath
+    name: BaseFileName | LogFileName
+    offset: int
+    """Where in the file the commit began to write; 0 except in logs of table version 6."""
+    size: int
+    """Bytes of the whole file once the commit had written; 0 where it does not say."""
+
+    @property
+    def path(self) -> str:
+        return join_path(self.partition, str(self.name))
+
+
+def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
+    """The base and log files that a commit names; logs of changes are left out."""
+    for stat in metadata.stats:
+        partition, _, name = stat.path.rpartition("/")
+        log = parse_log_file_name(name)
+        parsed = log or parse_base_file_name(name)
+        if parsed is not None and not (log is not None and log.cdc):
+            yield RecordedFile(commit, action, PartitionPath(partition), parsed, stat.log_offset or 0, stat.file_size)
+
+
+RecordedFiles = Mapping[PartitionPath, Mapping[FileId, Sequence[RecordedFile]]]
+
+
+def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> RecordedFiles:
+    """What the active completed commits wrote, by partition and file id; nothing for tables before version 6.
+
+    Commits older than the timeline's start are left out, as what replaced their files may be archived; so are those
+    whose metadata cannot be read: who needs it will say what is wrong with it.
+    """
+    if config.version < _FIRST_VERSION:
+        return {}
+
+    def read(instant: Instant) -> list[RecordedFile]:
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        except (FileNotFoundError, CorruptFileError):
+            return []
+        return list(files_of(instant.time, instant.action.comparable.value, metadata))
+
+    active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
+    found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
+    for files in when_remote(storage, read, active):
+        for file in files:
+            found.setdefault(file.partition, {}).setdefault(file.name.file_id, []).append(file)
+    return found
+
+
+def lost_files(
+    recorded: Sequence[RecordedFile],
+    listed: Mapping[BaseFileName | LogFileName, int],
+    config: TableConfig,
+    timeline: Timeline,
+) -> list[tuple[RecordedFile, int | None]]:
+    """Files of the newest slice of a file group that are missing or too short, with the bytes there are (None: none).
+
+    A cleaner never takes the newest slice, so these are lost.
+
+    Args:
+        recorded: what commits wrote to the file group.
+        listed: its files that are there and count, with their bytes.
+        timeline: the one that `recorded` comes from.
+    """
+    if config.base_file_format == "HFILE":
+        if not listed:  # of a partition that was dropped, or made anew with fewer file groups
+            return []
+        # a partition of a metadata table that was made anew begins with its base file; logs of before it went
+        starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
+        known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
+        there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
+        begin = max(known) if known else min(there, default="~")
+        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= begin]
+    bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
+    bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
+    base = max(bases, default="")
+
+    def is_needed(name: BaseFileName | LogFileName) -> bool:
+        if isinstance(name, BaseFileName):
+            return name.instant == base
+        if config.version >= 8:
+            return (timeline.completion_time(name.instant) or name.instant) >= base
+        return name.instant >= base
+
+    needed = [(file, listed.get(file.name)) for file in recorded if is_needed(file.name)]
+    return [(file, size) for file, size in needed if size is None or size < file.size]
+
+
+def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
+    """Logs of table version 8 and later without what may follow what their commit wrote: nothing is appended there."""
+    sizes = {file.name: file.size for file in recorded if file.size}
+    return [replace(log, size=min(log.size, sizes.get(log.name, log.size))) for log in logs]
+
+
+def lost_error(
+    storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
+) -> HudiError:
+    """What to raise for one of `lost_files`: a writer may have changed the table since its timeline was read."""
+    there = "is missing" if size is None else f"has {size} of its {file.size} bytes"
+    what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
+    is_metadata_table = config.base_file_format == "HFILE"
+    now = {instant.file_name for instant in load_timeline(storage, config).files}
+    if not is_metadata_table and now != {instant.file_name for instant in timeline.files}:
+        return HistoryCleanedError(
+            f"Cannot read file group {file.name.file_id}: {what}; the table has changed since this read was planned: "
+            "re-create the DataFrame, or scan again"
+        )
+    if is_metadata_table:
+        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write makes it anew")
+    return CorruptFileError(
+        f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
+        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
+    )

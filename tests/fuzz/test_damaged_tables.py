@@ -1,0 +1,92 @@
+"""A table of which one file is cut, emptied, removed or has a bit turned gives the same rows or an error of ours.
+
+The format has nothing by which to find a completed file of the timeline that is gone (its commit is then pending), nor
+a bit turned in a text of a timeline file or of `hoodie.properties`, or in a value of an Avro log block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.timeline import properties
+from tests.support.damage import files_of, wrong_answers
+
+ARCHIVED = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
+NO_METADATA = {"hoodie.metadata.enable": "false"}
+KINDS: dict[str, tuple[str, int, int, dict[str, str]]] = {
+    "mor9": ("MERGE_ON_READ", 9, 4, {}),
+    "mor6": ("MERGE_ON_READ", 6, 4, {}),
+    "cow8": ("COPY_ON_WRITE", 8, 4, {"hoodie.parquet.compression.codec": "snappy"}),
+    "mor9-listed": ("MERGE_ON_READ", 9, 4, NO_METADATA),
+    "mor6-listed": ("MERGE_ON_READ", 6, 4, NO_METADATA),
+    "cow6-listed": ("COPY_ON_WRITE", 6, 4, NO_METADATA),
+    "mor9-archived": ("MERGE_ON_READ", 9, 9, ARCHIVED | NO_METADATA),
+}
+BY_CONTENT = ("deltacommit", "commit", "hoodie.properties", "requested", "inflight")
+"""Ends of the names of files whose turned bits may not show."""
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(properties, "_PAUSE_SECONDS", 0)
+
+
+def made(path: Path, kind: str) -> dict[str, bytes]:
+    """The files of a table with updates in all its files, compacted, and written to once more."""
+    table_type, version, writes, options = KINDS[kind]
+
+    def rows(ids: list[str], value: int) -> pa.Table:
+        parts = ["ab"[int(each[1:]) % 2] for each in ids]
+        return pa.table({"id": ids, "part": parts, "ts": [value] * len(ids), "v": [value] * len(ids)})
+
+    given: dict[str, Any] = {"record_key": "id", "ordering_by": "ts", "partition_by": "part"}
+    for number in range(writes):
+        ids = [f"k{each}" for each in range(number, number + 4)]
+        hudi_py.write(
+            str(path), rows(ids, number), options=options, table_type=table_type, table_version=version, **given
+        )
+    if table_type == "MERGE_ON_READ":
+        hudi_py.open_table(str(path), options).compact()
+        hudi_py.write(str(path), rows(["k1", "k2"], 9), options=options)
+    return files_of(path)
+
+
+def expected(failures: list[str]) -> Iterator[str]:
+    """Failures that the format lets nobody find are left out."""
+    for failure in failures:
+        path, _, what = failure.partition(" ")
+        ends = path.endswith(BY_CONTENT)
+        if not (ends and what.startswith(("removed", "bit")) and "Error" not in what):
+            yield failure
+
+
+def is_quick(path: str) -> bool:
+    """Files of the table itself, its listing in the metadata table, and its archive."""
+    return not path.startswith(".hoodie/metadata") or "/files/" in path
+
+
+@pytest.mark.parametrize("kind", ["mor9", "mor6-listed", "mor9-archived"])
+def test_one_damaged_file(tmp_path: Path, kind: str) -> None:
+    files = made(tmp_path / "t", kind)
+    chosen = {path: data for path, data in files.items() if is_quick(path) and "requested" not in path}
+    some = dict(sorted(chosen.items())[:: 7 if kind == "mor9" else 4])
+    tried, failures = wrong_answers(files, some, 1)
+    assert tried > 10
+    assert not list(expected(failures))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_damaged_file(tmp_path: Path, kind: str) -> None:
+    files = made(tmp_path / "t", kind)
+    seed = int(os.environ.get("HUDI_PY_SEED", "0"))
+    tried, failures = wrong_answers(files, files, 5, seed=seed)
+    assert tried > 200
+    assert not list(expected(failures)), f"HUDI_PY_SEED={seed}"

@@ -1,0 +1,199 @@
+"""Damage that makes no error by itself: files that are missing or short, of the table and of its metadata table."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py import CorruptFileError
+from hudi_py.formats.log.blocks import MAGIC
+
+LISTED = {"hoodie.metadata.enable": "false"}
+Damage = Callable[[Path], object]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def write(path: Path, ids: list[str], value: int, **options: Any) -> hudi_py.WriteResult:
+    data = pa.table({"id": ids, "ts": [value] * len(ids), "v": [value] * len(ids)})
+    return hudi_py.write(str(path), data, record_key="id", ordering_by="ts", **options)
+
+
+def made(path: Path, kind: str, version: int, options: dict[str, str] | None = None) -> Path:
+    """Three writes, each of which updates two rows of the one before and inserts one, and one that only updates."""
+    for number in range(3):
+        ids = [f"k{each}" for each in range(number, number + 3)]
+        write(path, ids, number, table_type=kind, table_version=version, options=options)
+    write(path, ["k3", "k4"], 3, options=options)
+    return path
+
+
+def rows(path: Path, options: dict[str, str] | None = None, **query: Any) -> list[tuple[str, int]]:
+    found = hudi_py.open_table(str(path), options).scan(["id", "v"], **query).to_table()
+    return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda file: (file.stat().st_mtime_ns, file.name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "damage"),
+    [
+        ("MERGE_ON_READ", 6, cut),
+        ("MERGE_ON_READ", 8, remove),
+        ("MERGE_ON_READ", 9, cut),
+        ("COPY_ON_WRITE", 6, empty),
+        ("COPY_ON_WRITE", 9, halve),
+    ],
+)
+def test_a_damaged_metadata_log_hides_nothing(tmp_path: Path, kind: str, version: int, damage: Damage) -> None:
+    path = made(tmp_path / "t", kind, version)
+    whole = rows(path)
+    damage(newest(path / ".hoodie/metadata/files", ".files-*"))
+    with pytest.warns(UserWarning, match="files are listed instead"):
+        assert rows(path) == whole
+    # no service makes the loss permanent, neither does making the partition anew
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "MERGE_ON_READ":
+            hudi_py.open_table(str(path)).compact()
+            assert rows(path) == whole
+        hudi_py.open_table(str(path)).metadata.rebuild()
+    assert rows(path) == whole
+    damage(newest(path / ".hoodie/metadata/files", "[!.]*" if damage is remove else "*files-0000*"))
+    with pytest.warns(UserWarning, match="is made anew"):
+        write(path, ["z"], 9)
+    assert rows(path) == sorted([*whole, ("z", 9)])
+    assert hudi_py.open_table(str(path)).metadata.verify().ok
+
+
+@pytest.mark.parametrize("damage", [cut, remove])
+@pytest.mark.parametrize(("version", "listed"), [(6, True), (6, False), (9, True), (9, False), (8, True)])
+def test_a_log_that_lacks_what_a_commit_wrote(tmp_path: Path, version: int, listed: bool, damage: Damage) -> None:
+    path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED if listed else None)
+    log = newest(path, ".*.log.*")
+    damage(log)
+    with pytest.raises(CorruptFileError, match=log.name):
+        rows(path)
+    with pytest.raises(hudi_py.HudiError, match="cleaned|damaged=true|metadata.verify"):
+        rows(path, query_type="incremental", begin="000")
+    with pytest.raises(hudi_py.HudiError, match=log.name):
+        hudi_py.open_table(str(path), LISTED if listed else None).compact()
+    if listed or damage is not remove:
+        with pytest.warns(UserWarning, match="Rows are missing or old"):
+            left = rows(path, {"hoodie.py.read.damaged": "true"})
+        assert left == [("k0", 0), ("k1", 1), ("k2", 2), ("k3", 2), ("k4", 2)]
+
+
+def test_a_log_cut_between_two_blocks(tmp_path: Path) -> None:
+    path = made(tmp_path / "t", "MERGE_ON_READ", 9, LISTED)
+    log = newest(path, ".*.log.*")
+    data = log.read_bytes()
+    log.write_bytes(data + data[data.index(MAGIC) :])  # a second block that its commit did not record is passed over
+    whole = rows(path)
+    log.write_bytes(data + data[:-9])
+    assert rows(path) == whole
+    log.write_bytes(b"")
+    with pytest.raises(CorruptFileError, match=rf"has 0 of its {len(data)} bytes"):
+        rows(path)
+
+
+@pytest.mark.parametrize("options", [None, LISTED])
+def test_a_lost_base_file_is_missing_not_cleaned(tmp_path: Path, options: dict[str, str] | None) -> None:
+    path = made(tmp_path / "t", "COPY_ON_WRITE", 9, options)
+    base = newest(path, "*.parquet")
+    base.unlink()
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match=rf"{base.name}.* missing.*metadata\.verify\(\)"):
+            rows(path)
+
+
+def test_a_file_that_a_clean_removed_since_the_plan(tmp_path: Path) -> None:
+    path = made(tmp_path / "t", "COPY_ON_WRITE", 9)
+    scan = hudi_py.open_table(str(path)).scan()
+    for number in (4, 5):
+        write(path, ["k2", "k3", "k4"], number)
+    keep = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    hudi_py.open_table(str(path), keep).clean()
+    with pytest.raises(hudi_py.HistoryCleanedError, match="scan again"):
+        scan.to_table()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_files_that_went_rightly_are_not_missed(tmp_path: Path, version: int) -> None:
+    """Cleaned, replaced, rolled back and restored; with the storage listed, as the check is made then."""
+    path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
+    table = hudi_py.open_table(str(path), LISTED)
+    kept, saved = rows(path), table.savepoint().instant
+    newer = write(path, ["k2", "k3"], 5, options=LISTED).instant
+    table.rollback(newer)
+    assert rows(path) == kept
+    write(path, ["k2", "k3"], 5, options=LISTED)
+    table.restore(saved)
+    assert rows(path) == kept
+    write(path, ["k4"], 6, options=LISTED)
+    table.compact()
+    write(path, ["k4"], 7, options=LISTED)
+    keep = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    hudi_py.open_table(str(path), {**LISTED, **keep}).clean()
+    assert ("k4", 7) in rows(path)
+    data = pa.table({"id": ["n"], "ts": [8], "v": [8]})
+    hudi_py.open_table(str(path), LISTED).insert_overwrite_table(data)
+    hudi_py.open_table(str(path), {**LISTED, **keep}).clean()
+    assert rows(path) == [("n", 8)]
+
+
+def test_an_archive_that_is_gone(tmp_path: Path) -> None:
+    archiving = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
+    path = tmp_path / "t"
+    for number in range(8):
+        write(path, [f"k{number}", "k0"], number, options={**LISTED, **archiving})
+    history = path / ".hoodie/timeline/history"
+    query = {"query_type": "incremental", "begin": "000"}
+    whole = rows(path, **query)
+    named = history / f"manifest_{(history / '_version_').read_text()}"
+    content = named.read_bytes()
+    named.unlink()
+    with pytest.raises(CorruptFileError, match=f"{named.name}, which is missing"):
+        rows(path, **query)
+    named.write_bytes(content)
+    properties = path / ".hoodie/hoodie.properties"
+    text = properties.read_text()
+    properties.write_text(text.replace("path=history", "path=histosy"))
+    with pytest.raises(CorruptFileError, match="there is none, although"):
+        rows(path, **query)
+    properties.write_text(text)
+    assert rows(path, **query) == whole
+    shutil.rmtree(history)
+    with pytest.raises(CorruptFileError, match="there is none, although"):
+        rows(path, **query)
+
+
+def test_a_timeline_in_another_place_than_the_properties_say(tmp_path: Path) -> None:
+    path = made(tmp_path / "t", "COPY_ON_WRITE", 9, LISTED)
+    properties = path / ".hoodie/hoodie.properties"
+    properties.write_text(f"{properties.read_text()}\nhoodie.timeline.path=timelind\n")
+    with pytest.raises(CorruptFileError, match=r"it has no instant, but \.hoodie/timeline has"):
+        rows(path)
