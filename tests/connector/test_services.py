@@ -179,7 +179,7 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
     make(path, writes=1)
     with pytest.raises(ConfigError, match="'compact'; services are compaction"):
         run_service(spark, path, "compact")
-    with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has none"):
+    with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has no phases"):
         run_service(spark, path, "archive", phase="schedule")
     with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
         run_service(spark, path, "rollback")
