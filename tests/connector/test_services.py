@@ -179,7 +179,7 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
     make(path, writes=1)
     with pytest.raises(ConfigError, match="'compact'; services are compaction"):
         run_service(spark, path, "compact")
-    with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has none"):
+    with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has no phases"):
         run_service(spark, path, "archive", phase="schedule")
     with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
         run_service(spark, path, "rollback")
@@ -204,15 +204,15 @@ def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "rollback", instant=first)
     with pytest.raises(ConfigError, match=r"^Unknown option hoodie\.clean\.commit\.retained: did you mean"):
         run_service(spark, path, "clean", options={"hoodie.clean.commit.retained": "1"})
-    with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+    with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
         run_service(spark, path + "missing", "archive")
     with pytest.raises(ConfigError, match=r"^Cannot find the report of a service under the token ''"), raised_here():
         spark.read.format("hudi-py").option("view", "service").load(path).collect()
     spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
     try:
-        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
             run_service(spark, path + "missing", "archive")
-        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing: "):
+        with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
             read_table(spark, path + "missing")
     finally:
         spark.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
