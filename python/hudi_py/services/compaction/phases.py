@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -194,7 +195,7 @@ def commit_plan(
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRewrite:
+class PlannedRewrite(ABC):
     """What compaction and log compaction do alike as planned services. Pickles where `rewrite` does."""
 
     always: bool = False
@@ -211,23 +212,25 @@ class PlannedRewrite:
     """Name of the `WriteOperationType`."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        raise NotImplementedError
+        """Of the service, as reports and errors have it."""
 
+    @abstractmethod
     def check_table(self, config: TableConfig, options: Options) -> None:
         """Raises UnsupportedTableError for a table that would lose something."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
         """Makes a plan where one is due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         """How the slices of a table that holds rows are rewritten. Raises UnsupportedTableError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def one_piece(self, context: ServiceContext, work: CompactionWork) -> OnePiece:
-        raise NotImplementedError
+        """What rewrites one slice of the plan."""
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
         """Plans what was committed until now, where it is due.
