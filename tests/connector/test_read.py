@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 import hudi_py
-from tests.connector.conftest import CONNECT
 from tests.connector.tables import FORMAT, KEYED, PARTITIONED, read, rows
 
 pytestmark = pytest.mark.spark
@@ -155,8 +153,5 @@ def test_a_frame_whose_files_are_gone_says_what_to_do(spark: SparkSession, table
     assert frame.count() == 3
     for file in Path(table).glob("*/*.parquet"):
         file.unlink()
-    if CONNECT and pyspark.__version__.startswith("4.0."):
-        assert frame.collect() == []  # there a DataFrame is resolved anew by every action: it sees what is there now
-        return
-    with pytest.raises(PySparkException, match="HistoryCleanedError.*re-create the DataFrame"):
+    with pytest.raises(PySparkException, match="CorruptFileError.* is missing"):
         frame.collect()

@@ -61,7 +61,6 @@ s LIKE '%\\\\%'
 s LIKE '%\n%'
 s ILIKE 'BRAVO%'
 s IS NULL AND id > 5
-s = 5
 id = '5'
 '5' < id
 dt = '1969-07-08'

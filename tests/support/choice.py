@@ -1,6 +1,7 @@
 """Which cases of a long list run in CI: few that cover many, others with each commit. The rest is `long`.
 
-The choice depends on HUDI_PY_SEED, by default the commit, which pytest's header shows: set it to repeat a run.
+The choice depends on HUDI_PY_SEED, which pytest's header shows: set it to repeat a run. By default it is git's name for the
+sources of the core at the newest commit, so that it changes with them and not with a correction of a test.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import Any
 import pytest
 
 
-def _commit() -> str:
+def _sources() -> str:
     try:
         done = subprocess.run(
-            ["git", "rev-parse", "--short=10", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+            ["git", "rev-parse", "--short=10", "HEAD:python"], cwd=Path(__file__).parent, capture_output=True, text=True
         )
     except OSError:
         return ""
@@ -27,7 +28,7 @@ def _commit() -> str:
 
 
 # Kept in the environment: pytest's workers, and the processes that tests start, choose as this process does.
-SEED = os.environ.setdefault("HUDI_PY_SEED", _commit() or "0")
+SEED = os.environ.setdefault("HUDI_PY_SEED", _sources() or "0")
 
 
 def covering(rows: Sequence[Sequence[Any]], name: str, limit: int | None = None) -> list[int]:

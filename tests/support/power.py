@@ -113,7 +113,10 @@ class Recorder:
             self._names[os.stat(folder).st_ino] = names
             for name, number in names.items():
                 path = f"{folder}/{name}"
-                status = os.stat(path)
+                try:
+                    status = os.stat(path)
+                except FileNotFoundError:  # a temporary file of another thread
+                    continue
                 if stat.S_ISDIR(status.st_mode):
                     folders.append(path)
                 elif len(self._contents.get(number, b"?")) != status.st_size or not status.st_size:

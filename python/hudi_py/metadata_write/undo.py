@@ -159,6 +159,10 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
     storage, layout = own.storage, own.layout
     begin(storage, layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
+    undone = own.timeline().find(plan.instant, Action(plan.action))
+    if undone is not None and undone.completed:
+        storage.delete(layout.path(undone.file_name))
+        storage.sync()  # readers must not find the instant completed and its files gone
     partitions: dict[str, RollbackPartition] = {}
     for each in plan.requests:
         before = partitions.get(each.partition_path, RollbackPartition(each.partition_path))
@@ -174,7 +178,6 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
     timeline = own.timeline()
     undone = timeline.find(plan.instant, Action(plan.action))
     if undone is not None:
-        # the completed file goes first: without it nothing reads the rest
         for file in reversed(timeline.states_of(undone)):
             storage.delete(layout.path(file.file_name))
     taken_ms = int((time.monotonic() - started) * 1000)

@@ -30,6 +30,11 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
 """How the instants begin under which partitions of a metadata table were first filled."""
+_RECENT: dict[tuple[str, str, str | None], list[RecordedFile]] = {}
+"""What commits wrote, by table, file of the timeline and completion time: a completed commit never changes."""
+_MOST_RECENT = 512
+_MOST_FILES = 256
+"""Commits that wrote more files are read again each time, so that what is kept stays small."""
 _FIRST_VERSION = 6
 """Table version from which on commits record the true sizes of their files."""
 
@@ -76,11 +81,19 @@ def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> 
         return {}
 
     def read(instant: Instant) -> list[RecordedFile]:
+        key = (storage.uri, instant.file_name, instant.completion_time)
+        if (kept := _RECENT.get(key)) is not None:
+            return kept
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except (FileNotFoundError, CorruptFileError):
             return []
-        return list(files_of(instant.time, instant.action.comparable.value, metadata))
+        files = list(files_of(instant.time, instant.action.comparable.value, metadata))
+        if len(files) <= _MOST_FILES:
+            if len(_RECENT) >= _MOST_RECENT:
+                _RECENT.clear()
+            _RECENT[key] = files
+        return files
 
     active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
     found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
