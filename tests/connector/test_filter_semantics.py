@@ -199,7 +199,7 @@ def test_reads_of_a_table_answer_as_where_does(spark: SparkSession, path: str) -
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_filter_of_the_grid_answers_as_spark_does(spark: SparkSession) -> None:
     texts = conditions(random.Random(2), 1500)
     found, answered = differences(spark, texts)

@@ -1,7 +1,7 @@
 """Which cases of a long list run in CI: few that cover many, others with each commit. The rest is `long`.
 
-The choice depends on HUDI_PY_SEED, which pytest's header shows: set it to repeat a run. By default it is git's name for the
-sources of the core at the newest commit, so that it changes with them and not with a correction of a test.
+The choice depends on HUDI_PY_SEED, which pytest's header shows: set it to repeat a run. By default it is git's name for
+the sources of the core at the newest commit, so that it changes with them and not with a correction of a test.
 """
 
 from __future__ import annotations

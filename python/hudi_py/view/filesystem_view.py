@@ -248,7 +248,8 @@ class FileSystemView:
             if file_id in recorded:
                 files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
                 files_here.update({base.name: base.size for base in group_bases.values()})
-                lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
+                if (partition, file_id) not in self.replaced:  # of which a clean takes the newest slice, too
+                    lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
                 if self.config.version >= 8:
                     group_logs = as_recorded(group_logs, recorded[file_id])
             slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
