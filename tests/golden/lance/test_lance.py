@@ -27,7 +27,10 @@ Opened = Callable[[str], Path]
 def extracted(tmp_path: Path) -> Opened:
     def extract(name: str) -> Path:
         with tarfile.open(DATA / f"{name}_lance.tar.gz") as archive:
-            archive.extractall(tmp_path)
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(tmp_path, filter="data")
+            else:
+                archive.extractall(tmp_path)
         return tmp_path / name
 
     return extract
