@@ -219,6 +219,17 @@ def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path:
         running.awaitTermination(PATIENCE_S)
 
 
+def started(writer: Any) -> Any:
+    """The query. Spark Connect gives the Python process of `foreachBatch` ten seconds to start, however busy it is."""
+    for _ in range(3):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if "failed to connect back" not in str(error):
+                raise
+    return writer.start()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compaction", ["hoodie.compact.inline", "hoodie.compact.schedule.inline"])
 def test_into_a_table(spark: SparkSession, table: str, tmp_path: Path, compaction: str) -> None:
@@ -234,7 +245,7 @@ def test_into_a_table(spark: SparkSession, table: str, tmp_path: Path, compactio
         if more:
             upsert(table, **more)
         writer = spark.readStream.format(FORMAT).load(table).writeStream.foreachBatch(keep)
-        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(**NOW).start()
+        query = started(writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(**NOW))
         assert query.awaitTermination(PATIENCE_S)
     expected = [("a", 7), ("b", 6), ("c", 2)]
     assert rows(read(spark, target), "id", "v") == expected
