@@ -30,11 +30,11 @@ test: quick test-connector oracle-quick ## Run the tests: without a JVM, through
 
 quick: ## Run the tests that need no JVM
 	@echo "== tests without a JVM"
-	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "not slow" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(NO_JVM) -m "not slow" $(ARGS)
 
 quick-slow: ## Run the slower tests that need no JVM
 	@echo "== slower tests without a JVM"
-	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) -m "slow and not long" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(NO_JVM) -m "slow and not long" $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
 	@echo "== Spark tests"

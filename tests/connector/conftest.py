@@ -16,6 +16,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+WARM = Path(__file__).parents[1] / "support" / "warm"
 CONNECT = os.environ.get("HUDI_PY_SPARK") == "connect"
 
 
@@ -64,7 +65,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         DefaultChannelBuilder.default_port = staticmethod(connect_port)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(WARM), prepend=os.pathsep)  # of the JVM and its workers
         # a Connect client sets all of them once more at the server it started, which has those for its start already
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         session: SparkSession = builder.getOrCreate()
