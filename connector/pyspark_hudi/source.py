@@ -78,7 +78,7 @@ class DefaultSource(DataSource):
         if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
             self._check_columns(options, schema)
             pinned = self._pin_given(options, schema)
-        # Spark pickles this instance to each task, which needs its own splits alone
+        # Spark pickles this instance to each task, which needs only its own splits
         self._pinned = None
         return HudiReader(pinned, options, schema)
 

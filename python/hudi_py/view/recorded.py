@@ -1,6 +1,6 @@
-"""What completed commits say they wrote, compared with what the storage lists.
+"""Compares the files in commit metadata with those in storage.
 
-A listing cannot show that a file is gone: an older version, or nothing, takes its place. The metadata of commits can.
+A listing cannot show that a file was lost: an older version, or nothing, takes its place. Commit metadata can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
-"""How the instants begin under which partitions of a metadata table were first filled."""
+"""Prefix of the instants at which partitions of a metadata table are initialised."""
 _RECENT: dict[tuple[str, str, str | None], list[RecordedFile]] = {}
 """What commits wrote, by table, file of the timeline and completion time: a completed commit never changes."""
 _MOST_RECENT = 512
@@ -41,7 +41,7 @@ _FIRST_VERSION = 6
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """A file as the metadata of a completed commit has it."""
+    """A file in the metadata of a completed commit."""
 
     commit: str
     """Requested time of the commit."""
@@ -49,9 +49,9 @@ class RecordedFile:
     partition: PartitionPath
     name: BaseFileName | LogFileName
     offset: int
-    """Where in the file the commit began to write; 0 except in logs of table version 6."""
+    """Byte at which the commit began to write; 0 except in logs of table version 6."""
     size: int
-    """Bytes of the whole file once the commit had written; 0 where it does not say."""
+    """Bytes of the whole file after the commit; 0 if not recorded."""
 
     @property
     def path(self) -> str:
@@ -59,7 +59,7 @@ class RecordedFile:
 
 
 def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
-    """The base and log files that a commit names; logs of changes are left out."""
+    """The base and log files in a commit's metadata, without change logs."""
     for stat in metadata.stats:
         partition, _, name = stat.path.rpartition("/")
         log = parse_log_file_name(name)
@@ -72,10 +72,10 @@ RecordedFiles = Mapping[PartitionPath, Mapping[FileId, Sequence[RecordedFile]]]
 
 
 def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> RecordedFiles:
-    """What the active completed commits wrote, by partition and file id; nothing for tables before version 6.
+    """The files of active completed commits, by partition and file id; empty for tables before version 6.
 
-    Commits older than the timeline's start are left out, as what replaced their files may be archived; so are those
-    whose metadata cannot be read: who needs it will say what is wrong with it.
+    Ignores commits older than the timeline's start, as the commits that replaced their files may be archived, and
+    commits with unreadable metadata, which is reported where it is needed.
     """
     if config.version < _FIRST_VERSION:
         return {}
@@ -109,24 +109,24 @@ def lost_files(
     config: TableConfig,
     timeline: Timeline,
 ) -> list[tuple[RecordedFile, int | None]]:
-    """Files of the newest slice of a file group that are missing or too short, with the bytes there are (None: none).
+    """Files of the newest slice of a file group that are missing or too short, with their actual size (None: missing).
 
-    A cleaner never takes the newest slice, so these are lost.
+    The newest slice is never cleaned, so these files are lost.
 
     Args:
-        recorded: what commits wrote to the file group.
-        listed: its files that are there and count, with their bytes.
-        timeline: the one that `recorded` comes from.
+        recorded: the file group's files in commit metadata.
+        listed: its existing files that count, with their sizes.
+        timeline: the timeline that `recorded` comes from.
     """
     if config.base_file_format == "HFILE":
-        if not listed:  # of a partition that was dropped, or made anew with fewer file groups
+        if not listed:  # the partition was deleted, or rebuilt with fewer file groups
             return []
-        # a partition of a metadata table that was made anew begins with its base file; logs of before it went
+        # a rebuilt partition of a metadata table starts with its base file; earlier logs were deleted
         starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
         known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
         there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
-        begin = max(known) if known else min(there, default="~")
-        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= begin]
+        start = max(known) if known else min(there, default="~")
+        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= start]
     bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
     bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
     base = max(bases, default="")
@@ -143,7 +143,7 @@ def lost_files(
 
 
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
-    """Logs of table version 8 and later without what may follow what their commit wrote: nothing is appended there."""
+    """Logs limited to their recorded size; since table version 8 nothing is appended to a log."""
     sizes = {file.name: file.size for file in recorded if file.size}
     return [replace(log, size=min(log.size, sizes.get(log.name, log.size))) for log in logs]
 
@@ -151,7 +151,7 @@ def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> li
 def lost_error(
     storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
 ) -> HudiError:
-    """What to raise for one of `lost_files`: a writer may have changed the table since its timeline was read."""
+    """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
     there = "is missing" if size is None else f"has {size} of its {file.size} bytes"
     what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
     is_metadata_table = config.base_file_format == "HFILE"
@@ -162,7 +162,7 @@ def lost_error(
             "re-create the DataFrame, or scan again"
         )
     if is_metadata_table:
-        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write makes it anew")
+        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
         f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
