@@ -148,6 +148,41 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 _MAY_BE_EMPTY = frozenset(_CHOICES) - frozenset(_FLAGS)
+_KEYS = (
+    *_CHOICES,
+    CHECKSUM,
+    "hoodie.archivelog.folder",
+    "hoodie.bootstrap.base.path",
+    "hoodie.compaction.payload.class",
+    "hoodie.record.merge.strategy.id",
+    "hoodie.table.create.schema",
+    "hoodie.table.keygenerator.class",
+    "hoodie.table.metadata.partitions",
+    "hoodie.table.ordering.fields",
+    "hoodie.table.partial.update.mode",
+    "hoodie.table.partition.fields",
+    "hoodie.table.precombine.field",
+    "hoodie.table.recordkey.fields",
+    "hoodie.table.version",
+    "hoodie.timeline.history.path",
+    "hoodie.timeline.path",
+)
+"""Keys on which the rows of a table depend."""
+
+
+def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
+    """Unknown keys that are a missing known key with one wrong character, in the key or in place of the `=` after it.
+
+    The checksum covers only the table's name, so a damaged key would count as absent.
+    """
+    found: dict[str, str] = {}
+    missing = [key for key in _KEYS if key not in properties]
+    for key in properties.keys() - set(_KEYS):
+        for known in missing:
+            changed = len(key) == len(known) and sum(a != b for a, b in zip(key, known, strict=True)) == 1
+            if changed or (key.startswith(known) and not properties[key]):
+                found[key] = known
+    return found
 
 
 def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

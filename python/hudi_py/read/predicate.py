@@ -7,6 +7,7 @@ than any other number; comparing with NULL gives NULL.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
@@ -20,11 +21,12 @@ Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publi
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(ABC):
     """A predicate or operand."""
 
+    @abstractmethod
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        raise AssertionError("abstract")
+        """One value for each row, or a scalar."""
 
     def children(self) -> tuple[Node, ...]:
         """The fields that hold nodes."""

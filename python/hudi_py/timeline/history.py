@@ -226,6 +226,7 @@ def _read_run(
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
         keys = file.read(["instantTime", "completionTime", "action"])
         instants = _instants(keys, f"{storage.uri}/{path}")
+        _check_range(instants, path, storage.uri)
         kept = [
             at
             for at, instant in enumerate(instants)
@@ -248,6 +249,23 @@ def _read_run(
             instant.state,
             _bytes(values, "metadata", row),
             _bytes(values, "plan", row),
+        )
+
+
+def _check_range(instants: Sequence[ArchivedInstant], path: str, uri: str) -> None:
+    """Raises CorruptFileError if a run does not have the first and last instant in its name, so is another file."""
+    named = _RUN.fullmatch(path.rpartition("/")[2])
+    times = [instant.time for instant in instants]
+    expected = None if named is None else (named[1], named[2])
+    found = (min(times, default=""), max(times, default=""))
+    if expected is not None and found != expected:
+        raise CorruptFileError(
+            f"Cannot read the archived timeline {uri}/{path}: its instants are {found[0] or 'none'} to "
+            f"{found[1] or 'none'}, expected are those in its name; it was replaced by another file: restore it from a "
+            "copy",
+            path=path,
+            expected=expected,
+            found=found,
         )
 
 

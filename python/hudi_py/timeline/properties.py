@@ -13,6 +13,7 @@ from hudi_py.model.properties import (
     NAME,
     TableConfig,
     checksum,
+    damaged_keys,
     format_properties,
     invalid_properties,
     parse_properties,
@@ -33,11 +34,12 @@ def load_table_config(storage: Storage) -> TableConfig:
 
     Raises:
         TableNotFoundError: neither file exists.
-        CorruptFileError: neither file is valid.
+        CorruptFileError: neither file is valid, or a key is damaged.
         UnsupportedTableError: the table version is not one of 2 to 6, 8 and 9, does not match the timeline layout, or
             a property has an unknown value.
     """
     config = TableConfig(_read(storage))
+    _check_keys(storage, config)
     _check_version(storage, config)
     _check_values(storage, config)
     return config
@@ -169,6 +171,19 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
             f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; repair or upgrade it with "
             "Apache Hudi"
+        )
+
+
+def _check_keys(storage: Storage, config: TableConfig) -> None:
+    damaged = damaged_keys(config.properties)
+    if damaged:
+        key, known = min(damaged.items())
+        raise CorruptFileError(
+            f"Cannot open the table at {storage.uri}: {PROPERTIES} has the unknown key {key!r}, which differs from "
+            f"{known} in one character, and has no {known}; correct the file",
+            path=PROPERTIES,
+            key=key,
+            expected=known,
         )
 
 

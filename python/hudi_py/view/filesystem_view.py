@@ -50,7 +50,7 @@ class _Group:
     file_id: FileId
     slices: list[_Slice]
     lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
-    """Committed files of the newest slice that are missing or too short; see `lost_files`."""
+    """Committed files of the newest slice that are missing or damaged; see `lost_files`."""
 
 
 class FileSystemView:

@@ -5,6 +5,8 @@ A listing cannot show that a file was lost: an older version, or nothing, takes 
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,11 +32,8 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
 """Prefix of the instants at which partitions of a metadata table are initialised."""
-_RECENT: dict[tuple[str, str, str | None], list[RecordedFile]] = {}
-"""What commits wrote, by table, file of the timeline and completion time: a completed commit never changes."""
-_MOST_RECENT = 512
-_MOST_FILES = 256
-"""Commits that wrote more files are read again each time, so that what is kept stays small."""
+_MAX_CACHED_FILES = 1 << 15
+"""Files of recent commits that a process caches, about 16 MB."""
 _FIRST_VERSION = 6
 """Table version from which on commits record the true sizes of their files."""
 
@@ -56,6 +55,42 @@ class RecordedFile:
     @property
     def path(self) -> str:
         return join_path(self.partition, str(self.name))
+
+
+class CommitCache:
+    """The files of completed commits, which never change, by table URI, timeline file and completion time.
+
+    Holds at most `max_files` files and evicts the least recently used commits. A commit with more files is not cached.
+    """
+
+    def __init__(self, max_files: int) -> None:
+        self._max_files = max_files
+        self._commits: OrderedDict[CommitKey, list[RecordedFile]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.num_files = 0
+
+    def get(self, key: CommitKey) -> list[RecordedFile] | None:
+        with self._lock:
+            found = self._commits.get(key)
+            if found is not None:
+                self._commits.move_to_end(key)
+            return found
+
+    def put(self, key: CommitKey, files: list[RecordedFile]) -> None:
+        size = len(files) + 1  # a commit without files takes memory, too
+        if size > self._max_files:
+            return
+        with self._lock:
+            if key in self._commits:
+                return
+            self._commits[key] = files
+            self.num_files += size
+            while self.num_files > self._max_files:
+                self.num_files -= len(self._commits.popitem(last=False)[1]) + 1
+
+
+CommitKey = tuple[str, str, str | None]
+_CACHE = CommitCache(_MAX_CACHED_FILES)
 
 
 def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
@@ -82,17 +117,14 @@ def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> 
 
     def read(instant: Instant) -> list[RecordedFile]:
         key = (storage.uri, instant.file_name, instant.completion_time)
-        if (kept := _RECENT.get(key)) is not None:
-            return kept
+        if (cached := _CACHE.get(key)) is not None:
+            return cached
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except (FileNotFoundError, CorruptFileError):
             return []
         files = list(files_of(instant.time, instant.action.comparable.value, metadata))
-        if len(files) <= _MOST_FILES:
-            if len(_RECENT) >= _MOST_RECENT:
-                _RECENT.clear()
-            _RECENT[key] = files
+        _CACHE.put(key, files)
         return files
 
     active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
@@ -109,9 +141,9 @@ def lost_files(
     config: TableConfig,
     timeline: Timeline,
 ) -> list[tuple[RecordedFile, int | None]]:
-    """Files of the newest slice of a file group that are missing or too short, with their actual size (None: missing).
+    """Files of the newest slice of a file group that are missing, too short or replaced, with their actual size.
 
-    The newest slice is never cleaned, so these files are lost.
+    The newest slice is never cleaned, so missing files (size None) are lost.
 
     Args:
         recorded: the file group's files in commit metadata.
@@ -138,8 +170,12 @@ def lost_files(
             return (timeline.completion_time(name.instant) or name.instant) >= base
         return name.instant >= base
 
+    def is_damaged(file: RecordedFile, size: int | None) -> bool:
+        # a larger base file was replaced; a larger log may have grown
+        return size is None or size < file.size or (isinstance(file.name, BaseFileName) and 0 < file.size < size)
+
     needed = [(file, listed.get(file.name)) for file in recorded if is_needed(file.name)]
-    return [(file, size) for file, size in needed if size is None or size < file.size]
+    return [(file, size) for file, size in needed if is_damaged(file, size)]
 
 
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
@@ -152,7 +188,12 @@ def lost_error(
     storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
 ) -> HudiError:
     """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
-    there = "is missing" if size is None else f"has {size} of its {file.size} bytes"
+    if size is None:
+        there = "is missing"
+    elif size < file.size:
+        there = f"has {size} of its {file.size} bytes"
+    else:
+        there = f"has {size} bytes instead of {file.size}, so it was replaced"
     what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
     is_metadata_table = config.base_file_format == "HFILE"
     now = {instant.file_name for instant in load_timeline(storage, config).files}
@@ -165,5 +206,9 @@ def lost_error(
         return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
-        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
+        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left",
+        path=file.path,
+        instant=file.commit,
+        expected=file.size,
+        found=size,
     )

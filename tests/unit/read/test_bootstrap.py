@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from hudi_py.read.filter import parse_filter
 from hudi_py.storage import Storage, open_beside, open_storage
 from hudi_py.view.bootstrap import load_bootstrap_sources
 from tests.golden.compare import assert_rows_equal
+from tests.support import archives
 
 DATA = Path(__file__).parent / "data" / "bootstrap"
 WAS_AT = "file:/data/bootstrap"
@@ -32,11 +32,7 @@ WAS_AT = "file:/data/bootstrap"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The tables, where the sources they name are looked for below `tmp_path`."""
-    with tarfile.open(DATA / "tables.tar.gz") as archive:
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(tmp_path, filter="data")
-        else:  # Python 3.10 before 3.10.12
-            archive.extractall(tmp_path)
+    archives.extract(DATA / "tables.tar.gz", tmp_path)
 
     def moved(storage: Storage, uri: str) -> Storage:
         assert uri.startswith(WAS_AT)

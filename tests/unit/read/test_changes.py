@@ -6,7 +6,6 @@ import itertools
 import json
 import pickle
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 from tests.golden.compare import assert_rows_equal
+from tests.support import archives
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
 
 DATA = Path(__file__).with_name("changes_data")
@@ -45,11 +45,7 @@ def sample(tmp_path: Path) -> Unpack:
     """Unpacks a table of `changes_data`; its path."""
 
     def unpack(name: str) -> Path:
-        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(tmp_path, filter="data")
-            else:
-                archive.extractall(tmp_path)
+        archives.extract(DATA / f"{name}.tar.xz", tmp_path)
         return tmp_path / name
 
     return unpack

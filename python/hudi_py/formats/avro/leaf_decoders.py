@@ -1,9 +1,9 @@
-"""Decoders of Avro types, a column at a time: what a decoder does, and those of the types without parts.
+"""The decoder protocol, and the decoders of leaf types; all decode a column at a time.
 
-A decoder is compiled from each node of a resolved schema. `decode` reads its value at every cursor into an Arrow
-array, `skip` only moves the cursors, and `hop` moves a single one, for the end of long lists where a call of NumPy
-costs more than the work. `act` says at which cursors there is a value (cursor.py); `valid` is the same array where the
-decoder must record nulls, and None where its own type has none: below a null struct lie values that mean nothing.
+A decoder is compiled from each node of a resolved schema. `decode` reads the value at every cursor into an Arrow array,
+`skip` only advances the cursors, and `hop` advances a single one, for the ends of long lists, where a NumPy call would
+cost more. `act` marks the cursors that are at a value (cursor.py). `valid` is the same array if the decoder must record
+nulls, and None if its type has none; values below a null struct are meaningless.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hudi_py.formats.vectors import vector_lists
 
 
 class Decoder(Protocol):
-    """What a column is decoded with."""
+    """Decodes one column."""
 
     arrow: pa.DataType
     size: int | None
-    """Bytes of every value, None when they differ."""
+    """Bytes of every value; None if they differ."""
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array: ...
 
@@ -43,7 +43,7 @@ class Decoder(Protocol):
 
 
 def hop_long(view: memoryview, at: int) -> tuple[int, int]:
-    """A varint's value and the place after it."""
+    """A varint's value and the position after it."""
     byte = view[at]
     value, shift = byte & 127, 7
     while byte > 127:
@@ -57,7 +57,7 @@ def hop_long(view: memoryview, at: int) -> tuple[int, int]:
 
 
 class NullDecoder:
-    """No bytes, always null."""
+    """null: no bytes."""
 
     arrow = pa.null()
     size: int | None = 0
@@ -128,7 +128,7 @@ class IntegerDecoder:
 
 
 class FixedWidthDecoder:
-    """float, double, fixed: the bytes are the Arrow value."""
+    """float, double and fixed, whose bytes are the Arrow value."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         self.arrow = arrow
@@ -154,7 +154,7 @@ class FixedWidthDecoder:
 
 
 class VectorDecoder(FixedWidthDecoder):
-    """vector: fixed bytes which are a list of numbers."""
+    """vector: fixed bytes that hold a list of numbers."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         super().__init__(pa.binary(size), size)
@@ -208,7 +208,7 @@ class DecimalDecoder:
             self.skip(block, pos, act)
         if n and int(pos.max()) > block.end:
             raise CorruptBytesError("a decimal runs past the end")
-        # the bytes that end where the value ends, turned round to little-endian: the value's own come first
+        # the last `width` bytes up to the value's end, reversed to little-endian, so that the value's own come first
         tail = block.window(f"V{width}", width)[pos - width].view(np.uint8).reshape(n, width)[:, ::-1]
         if length is None:
             assert self.size is not None
@@ -227,7 +227,7 @@ class DecimalDecoder:
             last = np.clip(length - 1, 0, width - 1)
             sign = (tail[np.arange(n), last] >> 7) * np.uint8(255) * (length > 0)
             out = np.where(np.arange(width) < length[:, None], tail, sign[:, None].astype(np.uint8))
-            for i in np.flatnonzero(length > width):  # no writer pads a number like this: a few at most
+            for i in np.flatnonzero(length > width):  # padded numbers; no known writer produces them
                 above_one = block.bytes[pos[i] - length[i] : pos[i] - width]
                 if (above_one != (tail[i, -1] >> 7) * np.uint8(255)).any():
                     raise CorruptBytesError(f"a decimal does not fit {self.arrow}")
@@ -251,7 +251,7 @@ class DecimalDecoder:
 
 
 class EnumDecoder:
-    """The index of a symbol, read as the symbol."""
+    """enum: the index of a symbol, decoded as the symbol."""
 
     arrow = pa.string()
     size: int | None = None

@@ -1,4 +1,4 @@
-"""Content of delete blocks, decoded (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
+"""Decodes delete blocks (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
 
 Version 3: `int32 3`, `int32 length`, then Avro binary of `HoodieDeleteRecordList`: an array of
 `{recordKey: null|string, partitionPath: null|string, orderingVal: union of wrapper records}`. Versions 1 and 2, which
@@ -22,7 +22,7 @@ from hudi_py.formats.log.kryo import KryoDeletes, is_default_value, read_kryo_de
 
 DELETE_BLOCK_VERSION = 3
 DECIMAL_WRAPPER_TYPE = pa.decimal128(30, 15)
-"""The one decimal type of a delete's ordering value; Java scales every decimal to it."""
+"""Decimal type of a delete's ordering value, to which Java scales every decimal."""
 
 
 class Wrapper(IntEnum):
@@ -41,7 +41,7 @@ class Wrapper(IntEnum):
     TIME_MICROS = 10
     TIMESTAMP_MICROS = 11
     ARRAY = 12
-    """Since 1.1; several ordering fields. Within its items 12 is `LocalDateWrapper`."""
+    """Since 1.1, for several ordering fields. In its items 12 is `LocalDateWrapper`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Deletes:
 
     keys: pa.StringArray
     partitions: pa.StringArray
-    """Null where the block has none."""
+    """Null if the block has none."""
     ordering: pa.Array | None
     """Typed by the wrapper: bool, int32, int64, float, double, binary, string, date32, decimal128(30, 15), int64 for a
     time, timestamp[us, UTC]; a struct with fields "0", "1", ... for several ordering fields. Decimals of versions 1 and
-    2 have the scale and precision their values need. Null where `is_default`,
-    and None when all are. Java writes timestamps as longs of microseconds, so they usually come as int64."""
+    2 have the scale and precision of their values. Null where `is_default`; None if all are. Java writes timestamps as
+    longs of microseconds, so they are usually int64."""
     is_default: npt.NDArray[np.bool_]
-    """Rows without an ordering value or with the int 0: deletes that count by commit time (`OrderingValues`)."""
+    """Rows without an ordering value or with the int 0: deletes in commit time order (`OrderingValues`)."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -68,12 +68,12 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
 
     Args:
         content: the block's content.
-        context: names file and block in errors.
+        context: file and block, for errors.
 
     Raises:
-        CorruptFileError: the bytes are not what the format says.
-        UnsupportedTableError: the content is of a later version, one block orders its records by values of types that
-            cannot be compared, or, in versions 1 and 2, by values of a Java class that is not known here.
+        CorruptFileError: the bytes contradict the format.
+        UnsupportedTableError: the content has a later version, or ordering values of types that cannot be compared or,
+            in versions 1 and 2, of an unknown Java class.
     """
     if len(content) < 8:
         raise CorruptFileError(f"Cannot read deletes of {context}: {len(content)} bytes, expected at least 8")
@@ -93,14 +93,14 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
         spans = _find_records(content, 8)
         return _Decoder(content, context).deletes(spans)
     except (IndexError, pa.ArrowInvalid) as error:
-        # a length or a varint that leads past the end; text that is not UTF-8
+        # a length or varint past the end, or text that is not UTF-8
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
     except _CorruptError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
 
 
 def _from_java(records: KryoDeletes, context: str) -> Deletes:
-    """Records of a Kryo block; their ordering values get the types which Avro's wrappers have."""
+    """Records of a Kryo block, with ordering values in the types of Avro's wrappers."""
     is_default = np.fromiter(map(is_default_value, records.types, records.values), np.bool_, len(records.types))
     kinds = {kind for kind, default in zip(records.types, is_default.tolist(), strict=True) if not default}
     _check_comparable(sorted(kinds), kinds <= _JAVA_NUMBERS, context)
@@ -109,7 +109,7 @@ def _from_java(records: KryoDeletes, context: str) -> Deletes:
         values = [None if default else each for each, default in zip(records.values, is_default.tolist(), strict=True)]
         kind = kinds.pop() if len(kinds) == 1 else "double" if kinds & {"float", "double"} else "long"
         try:
-            # decimals get the greatest scale among them
+            # decimals get the greatest scale of all values
             ordering = pa.array(values, _JAVA_TYPES.get(kind))
         except pa.ArrowInvalid as error:
             raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
@@ -126,12 +126,12 @@ def _check_comparable(kinds: Sequence[str], comparable: bool, context: str) -> N
 
 
 class _CorruptError(Exception):
-    """What is wrong with the bytes; turned into `CorruptFileError` where the file's name is known."""
+    """Describes damage; turned into `CorruptFileError` where the file's name is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Where the fields of every record lie: flat lists of start and end, two numbers a record."""
+    """Positions of the records' fields, as flat lists with start and end of each record."""
 
     keys: list[int]
     partitions: list[int]
@@ -139,11 +139,11 @@ class _Spans:
     """Rows."""
     branches: bytearray
     values: list[int]
-    """Bytes of the ordering value; of texts without their length."""
+    """Of the ordering values; without the length of strings."""
 
 
 def _find_records(data: bytes, at: int) -> _Spans:
-    """Walks the array. A loop over records: where one begins is known only when the one before has been read."""
+    """Walks the array in a Python loop, since a record's position is known only after reading the previous one."""
     spans = _Spans([], [], [], bytearray(), [])
     keys, partitions, branches, values = spans.keys, spans.partitions, spans.branches, spans.values
     end = len(data)
@@ -195,12 +195,12 @@ def _find_records(data: bytes, at: int) -> _Spans:
             start, at = _value_span(data, at, branch >> 1)
             values += (start, at)
     if at != end:
-        raise _CorruptError(f"{end - at} bytes behind the last record")
+        raise _CorruptError(f"{end - at} bytes after the last record")
     return spans
 
 
 def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
-    """Start and end of an ordering value's bytes, `at` being where its wrapper begins."""
+    """Start and end of an ordering value's bytes; `at` is the start of its wrapper."""
     if branch in _VARINTS:
         start = at
         while data[at] > 127:
@@ -214,13 +214,13 @@ def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
         size, at = _length(data, at)
         return at, at + size
     start = at
-    for _branch, _start, at in _items(data, start):  # noqa: B007 - the last end is what is asked for
+    for _branch, _start, at in _items(data, start):  # noqa: B007 - only the last end is needed
         pass
     return start, at
 
 
 def _items(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Branch, start and end of the items of an `ArrayWrapper`; last comes (-1, end, end)."""
+    """Branch, start and end of the items of an `ArrayWrapper`, followed by (-1, end, end)."""
     branch = data[at]
     at += 1
     if branch not in (0, 2):
@@ -289,7 +289,7 @@ class _Decoder:
     def _values(
         self, branches: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]
     ) -> tuple[pa.Array | None, npt.NDArray[np.bool_]]:
-        """The values of one ordering field, null where they are default, and where that is."""
+        """The values of one ordering field, null where they are the default, and a mask of the defaults."""
         is_default = branches == Wrapper.NULL
         ints = np.flatnonzero(branches == Wrapper.INT)
         is_default[ints] = self._varints(spans[ints]) == 0
@@ -299,7 +299,7 @@ class _Decoder:
         _check_comparable([kind.name for kind in kinds], _NUMBERS.issuperset(kinds), self._context)
         rows = [np.flatnonzero((branches == kind) & ~is_default) for kind in kinds]
         parts = [self._decode(kind, spans[at]) for kind, at in zip(kinds, rows, strict=True)]
-        if len(parts) > 1:  # a column whose type was widened between two blocks that were merged into this one
+        if len(parts) > 1:  # the block was merged from blocks before and after the column's type was widened
             target = _common_number(kinds)
             parts = [part.cast(target, safe=False) for part in parts]
         elif len(rows[0]) == len(branches):
@@ -342,7 +342,7 @@ class _Decoder:
         return values
 
     def _texts(self, spans: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-        """Spans are in order and do not overlap: with the gaps between them they are one array over the content."""
+        """Takes the spans from an array over the content that alternates between spans and gaps."""
         if not len(spans):
             return pa.array([], kind)
         offsets = spans.reshape(-1).astype(np.int32)
@@ -367,7 +367,7 @@ class _Decoder:
         return values
 
     def _several(self, spans: npt.NDArray[np.int64]) -> pa.Array:
-        """A struct of the fields' values. A loop over records: items have to be found one after the other."""
+        """A struct of the fields' values, found in a Python loop since items must be parsed in order."""
         fields: list[tuple[bytearray, list[int]]] = []
         for row, start in enumerate(spans[:, 0].tolist()):
             items = list(_items(self._content, start))[:-1]
@@ -375,13 +375,13 @@ class _Decoder:
                 fields = [(bytearray(), []) for _ in items]
             if not items or len(items) != len(fields):
                 raise _CorruptError(f"{len(items)} ordering values in a record, {len(fields)} in the first")
-            for (branches, values), (branch, begin, end) in zip(fields, items, strict=True):
+            for (branches, values), (branch, first, end) in zip(fields, items, strict=True):
                 branches.append(branch)
-                values += (begin, end)
+                values += (first, end)
         columns = []
         for branches, values in fields:
             column, _ = self._values(np.frombuffer(bytes(branches), np.uint8), _pairs(values))
-            # null and the int 0 are the same to Java's comparison of several fields
+            # for several fields Java treats null and the int 0 alike
             columns.append(pa.nulls(len(spans), pa.int32()) if column is None else column)
         return pa.StructArray.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 
