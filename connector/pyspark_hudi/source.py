@@ -123,7 +123,7 @@ class DefaultSource(DataSource):
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"{error}. The columns are those of .schema(...), or of Spark's catalog, which alone ALTER TABLE "
-                "changes: leave the schema out, or register the table anew"
+                "changes: omit the schema, or register the table again"
             ) from error
 
     def _check_columns(self, options: Options, schema: StructType) -> None:

@@ -17,7 +17,7 @@ from hudi_py.model.properties import TableConfig
 _SHOWN = 3
 
 Moment = str | int | date | CommitTimes
-"""A point in time; a commit stands for its own."""
+"""A point in time; a commit means its time."""
 
 
 def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:

@@ -223,7 +223,7 @@ class FilePruning:
         try:
             return read()
         except (HudiError, FileNotFoundError) as error:
-            doubt(self._snapshot.storage.uri, error, "nothing is left out by it")
+            doubt(self._snapshot.storage.uri, error, "files are not pruned by it")
             return None
 
     def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
@@ -253,12 +253,12 @@ def metadata_of(
     try:
         return None, open_metadata(storage, config, timeline)
     except (HudiError, FileNotFoundError) as error:
-        doubt(storage.uri, error, "nothing is left out by it")
+        doubt(storage.uri, error, "files are not pruned by it")
         return None, None
 
 
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    """The intersection; None stands for everything."""
+    """The intersection; None means everything."""
     if left is None or right is None:
         return right if left is None else left
     return left & right

@@ -64,7 +64,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
 
     The begin is exclusive: a completion time since table version 8, a requested time before; `earliest`: the first
     instant that can be read; None: only the last commit of the range. The end is inclusive, on the same axis; None: the
-    newest. A commit stands for its time, so that a range continues after it.
+    newest. A bound may be a commit, so that a range continues after it.
 
     Raises:
         ConfigError: a time is not valid; or, before table version 8, a write is pending that was requested before
@@ -112,7 +112,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
 
 
 def _moment(value: str | int | date, zone: tzinfo) -> str:
-    """A bound as an instant; zeros stand for the start of the table."""
+    """A bound as an instant; zeros mean the start of the table."""
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == EARLIEST:

@@ -26,6 +26,7 @@ from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.history import (
     VERSION_FILE,
     ArchivedInstant,
+    ArchiveQuery,
     Chosen,
     archived_action,
     manifest_versions,
@@ -91,24 +92,8 @@ def archived_instants(
     """
     folder = archive_folder(config)
     _check_there(storage, config, folder)
-    if config.layout < 2:
-        if completed_after is not None:
-            given, after = chosen, completed_after
-
-            def chosen(instant: ArchivedInstant) -> bool:
-                return instant.completion_time > after and (given is None or given(instant))
-
-        return _read_archive(storage, folder, since=since, until=until, chosen=chosen, metadata=metadata, plans=plans)
-    return read_history(
-        storage,
-        folder,
-        since=since,
-        until=until,
-        completed_after=completed_after,
-        chosen=chosen,
-        metadata=metadata,
-        plans=plans,
-    )
+    query = ArchiveQuery(since, until, completed_after, chosen, metadata, plans)
+    return _read_archive(storage, folder, query) if config.layout < 2 else read_history(storage, folder, query)
 
 
 def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
@@ -161,31 +146,22 @@ def archived_states(
     return found
 
 
-def _read_archive(
-    storage: Storage,
-    folder: str,
-    *,
-    since: str | None,
-    until: str | None,
-    chosen: Chosen | None,
-    metadata: bool,
-    plans: bool,
-) -> list[ArchivedInstant]:
+def _read_archive(storage: Storage, folder: str, query: ArchiveQuery) -> list[ArchivedInstant]:
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
     # Releases before 0.10 wrote to `.hoodie` itself and ignored the property
     files = [file for place in dict.fromkeys((".hoodie", folder)) for file in archive_files(storage, place)]
     ordered = [info for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name))]
-    for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", since, until):
+    for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", query.since, query.until):
         for row, instant in records.instants():
             key = (instant.time, instant.action)
-            if chosen is not None and not chosen(instant):
+            if not query.wants(instant):
                 continue
-            plan = records.value(row, instant.action, _PLANS) if plans else None
+            plan = records.value(row, instant.action, _PLANS) if query.plans else None
             if plan is not None:
                 plan_of[key] = plan
             if instant.state is State.COMPLETED:
-                content = records.value(row, instant.action, _METADATA) if metadata else None
+                content = records.value(row, instant.action, _METADATA) if query.metadata else None
                 found[key] = replace(instant, metadata=content) if content is not None else instant
     return [
         replace(instant, plan=plan_of[key]) if key in plan_of else instant

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,37 +49,47 @@ Chosen = Callable[[ArchivedInstant], bool]
 """A condition on archived instants, evaluated without metadata and plan."""
 
 
-def read_history(
-    storage: Storage,
-    folder: str,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    completed_after: str | None = None,
-    chosen: Chosen | None = None,
-    metadata: bool = False,
-    plans: bool = False,
-) -> list[ArchivedInstant]:
+@dataclass(frozen=True, slots=True)
+class ArchiveQuery:
+    """Which archived instants to read, and which of their columns; see `archived.archived_instants`."""
+
+    since: str | None = None
+    until: str | None = None
+    completed_after: str | None = None
+    chosen: Chosen | None = None
+    metadata: bool = False
+    plans: bool = False
+
+    def wants(self, instant: ArchivedInstant) -> bool:
+        return (
+            (self.since is None or instant.time >= self.since)
+            and (self.until is None or instant.time <= self.until)
+            and (self.completed_after is None or instant.completion_time > self.completed_after)
+            and (self.chosen is None or self.chosen(instant))
+        )
+
+    def overlaps(self, run: Run) -> bool:
+        return (self.since is None or run.last >= self.since) and (self.until is None or run.first <= self.until)
+
+
+_EVERYTHING = ArchiveQuery()
+
+
+def read_history(storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING) -> list[ArchivedInstant]:
     """Instants of a history folder, sorted by requested time; empty if there are none.
 
-    Args:
-        since, until: requested times, both inclusive. Runs outside of them are not opened.
-        completed_after: completion time, exclusive. Runs in which all instants completed earlier, by the statistics in
-            the footer, are not read.
-        chosen: a further condition; metadata and plans of other instants are not read.
-        metadata, plans: whether to read these columns.
+    Opens only runs whose range overlaps the query's. Reads no run in which all instants completed too early, by the
+    statistics in its footer.
 
     Raises:
         CorruptFileError: a manifest or run contradicts the format, or a run is missing.
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):
-        runs = newest_manifest(storage, folder).runs
-        wanted = [run.name for run in runs if _overlaps(run.name, since, until)]
+        wanted = [run for run in newest_manifest(storage, folder).runs if query.overlaps(run)]
 
-        def one(name: str) -> list[ArchivedInstant]:
-            path = join_path(folder, name)
-            return list(_read_run(storage, path, since, until, completed_after, chosen, metadata=metadata, plans=plans))
+        def one(run: Run) -> list[ArchivedInstant]:
+            return list(_read_run(storage, join_path(folder, run.name), run, query))
 
         try:
             parts = when_remote(storage, one, wanted)
@@ -201,68 +211,36 @@ def _version(storage: Storage, folder: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
-def _overlaps(name: str, since: str | None, until: str | None) -> bool:
-    found = _RUN.fullmatch(name)
-    return found is not None and (since is None or found[2] >= since) and (until is None or found[1] <= until)
-
-
-def _read_run(
-    storage: Storage,
-    path: str,
-    since: str | None,
-    until: str | None,
-    completed_after: str | None,
-    chosen: Chosen | None,
-    *,
-    metadata: bool,
-    plans: bool,
-) -> Iterator[ArchivedInstant]:
+def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Iterator[ArchivedInstant]:
     with open_parquet(storage, path) as file:
         names = set(file.schema_arrow.names)
-        if completed_after is not None and _completed_before(file, completed_after):
+        if query.completed_after is not None and _completed_before(file, query.completed_after):
             return
         for needed in ("instantTime", "completionTime", "action"):
             if needed not in names:
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
         keys = file.read(["instantTime", "completionTime", "action"])
         instants = _instants(keys, f"{storage.uri}/{path}")
-        _check_range(instants, path, storage.uri)
-        kept = [
-            at
-            for at, instant in enumerate(instants)
-            if (since is None or instant.time >= since)
-            and (until is None or instant.time <= until)
-            and (completed_after is None or instant.completion_time > completed_after)
-            and (chosen is None or chosen(instant))
-        ]
-        columns = ["metadata"] * (metadata and "metadata" in names) + ["plan"] * (plans and "plan" in names)
+        _check_range(instants, run, f"{storage.uri}/{path}")
+        kept = [at for at, instant in enumerate(instants) if query.wants(instant)]
+        columns = [name for name, wanted in (("metadata", query.metadata), ("plan", query.plans)) if wanted]
+        columns = [name for name in columns if name in names]
         if not kept or not columns:
             yield from (instants[at] for at in kept)
             return
         values = file.read(columns).take(pa.array(kept, pa.int64()))
     for row, at in enumerate(kept):
-        instant = instants[at]
-        yield ArchivedInstant(
-            instant.time,
-            instant.completion_time,
-            instant.action,
-            instant.state,
-            _bytes(values, "metadata", row),
-            _bytes(values, "plan", row),
-        )
+        yield replace(instants[at], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
 
 
-def _check_range(instants: Sequence[ArchivedInstant], path: str, uri: str) -> None:
+def _check_range(instants: Sequence[ArchivedInstant], run: Run, path: str) -> None:
     """Raises CorruptFileError if a run does not have the first and last instant in its name, so is another file."""
-    named = _RUN.fullmatch(path.rpartition("/")[2])
     times = [instant.time for instant in instants]
-    expected = None if named is None else (named[1], named[2])
-    found = (min(times, default=""), max(times, default=""))
-    if expected is not None and found != expected:
+    expected, found = (run.first, run.last), (min(times, default="none"), max(times, default="none"))
+    if found != expected:
         raise CorruptFileError(
-            f"Cannot read the archived timeline {uri}/{path}: its instants are {found[0] or 'none'} to "
-            f"{found[1] or 'none'}, expected are those in its name; it was replaced by another file: restore it from a "
-            "copy",
+            f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, expected are those "
+            "in its name; it was replaced by another file: restore it from a copy",
             path=path,
             expected=expected,
             found=found,

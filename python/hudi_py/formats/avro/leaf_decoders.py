@@ -42,7 +42,7 @@ class Decoder(Protocol):
     def hop(self, view: memoryview, at: int) -> int: ...
 
 
-def hop_long(view: memoryview, at: int) -> tuple[int, int]:
+def hop_long(view: memoryview | bytes, at: int) -> tuple[int, int]:
     """A varint's value and the position after it."""
     byte = view[at]
     value, shift = byte & 127, 7
@@ -94,10 +94,22 @@ class BooleanDecoder:
         return at + 1
 
 
-class IntegerDecoder:
-    """Zigzag varints: int, long, dates and times."""
+class VarintDecoder:
+    """What the types stored as zigzag varints have in common."""
 
     size: int | None = None
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        varints(block, pos, act)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        while view[at] > 127:
+            at += 1
+        return at + 1
+
+
+class IntegerDecoder(VarintDecoder):
+    """int, long, dates and times."""
 
     def __init__(self, node: avro.Integer) -> None:
         self.arrow = node.arrow
@@ -117,14 +129,6 @@ class IntegerDecoder:
                 raise CorruptBytesError("a timestamp in milliseconds has no value in microseconds")
             value *= self.factor
         return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(value)])
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        while view[at] > 127:
-            at += 1
-        return at + 1
 
 
 class FixedWidthDecoder:
@@ -190,11 +194,11 @@ class BytesDecoder:
         return at + length
 
 
-class DecimalDecoder:
+class DecimalDecoder(BytesDecoder):
     """Big-endian two's complement, on fixed or on bytes."""
 
     def __init__(self, arrow: pa.DataType, size: int | None) -> None:
-        self.arrow = arrow
+        super().__init__(arrow)
         self.size = size
         self.width = arrow.bit_width // 8
 
@@ -237,24 +241,18 @@ class DecimalDecoder:
 
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         if self.size is None:
-            pos += lengths(block, pos, act)
+            super().skip(block, pos, act)
         else:
             pos += self.size if act is None else act * np.int64(self.size)
 
     def hop(self, view: memoryview, at: int) -> int:
-        if self.size is not None:
-            return at + self.size
-        length, at = hop_long(view, at)
-        if length < 0:
-            raise CorruptBytesError("a length is negative or runs past the end")
-        return at + length
+        return super().hop(view, at) if self.size is None else at + self.size
 
 
-class EnumDecoder:
+class EnumDecoder(VarintDecoder):
     """enum: the index of a symbol, decoded as the symbol."""
 
     arrow = pa.string()
-    size: int | None = None
 
     def __init__(self, symbols: tuple[str, ...]) -> None:
         self.symbols = pa.array(symbols, pa.string())
@@ -266,9 +264,3 @@ class EnumDecoder:
         if not len(self.symbols):
             return pa.nulls(len(index), self.arrow)
         return self.symbols.take(pa.array(index, mask=None if valid is None else valid == 0))
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        return hop_long(view, at)[1]

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro.cursor import CorruptBytesError
+from hudi_py.formats.avro.leaf_decoders import hop_long
 from hudi_py.formats.log.kryo import KryoDeletes, is_default_value, read_kryo_deletes
 
 DELETE_BLOCK_VERSION = 3
@@ -95,7 +97,7 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
     except (IndexError, pa.ArrowInvalid) as error:
         # a length or varint past the end, or text that is not UTF-8
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
-    except _CorruptError as error:
+    except CorruptBytesError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
 
 
@@ -125,10 +127,6 @@ def _check_comparable(kinds: Sequence[str], comparable: bool, context: str) -> N
         )
 
 
-class _CorruptError(Exception):
-    """Describes damage; turned into `CorruptFileError` where the file's name is known."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Spans:
     """Positions of the records' fields, as flat lists with start and end of each record."""
@@ -148,17 +146,17 @@ def _find_records(data: bytes, at: int) -> _Spans:
     keys, partitions, branches, values = spans.keys, spans.partitions, spans.branches, spans.values
     end = len(data)
     while True:
-        count, at = _long(data, at)
+        count, at = hop_long(data, at)
         if count == 0:
             break
         if count < 0:  # a block with its length in bytes
             count = -count
-            _, at = _long(data, at)
+            _, at = hop_long(data, at)
         if count > (end - at) // 3:  # every record takes three bytes or more
-            raise _CorruptError(f"{count} records claimed in {end - at} bytes")
+            raise CorruptBytesError(f"{count} records claimed in {end - at} bytes")
         for _ in range(count):
             if data[at] != 2:
-                raise _CorruptError(f"union branch byte {data[at]} for the record key at byte {at}")
+                raise CorruptBytesError(f"union branch byte {data[at]} for the record key at byte {at}")
             size = data[at + 1]
             at += 2
             if size & 0x81:
@@ -182,10 +180,10 @@ def _find_records(data: bytes, at: int) -> _Spans:
                 spans.null_partitions.append(len(branches))
                 partitions += (at, at)
             else:
-                raise _CorruptError(f"union branch byte {branch} for the partition path at byte {at - 1}")
+                raise CorruptBytesError(f"union branch byte {branch} for the partition path at byte {at - 1}")
             branch = data[at]
             if branch & 1 or branch > 2 * Wrapper.ARRAY:
-                raise _CorruptError(f"union branch byte {branch} for the ordering value at byte {at}")
+                raise CorruptBytesError(f"union branch byte {branch} for the ordering value at byte {at}")
             at += 1
             branches.append(branch >> 1)
             if (branch == 4 or branch == 6) and data[at] < 128:  # a short int or long
@@ -195,7 +193,7 @@ def _find_records(data: bytes, at: int) -> _Spans:
             start, at = _value_span(data, at, branch >> 1)
             values += (start, at)
     if at != end:
-        raise _CorruptError(f"{end - at} bytes after the last record")
+        raise CorruptBytesError(f"{end - at} bytes after the last record")
     return spans
 
 
@@ -206,7 +204,7 @@ def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
         while data[at] > 127:
             at += 1
         if at - start > 9:
-            raise _CorruptError(f"a number of more than ten bytes at byte {start}")
+            raise CorruptBytesError(f"a number of more than ten bytes at byte {start}")
         return start, at + 1
     if branch in _FIXED_SIZES:
         return at, at + _FIXED_SIZES[branch]
@@ -224,20 +222,20 @@ def _items(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
     branch = data[at]
     at += 1
     if branch not in (0, 2):
-        raise _CorruptError(f"union branch byte {branch} for the list of ordering values at byte {at - 1}")
+        raise CorruptBytesError(f"union branch byte {branch} for the list of ordering values at byte {at - 1}")
     while branch:
-        count, at = _long(data, at)
+        count, at = hop_long(data, at)
         if count == 0:
             break
         if count < 0:
             count = -count
-            _, at = _long(data, at)
+            _, at = hop_long(data, at)
         if count > len(data) - at:
-            raise _CorruptError(f"{count} ordering values claimed in {len(data) - at} bytes")
+            raise CorruptBytesError(f"{count} ordering values claimed in {len(data) - at} bytes")
         for _ in range(count):
             item = data[at]
             if item & 1 or item > 2 * Wrapper.ARRAY:
-                raise _CorruptError(f"union branch byte {item} for an ordering value at byte {at}")
+                raise CorruptBytesError(f"union branch byte {item} for an ordering value at byte {at}")
             kind = Wrapper.DATE if item == 2 * Wrapper.ARRAY else item >> 1  # 12 is LocalDateWrapper here
             start, at = _value_span(data, at + 1, kind)
             yield kind, start, at
@@ -249,22 +247,10 @@ _FIXED_SIZES: dict[int, int] = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLO
 _TEXTS = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
 
 
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while (byte := data[at]) > 127:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise _CorruptError(f"a number of more than ten bytes before byte {at}")
-    value |= byte << shift
-    return (value >> 1) ^ -(value & 1), at + 1
-
-
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _long(data, at)
+    value, at = hop_long(data, at)
     if value < 0 or value > len(data) - at:
-        raise _CorruptError(f"a text of {value} bytes before byte {at}")
+        raise CorruptBytesError(f"a text of {value} bytes before byte {at}")
     return value, at
 
 
@@ -313,7 +299,7 @@ class _Decoder:
             values = self._varints(spans)
             if kind in (Wrapper.INT, Wrapper.DATE):
                 if len(values) and (values.min() < -(2**31) or values.max() >= 2**31):
-                    raise _CorruptError("an int beyond 32 bits")
+                    raise CorruptBytesError("an int beyond 32 bits")
                 values = values.astype(np.int32)
             return pa.array(values).view(_VARINT_TYPES[kind])
         if kind is Wrapper.STRING:
@@ -327,7 +313,7 @@ class _Decoder:
         raw = self._bytes[spans[:, :1] + np.arange(_FIXED_SIZES[kind])]
         if kind is Wrapper.BOOLEAN:
             if raw.max() > 1:
-                raise _CorruptError(f"a boolean of {raw.max()}")
+                raise CorruptBytesError(f"a boolean of {raw.max()}")
             return pa.array(raw[:, 0].astype(np.bool_))
         return pa.array(raw.view("<f4" if kind is Wrapper.FLOAT else "<f8")[:, 0])
 
@@ -356,7 +342,7 @@ class _Decoder:
         starts, ends = spans[:, :1], spans[:, 1:]
         sizes = ends - starts
         if sizes.min() < 1 or sizes.max() > 16:
-            raise _CorruptError(f"a decimal of {sizes.min()} to {sizes.max()} bytes")
+            raise CorruptBytesError(f"a decimal of {sizes.min()} to {sizes.max()} bytes")
         at = ends - 1 - np.arange(16)  # little-endian: the last byte first
         inside = at >= starts
         sign = (self._bytes[starts] >> 7) * np.uint8(0xFF)
@@ -374,7 +360,7 @@ class _Decoder:
             if row == 0:
                 fields = [(bytearray(), []) for _ in items]
             if not items or len(items) != len(fields):
-                raise _CorruptError(f"{len(items)} ordering values in a record, {len(fields)} in the first")
+                raise CorruptBytesError(f"{len(items)} ordering values in a record, {len(fields)} in the first")
             for (branches, values), (branch, first, end) in zip(fields, items, strict=True):
                 branches.append(branch)
                 values += (first, end)

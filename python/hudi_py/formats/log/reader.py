@@ -33,7 +33,7 @@ _MAX_HEADER_VALUE = 1 << 28
 """Maximum bytes; schemas and position bitmaps of real tables are far smaller."""
 
 
-def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check: bool = False) -> Iterator[LogBlock]:
+def read_blocks(storage: Storage, path: str, size: int) -> Iterator[LogBlock]:
     """Yields the blocks of a log file in order.
 
     Bytes that are not a complete block, such as the tail of an interrupted write, are returned as `CORRUPT` blocks that
@@ -42,7 +42,6 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
     Args:
         path: the log file.
         size: its length in bytes, as listed; bytes that another writer appends later are ignored.
-        skip_corruption_check: trust each block's size, as Java does on storage that shows only complete files.
 
     Raises:
         CorruptFileError: the file does not start with a block, or a block of correct length contradicts the format.
@@ -56,7 +55,7 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
             raise CorruptFileError(
                 f"Cannot read log file {path}: expected a block's magic {MAGIC!r} at byte {start}, found {magic!r}"
             )
-        end = _block_end(window, start, skip_corruption_check)
+        end = _block_end(window, start)
         if end is None:
             after = start + len(MAGIC)
             end = _next_magic(window, after)
@@ -116,20 +115,13 @@ class _Window:
         return data[offset - first : offset - first + length]
 
 
-def _block_end(window: _Window, start: int, trusted: bool) -> int | None:
+def _block_end(window: _Window, start: int) -> int | None:
     """The end of the block; None if it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
     field = window.read(start + len(MAGIC), 8)
     if len(field) < 8:
         return None
     (size,) = struct.unpack(">q", field)
     end = start + PREFIX_LENGTH + int(size)
-    if trusted:
-        if size < 0 or end > window.size:
-            raise CorruptFileError(
-                f"Cannot read log file {window.path}: the block at byte {start} claims {size} bytes, "
-                f"the file has {window.size}"
-            )
-        return end
     # the smallest block: version, type, two empty maps, content length, trailer
     if size < 32 or end > window.size:
         return None
