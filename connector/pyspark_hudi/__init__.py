@@ -35,7 +35,7 @@ else:
 
 
 def register(spark: SparkSession, name: str = "hudi-py") -> None:
-    """Make the format `hudi-py`, if need be under a second name, and the table functions known to a session: see
+    """Register the format `hudi-py`, optionally under a second name, and the table functions with a session: see
     `pyspark_hudi.session.register`.
 
     Raises:
@@ -55,7 +55,7 @@ def register_sql(
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
 ) -> None:
-    """Make the table functions known to a session and, with a name and a path, a table to Spark SQL: see
+    """Register the table functions with a session and, with a name and a path, a table with Spark SQL: see
     `pyspark_hudi.sql.register_sql`.
 
     Raises:

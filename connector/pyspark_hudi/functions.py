@@ -81,8 +81,8 @@ class QueryTimeline:
 
 
 class FilesystemView:
-    """`hudi_filesystem_view(path [, partition [, options]])`: every committed file slice, of the partitions whose path
-    is `partition`, in which `*` stands for a part of one folder's name; without it, of all."""
+    """`hudi_filesystem_view(path [, partition [, options]])`: every committed file slice, or those of the partitions
+    whose path matches `partition`, in which `*` matches within one folder name."""
 
     @staticmethod
     def analyze(

@@ -78,7 +78,7 @@ class DefaultSource(DataSource):
         if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
             self._check_columns(options, schema)
             pinned = self._pin_given(options, schema)
-        # Spark pickles this instance to each task, which needs its own splits alone
+        # Spark pickles this instance to each task, which needs only its own splits
         self._pinned = None
         return HudiReader(pinned, options, schema)
 
@@ -123,7 +123,7 @@ class DefaultSource(DataSource):
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"{error}. The columns are those of .schema(...), or of Spark's catalog, which alone ALTER TABLE "
-                "changes: leave the schema out, or register the table anew"
+                "changes: omit the schema, or register the table again"
             ) from error
 
     def _check_columns(self, options: Options, schema: StructType) -> None:

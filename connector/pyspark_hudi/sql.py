@@ -71,7 +71,7 @@ def register_sql(
     if secrets:
         raise ConfigError(
             f"Cannot register {name} with the option {secrets[0]}: the catalog would show it to everyone; use a "
-            "temporary view, or give the workers the storage's credentials by their environment"
+            "temporary view, or set the storage's credentials in the workers' environment"
         )
     _make_pair(spark, name, given)
 

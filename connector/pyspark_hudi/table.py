@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT = "hudi-py"
 
 _EXACTLY = {
-    # folder names are no partition columns, and every file must exist
+    # folder names are not partition columns, and every file must exist
     "recursiveFileLookup": "true",
     "mergeSchema": "false",
     "ignoreMissingFiles": "false",

@@ -1,4 +1,4 @@
-"""`option("view", ...)`: what a table or a read of it consists of, as a DataFrame."""
+"""`option("view", ...)`: reports on a table, or on a read of it, as DataFrames."""
 
 from __future__ import annotations
 

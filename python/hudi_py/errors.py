@@ -1,40 +1,39 @@
-"""The errors a caller can meet, named by what the caller does next.
+"""The errors that hudi-py raises.
 
 ```
 HudiError
 ├── TableNotFoundError     (also FileNotFoundError)  no table at the path
-├── TableExistsError       (also FileExistsError)    a table is there already
+├── TableExistsError       (also FileExistsError)    a table already exists at the path
 ├── ConfigError            (also ValueError)         an option or argument is wrong: change it
-├── UnsupportedTableError                            the table needs a feature this release does not have
+├── UnsupportedTableError                            the table needs a feature that this release does not have
 ├── SchemaMismatchError    (also ValueError)         the data does not fit the table's schema
-├── CorruptFileError                                 bytes on storage are not what the format says
-├── ConflictError                                    another writer touched the same files: redo the write
+├── CorruptFileError                                 a file contradicts the format or is missing
+├── ConflictError                                    another writer changed the same files: repeat the write
 ├── LockError                                        the table lock could not be acquired in time
 ├── RolledBackError                                  this write was rolled back by another writer
-└── HistoryCleanedError                              a file version the query needs was cleaned
+└── HistoryCleanedError                              a file version that the query needs was cleaned
 ```
 
-The first line of every message carries all of it: what was attempted, the value found, what is supported, what to do.
+The first line of every message is complete: what was attempted, the value found, what is supported, what to do.
 """
 
 from __future__ import annotations
 
 
 class HudiError(Exception):
-    """Root of every error raised on purpose by hudi-py. What it is about is in its fields, where there is such a thing,
-    so that programs need not read the message."""
+    """Base class of all errors that hudi-py raises. Its fields, where set, spare programs from parsing the message."""
 
     path: str | None = None
-    """Of a file, relative to the table, or of a table."""
+    """Path of a file, relative to the table, or of a table."""
     instant: str | None = None
-    """Requested time of the instant at fault or in the way."""
+    """Requested time of the instant concerned."""
     key: str | None = None
     """An option or column."""
     expected: object = None
     found: object = None
 
     def __init__(self, message: str = "", **fields: object) -> None:
-        """`fields`: `path`, `instant`, `key`, `expected` and `found`. They travel with a pickled error."""
+        """`fields`: `path`, `instant`, `key`, `expected` and `found`. They are pickled with the error."""
         super().__init__(message)
         unknown = fields.keys() - _FIELDS
         if unknown:
@@ -43,7 +42,7 @@ class HudiError(Exception):
 
     @property
     def fields(self) -> dict[str, object]:
-        """Those that were given."""
+        """The fields that were set."""
         return {name: value for name, value in self.__dict__.items() if name in _FIELDS}
 
 
@@ -53,12 +52,12 @@ _FIELDS = frozenset(("path", "instant", "key", "expected", "found"))
 class TableNotFoundError(HudiError, FileNotFoundError):
     """There is no Hudi table at the path."""
 
-    def __str__(self) -> str:  # OSError formats (errno, text); the message is ours alone
+    def __str__(self) -> str:  # OSError would format (errno, text)
         return str(self.args[0]) if self.args else ""
 
 
 class TableExistsError(HudiError, FileExistsError):
-    """A Hudi table is already at the path."""
+    """There already is a Hudi table at the path."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -81,11 +80,11 @@ class CorruptFileError(HudiError):
 
 
 class ConflictError(HudiError):
-    """Another writer is at work on the table, or has changed the same file groups."""
+    """Another writer is writing to the table, or has changed the same file groups."""
 
 
 class LockError(HudiError):
-    """The table lock could not be taken or was lost."""
+    """The table lock could not be acquired, or was lost."""
 
 
 class RolledBackError(HudiError):
@@ -93,9 +92,9 @@ class RolledBackError(HudiError):
 
 
 class HistoryCleanedError(HudiError):
-    """A file version which the query needs was removed by the cleaner."""
+    """A file version that the query needs was removed by the cleaner."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says in its first line, for a message of one's own; its class where it says nothing."""
+    """The first line of an error's message, or its class if the message is empty."""
     return (str(error) or type(error).__name__).splitlines()[0]

@@ -16,10 +16,10 @@ _CLOCK_EVERY_S = 1.0
 
 
 class Progress:
-    """One line that tells phase, rows, files, bytes and time, rewritten in place; nothing where `stream` is None.
-    Of a phase whose end is known, it tells how much of it is done.
+    """Shows phase, rows, files, bytes and time on one line, rewritten in place; shows nothing if `stream` is None.
 
-    Short work shows nothing: the line appears after a second, and its time goes on while nothing is told. Thread-safe.
+    If the number of files of a phase is known, the line shows how many are done. It appears after a second, so not for
+    short work, and its time advances without updates. Thread-safe.
     """
 
     def __init__(self, title: str, stream: TextIO | None) -> None:
@@ -45,13 +45,13 @@ class Progress:
         return cls("", None)
 
     def phase(self, name: str, files: int = 0) -> None:
-        """What is being done now; `files`: how many files it is about, 0: not known."""
+        """Starts a phase; `files`: the number of files it will write, 0: unknown."""
         with self._lock:
             self._phase = name
             self._before, self._expected = self._files, files
             self._show()
             if self._stream is not None and self._clock is None:
-                self._clock = threading.Thread(target=self._go_on, name="progress", daemon=True)
+                self._clock = threading.Thread(target=self._tick, name="progress", daemon=True)
                 self._clock.start()
 
     def read(self, rows: int) -> None:
@@ -68,7 +68,7 @@ class Progress:
             self._show()
 
     def close(self) -> None:
-        """Wipes the line; nothing is shown any more."""
+        """Clears the line; nothing is shown afterwards."""
         self._closed.set()
         with self._lock:
             if self._stream is not None and self._width:
@@ -76,7 +76,7 @@ class Progress:
                 self._stream.flush()
                 self._width = 0
 
-    def _go_on(self) -> None:
+    def _tick(self) -> None:
         while not self._closed.wait(_CLOCK_EVERY_S):
             with self._lock:
                 self._show()

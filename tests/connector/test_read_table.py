@@ -139,7 +139,7 @@ def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:
 
 def test_views_through_spark(spark: SparkSession, table: str) -> None:
     splits = read(spark, table, view="splits").where("not native").select("kind", "why_not_native")
-    assert rows(splits) == [("base + log", "its logs are to be merged")]
+    assert rows(splits) == [("base + log", "its logs must be merged")]
     files = read(spark, table, view="files", columns="partition,base_bytes", filter="base_bytes > 0")
     assert files.columns == ["partition", "base_bytes"]
     assert sorted(row[0] for row in files.select("partition").collect()) == ["p=0", "p=1", "p=2"]

@@ -215,7 +215,7 @@ def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path:
 
     writer = spark.readStream.format(FORMAT).load(table).select("id", "v").writeStream.foreachBatch(keep)
     running = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(processingTime="1 second").start()
-    with pytest.raises(PySparkException, match="Cannot go on with the stream.*column 'v' as int64.*string now"):
+    with pytest.raises(PySparkException, match="Cannot continue the stream.*column 'v' as int64.*string now"):
         running.awaitTermination(PATIENCE_S)
 
 

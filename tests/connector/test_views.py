@@ -95,7 +95,7 @@ def test_splits_tell_what_is_read_and_by_whom(path: str) -> None:
     every = {row["partition"]: row for row in view(path, "splits").to_pylist()}
     assert {name: row["kind"] for name, row in every.items()} == {"a": "base + log", "b": "base", "c": "base"}
     assert {name: row["native"] for name, row in every.items()} == {"a": False, "b": True, "c": True}
-    assert every["a"]["why_not_native"] == "its logs are to be merged"
+    assert every["a"]["why_not_native"] == "its logs must be merged"
     assert every["b"]["base_bytes"] > 0
     assert [row["partition"] for row in view(path, "splits", filter="p = 'b'").to_pylist()] == ["b"]
     optimized = view(path, "splits", **{"hoodie.datasource.query.type": "read_optimized"})
@@ -139,7 +139,7 @@ def test_changes_are_planned_and_pinned_too(golden: Extracted) -> None:
     cdc = {"hoodie.datasource.query.type": "cdc", "hoodie.datasource.read.begin.instanttime": "000"}
     (split,) = view(path, "splits", **cdc).to_pylist()
     assert (split["kind"], split["base_file"], split["native"]) == ("changes", None, False)
-    assert split["why_not_native"] == "its rows are changes, which are worked out"
+    assert split["why_not_native"] == "its rows are computed changes"
     chosen = {**cdc, "filter": "op = 'd'", "columns": "op,ts_ms"}
     pinned = {"hoodie.py.read.pin": plan(path, **chosen)["pin"]}
     assert rows(path, **chosen, **pinned).to_pylist() == rows(path, **chosen).to_pylist() != []

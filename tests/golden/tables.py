@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tests.support import archives
 
 DATA: Final = Path(__file__).resolve().parent / "data"
 
@@ -57,11 +58,7 @@ class GoldenTable:
 
     def extract(self, folder: Path) -> Path:
         """Unpack the table below `folder`, modification times kept (version 6 completes instants by them); its path."""
-        with tarfile.open(DATA / self.entry["archive"]) as archive:
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(folder, filter="data")
-            else:  # Python 3.10 before 3.10.12
-                archive.extractall(folder)
+        archives.extract(DATA / self.entry["archive"], folder)
         return folder / self.name
 
 

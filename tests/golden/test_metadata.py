@@ -23,7 +23,7 @@ from hudi_py.metadata.stats import column_stats, partition_stats
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.read import open_snapshot, parse_filter, read_split, statistics
-from hudi_py.read.prune_row_groups import has_order
+from hudi_py.read.prune_row_groups import has_usable_bounds
 from hudi_py.read.statistics import Statistics
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
@@ -166,7 +166,7 @@ def test_what_statistics_leave_out_holds_no_row_that_matches(
     }
     whole = pa.concat_tables(rows.values())
     # the statistics of all columns are read once, not for each condition
-    kinds = {field.name: field.type for field in snapshot.schema if has_order(field.type)}
+    kinds = {field.name: field.type for field in snapshot.schema if has_usable_bounds(field.type)}
     names = [
         (piece.partition, str(file.name)) for piece in slices for file in (piece.base_file, *piece.log_files) if file
     ]
@@ -324,7 +324,7 @@ def test_statistics_are_the_bounds_of_the_base_files(golden: Extracted) -> None:
         lister = StorageLister(storage, config)
         files = [(partition, info.name) for partition in lister.partitions() for info in lister.files(partition)]
         files = [(partition, file) for partition, file in files if file.endswith(".parquet")]
-        kinds = {field.name: field.type for field in snapshot.schema if has_order(field.type)}
+        kinds = {field.name: field.type for field in snapshot.schema if has_usable_bounds(field.type)}
         for (column, partition, file), found in column_stats(metadata, kinds, files).items():
             with open_parquet(storage, join_path(partition, file)) as opened:
                 values = opened.read([column])[column]

@@ -14,6 +14,7 @@ import re
 import stat
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,14 +173,16 @@ def recorded(root: Path) -> Iterator[Recorder]:
             recorder.close()
 
 
-class Failure:
-    """What is left of what was not flushed."""
+class Failure(ABC):
+    """What a power failure leaves of changes that were not flushed."""
 
+    @abstractmethod
     def keeps_change(self, path: str) -> bool:
-        raise NotImplementedError
+        """Whether a change of a name survives."""
 
+    @abstractmethod
     def content(self, path: str, written: bytes) -> bytes:
-        raise NotImplementedError
+        """What is left of the content of a file."""
 
 
 class Kept(Failure):

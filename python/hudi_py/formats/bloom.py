@@ -1,4 +1,4 @@
-"""Bloom filters of record keys, bit for bit as Java writes them (format reference 9.1).
+"""Bloom filters of record keys, bit for bit equal to Java's (format reference 9.1).
 
 Sources: `SimpleBloomFilter`, `HoodieDynamicBoundedBloomFilter`, `InternalDynamicBloomFilter`, `BloomFilterUtils` 1.2.0.
 
@@ -30,7 +30,7 @@ _MURMUR = 1
 _HEADER = struct.Struct(">iibi")
 _DYNAMIC_HEADER = struct.Struct(">iii")
 _ROWS_AT_ONCE = 1 << 14
-"""Keys hashed together: their cursors stay in the processor's cache."""
+"""Keys hashed at once, few enough to stay in the processor's cache."""
 _MAX_BITS = 1 << 31
 _MAX_HASHES = 1 << 10
 
@@ -40,11 +40,11 @@ class BloomConfig:
     """Size of a new filter; the defaults are Apache Hudi's."""
 
     num_entries: int = 60000
-    """Keys for which the rate below holds; of a dynamic filter, of each row."""
+    """Number of keys for which the rate below holds; of a dynamic filter, in each row."""
     fpp: float = 1e-9
-    """Share of absent keys that a filter takes for present."""
+    """False positive rate."""
     max_entries: int = 100000
-    """Keys from which on a dynamic filter no longer grows."""
+    """Number of keys beyond which a dynamic filter no longer grows."""
     type: str = DYNAMIC
 
     def __post_init__(self) -> None:
@@ -99,10 +99,10 @@ class BloomFilter:
         Args:
             text: value of `org.apache.hudi.bloomfilter`.
             type_code: value of `hoodie_bloom_filter_type_code`; None means `SIMPLE`.
-            context: names the file in errors.
+            context: the file, for errors.
 
         Raises:
-            CorruptFileError: the text is no bloom filter.
+            CorruptFileError: the text is not a bloom filter.
             UnsupportedTableError: the filter is of another type, version or hash.
         """
         kind = type_code or SIMPLE
@@ -133,7 +133,7 @@ class BloomFilter:
         if kind == DYNAMIC:
             bloom._row_entries, bloom._in_row, rows = _DYNAMIC_HEADER.unpack_from(data, _HEADER.size)
             at = _HEADER.size + _DYNAMIC_HEADER.size
-            # the bound is not stored; Java's is 0 after reading, so that a filter that was read does not grow
+            # the maximum is not stored; as in Java it is 0 after decoding, so that the filter does not grow
         size = (bloom._bits + 7) // 8
         if rows < 1 or len(data) != at + rows * (_HEADER.size + size):
             raise CorruptFileError(
@@ -141,10 +141,10 @@ class BloomFilter:
             )
         bloom._rows = []
         for row in range(rows):
-            begin = at + row * (_HEADER.size + size)
-            if _sizes(data, begin, context) != (bloom._hashes, bloom._bits):
+            start = at + row * (_HEADER.size + size)
+            if _sizes(data, start, context) != (bloom._hashes, bloom._bits):
                 raise CorruptFileError(f"Cannot read the bloom filter of {context}: row {row} differs in size")
-            packed = np.frombuffer(data, np.uint8, size, begin + _HEADER.size)
+            packed = np.frombuffer(data, np.uint8, size, start + _HEADER.size)
             bloom._rows.append(np.unpackbits(packed, count=bloom._bits, bitorder="little").view(np.bool_))
         return bloom
 
@@ -154,7 +154,7 @@ class BloomFilter:
         return self._type
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        """Adds the keys of a string column, in order; nulls are left out."""
+        """Adds the keys of a string column, in order, ignoring nulls."""
         texts = Texts.of(keys.drop_null() if keys.null_count else keys)
         at = 0
         while at < len(texts):
@@ -173,10 +173,10 @@ class BloomFilter:
             at += count
 
     def _next_rows(self, left: int) -> tuple[list[npt.NDArray[np.bool_]], int]:
-        """The rows that take the next keys, one key each by turns, and how many keys that holds for.
+        """The rows that take the next keys in turn, and the number of keys for which that holds.
 
-        `InternalDynamicBloomFilter.getActiveStandardBF`: when full, the first key goes to row 0, later ones by turns
-        from row 0 again.
+        `InternalDynamicBloomFilter.getActiveStandardBF`: once full, the first key goes to row 0, and later ones to the
+        rows in turn, starting at row 0 again.
         """
         if self._full:
             turn = (self._full - 1) % len(self._rows)
@@ -195,11 +195,11 @@ class BloomFilter:
         return self._rows[-1:], count
 
     def _empty_row(self) -> npt.NDArray[np.bool_]:
-        # a byte a bit while building: setting bits of packed bytes takes a slower scatter
+        # one byte per bit while building, as setting bits of packed bytes is slower
         return np.zeros(self._bits, np.bool_)
 
     def _positions(self, texts: Texts) -> npt.NDArray[np.int32]:
-        """Bits of each key, one line for each hash; a round's seed is the hash of the round before (`HashFunction`)."""
+        """The keys' bit positions, one row per hash; each hash is the seed of the next (`HashFunction`)."""
         out = np.empty((self._hashes, len(texts)), np.int32)
         murmur = Murmur(texts)
         seed: int | npt.NDArray[np.int32] = 0
@@ -214,11 +214,11 @@ class BloomFilter:
         return positions
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """False where a key is certainly absent. Nulls are absent."""
+        """False for keys that are certainly absent, and for nulls."""
         texts = Texts.of(keys)
         found = np.zeros(len(texts), np.bool_)
-        for begin in range(0, len(texts), _ROWS_AT_ONCE):
-            some = slice(begin, begin + _ROWS_AT_ONCE)
+        for start in range(0, len(texts), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
             found[some] = self._might_contain(texts.take(some))
         if keys.null_count:
             found[np.asarray(keys.is_null())] = False
@@ -236,7 +236,7 @@ class BloomFilter:
             for row, bits in enumerate(self._rows):
                 alive[row] &= bits[position]
             keep = np.flatnonzero(alive.any(axis=0))
-            if len(keep) < 0.7 * len(live):  # narrowing costs about a round; most absent keys go in the first two
+            if len(keep) < 0.7 * len(live):  # narrowing costs about one round; most absent keys fail in the first two
                 live, texts, seed, alive = live[keep], texts.take(keep), seed[keep], alive[:, keep]
                 if not len(live):
                     break

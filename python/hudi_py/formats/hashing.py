@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.formats.arrays import combined
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Byte spans of strings within one buffer; cheap to narrow to some of the rows."""
+    """Byte spans of strings within one buffer; selecting rows is cheap."""
 
     data: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int64]
@@ -25,9 +26,8 @@ class Texts:
 
     @classmethod
     def of(cls, strings: pa.Array | pa.ChunkedArray) -> Texts:
-        """The UTF-8 bytes of a string, large string or binary column. What a null row spans means nothing."""
-        if isinstance(strings, pa.ChunkedArray):
-            strings = strings.chunk(0) if strings.num_chunks == 1 else pa.concat_arrays(_chunks(strings))
+        """The UTF-8 bytes of a string, large string or binary column. Spans of nulls are meaningless."""
+        strings = combined(strings)
         if pa.types.is_string_view(strings.type) or pa.types.is_dictionary(strings.type):
             strings = strings.cast(pa.large_string())
         large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
@@ -49,12 +49,8 @@ class Texts:
         return Texts(self.data, self.starts[rows], self.lengths[rows])
 
 
-def _chunks(strings: pa.ChunkedArray) -> list[pa.Array]:
-    return strings.chunks or [pa.array([], strings.type)]
-
-
 def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """`String.hashCode` of every string: over UTF-16 units, in 32 bits. Rows that are null hash to 0.
+    """`String.hashCode` of every string, over UTF-16 units; 0 for nulls.
 
     Raises:
         CorruptFileError: a string is not UTF-8.
@@ -67,7 +63,7 @@ def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int3
             units = np.frombuffer(texts.data.tobytes().decode("utf-8").encode("utf-16-le"), np.uint16)
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"Cannot hash {len(texts)} strings: not UTF-8 ({error})") from error
-        # what a byte adds to the UTF-16 length: 1 where a character begins, 2 for those beyond U+FFFF
+        # a character's first byte adds 1 to the UTF-16 length, or 2 beyond U+FFFF
         added = ((texts.data & 0xC0) != 0x80).astype(np.int64) + (texts.data >= 0xF0)
         before = np.zeros(len(texts.data) + 1, np.int64)
         np.cumsum(added, out=before[1:])
@@ -89,20 +85,20 @@ def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int3
 
 
 class Murmur:
-    """Hadoop's MurmurHash of many texts, made ready to be taken with several seeds.
+    """Hadoop's MurmurHash of many texts, prepared for hashing with several seeds.
 
-    It differs from standard Murmur2 in the tail: of the one to three last bytes the last is xored unshifted, the one
-    before it shifted by 8, the third from the end by 16, each sign-extended as Java's bytes are.
+    It differs from standard Murmur2 in the tail: of the last one to three bytes the last is xored unshifted, the one
+    before it shifted by 8, the third last by 16, each sign-extended like Java's bytes.
     """
 
     def __init__(self, texts: Texts) -> None:
         data, starts, lengths = texts.data, texts.starts, texts.lengths
         self._lengths = lengths.astype(np.uint32)
-        # every four neighbouring bytes as a number: a gather from it is an unaligned load
+        # a view of four bytes at every position
         words = np.ndarray((max(len(data) - 3, 0),), "<u4", np.ascontiguousarray(data), strides=(1,))
         count = lengths >> 2
         shared = int(count.min()) if len(count) else 0
-        # a word is scrambled before it meets the hash, so that is done once for all seeds
+        # mixing a word does not depend on the seed, so it is done once
         self._shared = [_scrambled(words[starts + 4 * at]) for at in range(shared)]
         self._some: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]] = []
         live = np.flatnonzero(count > shared)

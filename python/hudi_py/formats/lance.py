@@ -1,8 +1,8 @@
-"""Lance base files, read by the library pylance (the extra `lance`).
+"""Reads Lance base files with the library pylance (the extra `lance`).
 
-In Apache Hudi a base file is one Lance file (`HoodieBaseLanceWriter`, 1.2.0); the metadata of its schema is what the
-footer of a Parquet base file holds. The version of Lance that it writes keeps no nulls of structs: they come back as
-structs of nulls, in Apache Hudi as here.
+In Apache Hudi a base file is one Lance file (`HoodieBaseLanceWriter`, 1.2.0); its schema metadata corresponds to the
+footer of a Parquet base file. The Lance version that it writes does not store null structs: as in Apache Hudi, they are
+read as structs of nulls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COPIED_AT_ONCE = 1 << 22
 
 
 def check_lance(uri: str) -> None:
-    """Raises UnsupportedTableError where the library is not installed."""
+    """Raises UnsupportedTableError if pylance is not installed."""
     try:
         from lance.file import LanceFileReader  # noqa: F401
     except ImportError as error:
@@ -38,7 +38,7 @@ def check_lance(uri: str) -> None:
 
 
 def lance_rows(storage: Storage, path: str) -> int:
-    """Number of rows of a base file, from its footer. Errors as `iter_lance_batches`."""
+    """Number of rows of a base file, from its footer. Raises what `iter_lance_batches` raises."""
     check_lance(f"{storage.uri}/{path}")
     with _local(storage, path) as name, _damage_named(path):
         return int(_reader(name, None).num_rows())
@@ -50,8 +50,8 @@ def iter_lance_batches(
     """The rows of a base file, with those of `columns` that it has; None: all.
 
     Raises:
-        CorruptFileError: the file is no Lance file, or what is read of it is damaged.
-        FileNotFoundError: there is no such file.
+        CorruptFileError: the file is not a Lance file, or is damaged.
+        FileNotFoundError: the file does not exist.
         UnsupportedTableError: pylance is not installed.
     """
     check_lance(f"{storage.uri}/{path}")
@@ -74,10 +74,10 @@ def _reader(name: str, columns: list[str] | None) -> Any:
 
 @contextmanager
 def _local(storage: Storage, path: str) -> Iterator[str]:
-    """The name of a local file with the content: pylance opens files itself, and would take credentials of its own."""
+    """Name of a local file with the content: pylance opens files itself, and would use its own credentials."""
     if isinstance(storage, LocalStorage):
         name = os.path.join(storage.root, path)
-        if not os.path.exists(name):  # pylance reports it as it does damage
+        if not os.path.exists(name):  # pylance would report it like damage
             raise missing(storage.uri, path)
         yield name
         return
@@ -91,7 +91,7 @@ def _local(storage: Storage, path: str) -> Iterator[str]:
 
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
-    # pylance raises ValueError and OSError, whatever is wrong with a file
+    # pylance raises ValueError and OSError for any kind of damage
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:

@@ -1,8 +1,8 @@
-"""ORC base files, read.
+"""Reads ORC base files.
 
-What Apache Hudi writes (`AvroOrcUtils`, 1.2.0): timestamps with a zone are ORC's TIMESTAMP, wall-clock time of the
-writer's zone, without the milliseconds (they are lost on the way); timestamps without a zone are plain longs. Its
-reader takes the wall-clock time as one of the reading process's zone, and so do we.
+Apache Hudi (`AvroOrcUtils`, 1.2.0) writes timestamps with a zone as ORC's TIMESTAMP: wall-clock time in the writer's
+zone, without the milliseconds, which it loses; timestamps without a zone are longs. Like its reader, this module
+interprets the wall-clock time in the reading process's zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hudi_py.formats.parquet import BATCH_ROWS, canonical_type, empty_columns
 
 try:
     from pyarrow import orc
-except ImportError:  # some builds of pyarrow leave it out
+except ImportError:  # some builds of pyarrow lack it
     orc = None
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ AVRO_SCHEMA = "orc.avro.schema"
 
 @contextmanager
 def open_orc(storage: Storage, path: str) -> Iterator[Any]:
-    """A base file, open, as a `pyarrow.orc.ORCFile`. Arrow's errors within become `CorruptFileError`.
+    """Opens a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
 
     Raises:
-        CorruptFileError: the file is no ORC file, or what is read of it is damaged.
-        FileNotFoundError: there is no such file.
-        UnsupportedTableError: pyarrow was built without ORC, or a timestamp is beyond what Arrow reads from ORC.
+        CorruptFileError: the file is not an ORC file, or is damaged.
+        FileNotFoundError: the file does not exist.
+        UnsupportedTableError: pyarrow was built without ORC, or a timestamp is out of range for Arrow's ORC reader.
     """
     if orc is None:
         raise UnsupportedTableError(
@@ -46,13 +46,13 @@ def open_orc(storage: Storage, path: str) -> Iterator[Any]:
 
 
 def orc_rows(storage: Storage, path: str) -> int:
-    """Number of rows of a base file, from its footer. Errors as `open_orc`."""
+    """Number of rows of a base file, from its footer. Raises what `open_orc` raises."""
     with open_orc(storage, path) as file:
         return int(file.nrows)
 
 
 def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
-    """The key-value pairs of a base file's footer, the bloom filter's among them. Errors as `open_orc`."""
+    """The key-value pairs of a base file's footer, including the bloom filter. Raises what `open_orc` raises."""
     with open_orc(storage, path) as file:
         pairs: dict[bytes, bytes] = dict(file.metadata or {})
     try:
@@ -62,13 +62,13 @@ def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
 
 
 def orc_schema(storage: Storage, path: str) -> pa.Schema:
-    """Columns as `iter_orc_batches` yields them. Errors as `open_orc`."""
+    """The schema of `iter_orc_batches`. Raises what `open_orc` raises."""
     with open_orc(storage, path) as file:
         return _canonical_schema(file.schema)
 
 
 def stripe_sizes(storage: Storage, path: str) -> list[int]:
-    """Bytes of each stripe, near enough to divide a file by: Arrow does not tell them, so each has the same part."""
+    """Approximate bytes of each stripe, to divide a file by: Arrow does not expose them, so all are equal."""
     with open_orc(storage, path) as file:
         count = int(file.nstripes)
         return [int(file.content_length) // count] * count if count else []
@@ -83,22 +83,18 @@ def iter_orc_batches(
     stripes: Sequence[int] | None = None,
     zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
-    """Yields a base file's rows in order; a stripe is held in memory at once.
+    """Yields a base file's rows in order, holding one stripe in memory.
 
-    Types are those of the Parquet reader: list elements are called "element", what is inside a column is nullable.
-    Timestamps are timestamp[us, UTC].
+    Types are those of `formats.parquet.iter_base_batches`. Timestamps are timestamp[us, UTC].
 
     Args:
-        storage: where the file is.
-        path: the base file.
-        columns: top-level columns in the order wanted; those which the file lacks are absent from the batches. None
-            means all, in the file's order. With no column of the file, batches have rows and no columns.
-        batch_rows: most rows of a batch.
+        columns: as in `formats.parquet.iter_base_batches`.
+        batch_rows: maximum rows of a batch.
         stripes: read only these, by number.
-        zone: the file's timestamps are wall-clock times of this zone, a name of the time zone database.
+        zone: zone of the file's wall-clock timestamps, a name in the time zone database.
 
     Raises:
-        CorruptFileError, UnsupportedTableError, FileNotFoundError: as `open_orc`.
+        CorruptFileError, UnsupportedTableError, FileNotFoundError: see `open_orc`.
     """
     with open_orc(storage, path) as file:
         found: pa.Schema = file.schema
@@ -116,7 +112,7 @@ def iter_orc_batches(
             if not names:
                 yield from empty_columns(batch.num_rows, batch_rows)
                 continue
-            arrays = [_plain(batch.column(name), output.field(name).type, zone) for name in names]
+            arrays = [_canonical(batch.column(name), output.field(name).type, zone) for name in names]
             whole = pa.RecordBatch.from_arrays(arrays, schema=output)
             for start in range(0, whole.num_rows, batch_rows):
                 yield whole.slice(start, batch_rows)
@@ -139,7 +135,7 @@ def _micros(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _plain(array: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
+def _canonical(array: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
     source = array.type
     if source.equals(kind):
         return array
@@ -152,18 +148,18 @@ def _plain(array: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
         local = pc.assume_timezone(micros, zone, ambiguous="earliest", nonexistent="latest")
         return local.cast(kind)
     if pa.types.is_struct(source):
-        children = [_plain(child, field.type, zone) for child, field in zip(array.flatten(), kind, strict=True)]
+        children = [_canonical(child, field.type, zone) for child, field in zip(array.flatten(), kind, strict=True)]
         mask = pc.is_null(array) if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     if pa.types.is_list(source) or pa.types.is_large_list(source):
         whole = array if array.offset == 0 else pa.concat_arrays([array])
-        child = _plain(whole.values, kind.value_type, zone)
+        child = _canonical(whole.values, kind.value_type, zone)
         return pa.ListArray.from_arrays(
             whole.offsets.cast(pa.int32()), child, type=kind, mask=pc.is_null(whole) if whole.null_count else None
         )
     if pa.types.is_map(source):
         whole = array if array.offset == 0 else pa.concat_arrays([array])
-        keys, items = _plain(whole.keys, kind.key_type, zone), _plain(whole.items, kind.item_type, zone)
+        keys, items = _canonical(whole.keys, kind.key_type, zone), _canonical(whole.items, kind.item_type, zone)
         entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
         buffers = whole.buffers()
         return pa.Array.from_buffers(
@@ -184,7 +180,7 @@ def _damage_named(path: str) -> Iterator[None]:
             ) from error
         raise CorruptFileError(f"Cannot read base file {path}: {text}") from error
     except OSError as error:
-        # Arrow reports damage as an OSError without a number; those of the system have one
+        # Arrow reports damage as an OSError without an errno
         if error.errno is not None:
             raise
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error

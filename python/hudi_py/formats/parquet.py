@@ -1,6 +1,6 @@
-"""Parquet base files, read (format reference 8.4).
+"""Reads Parquet base files (format reference 8.4).
 
-Files by Avro writers and by Spark's row writers, with two- and three-level lists, come out in the same Arrow types.
+Files of Avro writers and of Spark's row writers, with two- and three-level lists, are read in the same Arrow types.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ MAX_RECORD_KEY = "hoodie_max_record_key"
 AVRO_SCHEMA = "parquet.avro.schema"
 
 BATCH_ROWS = 1 << 16
-"""Rows of a batch unless asked otherwise."""
+"""Rows of a batch by default."""
 
-# All rows of a base file share these, or nearly so
+# All rows of a base file, or nearly all, have the same values in these
 _REPETITIVE = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What the footer of a base file says."""
+    """The footer of a base file."""
 
     path: str
     num_rows: int
     num_row_groups: int
     schema: pa.Schema
-    """Columns as `iter_base_batches` yields them."""
+    """The schema of `iter_base_batches`."""
     metadata: Mapping[str, str]
-    """Key-value pairs, those with the bloom filter and Arrow's own schema left out."""
+    """Key-value pairs, without the bloom filter and Arrow's own schema."""
     min_key: str | None
-    """Smallest record key in Java's order; None when the footer does not tell."""
+    """Smallest record key in Java's order; None if not recorded."""
     max_key: str | None
     bloom_text: str | None
     bloom_type_code: str | None
 
     @property
     def bloom(self) -> BloomFilter | None:
-        """The filter of the file's record keys, decoded anew at each use.
+        """The filter of the file's record keys, decoded at each access.
 
         Raises:
             CorruptFileError: it cannot be decoded.
-            UnsupportedTableError: it is of a type that this release does not know.
+            UnsupportedTableError: its type is unknown.
         """
         if self.bloom_text is None:
             return None
@@ -64,11 +64,11 @@ class BaseFileFooter:
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """The footer of a base file; nothing else is read.
+    """Reads only the footer of a base file.
 
     Raises:
-        CorruptFileError: the file is no whole Parquet file.
-        FileNotFoundError: there is no such file.
+        CorruptFileError: the file is not a complete Parquet file.
+        FileNotFoundError: the file does not exist.
     """
     with open_parquet(storage, path) as file:
         return footer_of(file, path)
@@ -91,11 +91,11 @@ def footer_of(file: pq.ParquetFile, path: str) -> BaseFileFooter:
 
 @contextmanager
 def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
-    """A base file, open: for footers, statistics and row groups. Arrow's errors within become `CorruptFileError`.
+    """Opens a base file. Arrow's errors in the context become `CorruptFileError`.
 
     Raises:
-        CorruptFileError: the file is no Parquet file, or what is read of it is damaged.
-        FileNotFoundError: there is no such file.
+        CorruptFileError: the file is not a Parquet file, or is damaged.
+        FileNotFoundError: the file does not exist.
     """
     with storage.open_input(path) as source, _damage_named(path):
         metadata = pq.read_metadata(source)
@@ -105,7 +105,7 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             read_dictionary=[name for name in _REPETITIVE if name in metadata.schema.names],
             coerce_int96_timestamp_unit="us",
             page_checksum_verification=True,
-            # on object stores the column chunks of a row group are fetched in few large requests
+            # on object stores: fetch the column chunks of a row group in few large requests
             pre_buffer=not storage.is_local,
         )
         try:
@@ -124,20 +124,18 @@ def iter_base_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields a base file's rows in order.
 
-    Strings are plain strings, list elements are called "element", what is inside a column is nullable, and INT96
-    timestamps are timestamp[us, UTC]; apart from that types are as in the file.
+    Types are those of the file, except: strings have type string, list elements are named "element", everything within
+    a column is nullable, and INT96 timestamps are timestamp[us, UTC].
 
     Args:
-        storage: where the file is.
-        path: the base file.
-        columns: top-level columns in the order wanted; those which the file lacks are absent from the batches. None
-            means all, in the file's order. With no column of the file, batches have rows and no columns.
-        batch_rows: most rows of a batch.
+        columns: top-level columns, in the order of the result; missing ones are ignored. None: all, in the file's
+            order. If the file has none of them, batches have rows but no columns.
+        batch_rows: maximum rows of a batch.
         row_groups: read only these, by number.
 
     Raises:
         CorruptFileError: the file is damaged.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
     """
     with open_parquet(storage, path) as file:
         yield from batches_of(file, columns, batch_rows=batch_rows, row_groups=row_groups)
@@ -150,7 +148,7 @@ def batches_of(
     batch_rows: int = BATCH_ROWS,
     row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `iter_base_batches`, of an open base file."""
+    """As `iter_base_batches`, for an open base file."""
     plan = _plan(file)
     names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
     groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
@@ -165,7 +163,7 @@ def batches_of(
         for name in names:
             array = batch.column(name)
             if pa.types.is_dictionary(array.type):
-                array = _plain(array, name, most, repeated)
+                array = _decoded(array, name, most, repeated)
             if name in plan.casts:
                 array = array.cast(plan.casts[name])
             arrays.append(array)
@@ -173,15 +171,15 @@ def batches_of(
 
 
 def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows and no columns."""
+    """Batches with `rows` rows in total and no columns."""
     for start in range(0, rows, batch_rows):
         nothing = pa.nulls(min(batch_rows, rows - start))
         yield pa.RecordBatch.from_arrays([nothing], names=["_"]).select([])
 
 
-def _plain(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
-    """The array without its dictionary. One value for all rows is repeated once, for the `most` rows that a batch has,
-    and then sliced."""
+def _decoded(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
+    """The array without dictionary encoding. A single value for all rows is repeated once, for the maximum number of
+    rows, and then sliced."""
     values = array.dictionary
     if len(values) != 1 or array.null_count:
         return array.dictionary_decode()
@@ -194,10 +192,10 @@ def _plain(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     schema: pa.Schema
-    """What is handed out."""
+    """Of the returned batches."""
     targets: frozenset[str]
     casts: Mapping[str, pa.DataType]
-    """Columns which Arrow reads in another type."""
+    """Columns that Arrow reads in another type."""
 
 
 def _plan(file: pq.ParquetFile) -> _Plan:
@@ -216,12 +214,12 @@ def _plan(file: pq.ParquetFile) -> _Plan:
 
 
 def _alike(kind: pa.DataType, found: pa.DataType) -> bool:
-    """Whether no cast is needed; dictionaries at the top are undone on the way."""
+    """Whether no cast is needed, apart from decoding a dictionary."""
     return bool(kind == (found.value_type if pa.types.is_dictionary(found) else found))
 
 
 def canonical_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which columns of base files are handed out, whatever the writer called things within it."""
+    """The type in which columns of base files are returned, whatever the writer's names of nested fields."""
     types = pa.types
     if types.is_dictionary(kind):
         return canonical_type(kind.value_type)
@@ -246,7 +244,7 @@ _DAMAGE = (
     pa.ArrowIndexError,
     UnicodeDecodeError,
 )
-"""What Arrow raises of damaged bytes: the last but one for a value beyond its page's dictionary."""
+"""Arrow's errors for damaged bytes; ArrowIndexError for a value outside of its page's dictionary."""
 
 
 @contextmanager
@@ -256,7 +254,7 @@ def _damage_named(path: str) -> Iterator[None]:
     except _DAMAGE as error:
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error
     except OSError as error:
-        # Arrow reports damaged pages as an OSError without a number; those of the system have one
+        # Arrow reports damaged pages as an OSError without an errno
         if error.errno is not None:
             raise
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error

@@ -1,9 +1,8 @@
-"""Parquet base files, written as Apache Hudi 0.15 to 1.2 read them (format reference 8.4).
+"""Writes Parquet base files that Apache Hudi 0.15 to 1.2 can read (format reference 8.4).
 
-What Java's writers put into a file and ours too: format version 1.0, three-level lists, maps as `key_value`, decimals
-as fixed-length byte arrays of minimal width, timestamps as INT64 microseconds, column and offset indexes, and in the
-footer the bloom filter and range of the record keys (`HoodieBloomFilterWriteSupport`) and the Avro schema
-(`AvroWriteSupport`).
+Like Java's writers it uses format version 1.0, three-level lists, maps as `key_value`, decimals as fixed-length byte
+arrays of minimal width, timestamps as INT64 microseconds, and column and offset indexes, and stores in the footer the
+bloom filter and range of the record keys (`HoodieBloomFilterWriteSupport`) and the Avro schema (`AvroWriteSupport`).
 """
 
 from __future__ import annotations
@@ -33,41 +32,40 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 NAN_COLUMNS = "hudi_py.nan_columns"
-"""In the footer: `BaseFileSummary.nan`, with commas in between. Statistics of Arrow keep NaN back, so that without it
-nobody could tell whether they are of all values; columns which have one have none."""
+"""Footer key: `BaseFileSummary.nan`, separated by commas. Arrow's statistics ignore NaN, so without this key it is
+unknown whether they cover all values. Columns with a NaN have no statistics."""
 ROW_GROUP_BYTES = 128 << 20
-"""Arrow bytes of a row group; Java bounds its row groups by 120 MB in memory, too."""
+"""Arrow bytes of a row group; Java limits its row groups to 120 MB in memory."""
 PAGE_BYTES = 1 << 20
 _CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "none", "": "none"}
 _GZIP_LEVEL = 4
-"""Arrow's own default is 9, for 4 % smaller files at seven times the time."""
+"""Arrow's default, 9, gives 4 % smaller files but takes seven times as long."""
 _KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35
-"""File bytes for an Arrow byte, until a row group has been written."""
+"""File bytes per Arrow byte, until a row group has been written."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaseFileSummary:
-    """A base file that has been written."""
+    """A written base file."""
 
     num_rows: int
     size: int
     """Bytes."""
     min_key: str | None
-    """Smallest record key in the order of Java's strings; None without rows or without bloom filter."""
+    """Smallest record key in the order of Java's strings; None without rows or bloom filter."""
     max_key: str | None
     metadata: pq.FileMetaData | None = field(default=None, repr=False, compare=False)
-    """The footer as it was written, with the statistics of the columns."""
+    """The footer as written, with column statistics."""
     nan: frozenset[str] = frozenset()
-    """Names, with dots, of the floating-point columns with a NaN, which a footer keeps back; of all that are not inside
-    lists or maps."""
+    """Dotted names of floating-point columns with a NaN, except for those in lists or maps."""
 
 
 class BaseFileWriter:
     """Writes one base file, a row group at a time.
 
-    Leave the `with` block normally, or call `close`, and the file is whole; leave it by an exception and it has no
-    footer, so nobody can take it for a base file.
+    Leaving the `with` block normally, or calling `close`, completes the file. After an exception it has no footer, so
+    it cannot be mistaken for a base file.
     """
 
     def __init__(
@@ -83,17 +81,16 @@ class BaseFileWriter:
     ) -> None:
         """
         Args:
-            storage: where the file goes.
             path: the file, created or truncated.
-            schema: columns with meta columns; timestamps are written in microseconds.
+            schema: columns, including meta columns; timestamps are written in microseconds.
             avro_schema_json: the same as an Avro schema, for the footer.
-            bloom: size of the filter over the record keys; None writes neither filter nor key range, as for tables
-                without meta columns.
-            codec: gzip, snappy, zstd or uncompressed, in any case.
-            row_group_bytes: Arrow bytes of a row group, which is also about what is held in memory.
+            bloom: size of the filter over the record keys; None: no filter and no key range, for tables without meta
+                columns.
+            codec: gzip, snappy, zstd or uncompressed, in upper or lower case.
+            row_group_bytes: Arrow bytes of a row group, which is about the memory used.
 
         Raises:
-            ConfigError: the codec is unknown, or there is no column of record keys.
+            ConfigError: the codec is unknown, or there is no record key column.
         """
         if codec.lower() not in _CODECS:
             raise ConfigError(
@@ -150,12 +147,12 @@ class BaseFileWriter:
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Rows written so far, including those in memory."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of the file so far, rows still in memory estimated by how well the earlier ones compressed."""
+        """Bytes of the file so far; rows in memory are estimated from the compression of earlier ones."""
         if self._summary is not None:
             return self._summary.size
         written = int(self._output.tell())
@@ -163,7 +160,7 @@ class BaseFileWriter:
         return written + int(self._pending_bytes * ratio)
 
     def close(self) -> BaseFileSummary:
-        """Finishes the file; a second call answers the same."""
+        """Completes the file; a second call returns the same summary."""
         if self._summary is None:
             self._flush()
             if self._floats:
@@ -193,9 +190,9 @@ class BaseFileWriter:
         if kind is None:
             self.close()
         elif self._summary is None:
-            # the storage sees the exception, so that it can drop the upload
+            # the storage gets the exception, so that it can abort the upload
             self._open.__exit__(kind, error, trace)
-            if self._writer is not None:  # else it would try to finish the file when it is collected
+            if self._writer is not None:  # otherwise it would try to complete the file when it is collected
                 self._writer.is_open = False
 
     def _conformed(self, data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
@@ -220,9 +217,9 @@ class BaseFileWriter:
         for at, field in enumerate(self._schema):
             if not field.nullable and table.column(at).null_count:
                 raise SchemaMismatchError(
-                    f"Cannot write column {field.name!r} to base file {self._path}: it has nulls and must not"
+                    f"Cannot write column {field.name!r} to base file {self._path}: it has nulls, but is not nullable"
                 )
-        # pieces well below a row group, so that the last one cannot make it much larger
+        # batches well below a row group, so that the last one cannot make it much larger
         rows = max(1, int(table.num_rows * self._row_group_bytes / max(table.nbytes, 1) / 4))
         return [pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in table.to_batches(rows)]
 
@@ -236,11 +233,11 @@ class BaseFileWriter:
         self._pending_bytes = 0
 
     def _started(self) -> pq.ParquetWriter:
-        """The writer, made with the first row group, of which it is known where there is a NaN.
+        """The writer, created with the first row group, when it is known which columns have a NaN.
 
-        Statistics of Arrow leave NaN out, and readers (Spark's, for one) believe bounds without NaN: a row group whose
-        numbers are all small would not be looked into for those above a limit, as which NaN counts. Java's readers pass
-        over bounds that are NaN, which Arrow cannot write; so there are none.
+        Arrow's statistics ignore NaN, and readers such as Spark's trust them: a filter for large numbers, which NaN
+        satisfies, would skip a row group of small numbers and NaN. Java's readers ignore bounds that are NaN, but Arrow
+        cannot write those, so columns with NaN get no statistics.
         """
         if self._writer is None:
             self._bare = frozenset(self._nan)
@@ -256,12 +253,12 @@ class BaseFileWriter:
                 use_deprecated_int96_timestamps=False,
                 coerce_timestamps="us",
                 use_compliant_nested_type=True,
-                # Java knows nothing of Arrow's schema, and with it other readers would prefer Arrow's types to Hudi's
+                # Java ignores Arrow's schema, and other readers would prefer its types to Hudi's
                 store_schema=False,
                 store_decimal_as_integer=False,
                 write_statistics=[path for path in leaves if path not in self._bare] if self._bare else True,
                 write_page_index=True,
-                write_page_checksum=True,  # as Apache Hudi's own writers
+                write_page_checksum=True,  # like Apache Hudi's own writers
                 metadata_collector=self._footers,
             )
         return self._writer
@@ -272,7 +269,7 @@ class BaseFileWriter:
         writer.close()
 
     def _write_again(self) -> None:
-        """For a NaN that came after the first row group: the same file without statistics of its column."""
+        """Rewrites the file without a column's statistics, for a NaN after the first row group."""
         self._open.close()
         aside = f"{self._path}.nan"
         self._storage.rename(self._path, aside)
@@ -301,7 +298,7 @@ class BaseFileWriter:
 def _float_columns(
     schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Names with dots, and paths, of the floating-point columns, those in structs among them."""
+    """Dotted names and paths of the floating-point columns, including those in structs."""
     for each in schema:
         path = (*above, each.name)
         if pa.types.is_floating(each.type):
@@ -331,15 +328,15 @@ def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
 
 
 def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:
-    """Smallest and largest text in the order of Java's `String.compareTo`, by UTF-16 units; None without texts.
+    """Smallest and greatest text in the order of Java's `String.compareTo` (UTF-16 units); None if there are none.
 
     Readers compare keys with a file's range in that order (`HoodieBloomFilterWriteSupport` with Avro records).
     """
     bounds = pc.min_max(keys)
     data = Texts.of(keys).data
-    # UTF-8 orders as UTF-16 does, but for U+E000 to U+FFFF (lead bytes EE, EF) against what lies beyond (F0 on)
+    # UTF-8 has the order of UTF-16, except for U+E000 to U+FFFF (lead bytes EE, EF) relative to U+10000 on (F0 on)
     if len(data) and data.max() >= 0xF0 and ((data == 0xEE) | (data == 0xEF)).any():
-        # one text at a time: rare, and there is no such order in Arrow
+        # one text at a time: rare, and Arrow has no such order
         texts = [key for key in keys.to_pylist() if key is not None]
         return min(texts, key=_java_order), max(texts, key=_java_order)
     return bounds["min"].as_py(), bounds["max"].as_py()

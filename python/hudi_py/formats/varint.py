@@ -1,10 +1,10 @@
-"""Numbers of variable length, as protobuf and Avro write them."""
+"""Variable-length numbers of protobuf and Avro."""
 
 from __future__ import annotations
 
 
 def varint(value: int) -> bytes:
-    """A number which is not negative, seven bits a byte, the lowest first. Avro's zigzag form is that of its double."""
+    """A non-negative number, 7 bits per byte, lowest first. For Avro's zigzag form pass twice the number."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

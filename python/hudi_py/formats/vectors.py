@@ -1,4 +1,4 @@
-"""VECTOR columns: a fixed number of bytes in files and log blocks, a list of numbers in rows.
+"""VECTOR columns: fixed-size bytes in files and log blocks, lists of numbers in rows.
 
 Source: `HoodieSchema.Vector`, `HoodieVectorUtils` (1.2.0). Bytes are little-endian.
 """
@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ELEMENT_TYPES: Mapping[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
-"""Element type of a vector, as the schema names it, to that of its list."""
+"""Name of a vector's element type in the schema to its Arrow type."""
 
 
 def vector_type(element: pa.DataType) -> pa.DataType:
-    """The type of a vector's list; its elements are never null."""
+    """The list type of a vector, whose elements are never null."""
     return pa.list_(pa.field("element", element, nullable=False))
 
 
 def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether bytes of type `stored` may be the vectors of a column of type `wanted`."""
+    """Whether values of type `stored` can be vectors of type `wanted`."""
     if not pa.types.is_fixed_size_binary(stored) or not pa.types.is_list(wanted):
         return False
     element = wanted.value_type
@@ -29,7 +29,7 @@ def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def vector_lists(stored: pa.FixedSizeBinaryArray, wanted: pa.DataType) -> pa.ListArray:
-    """The vectors in fixed-size bytes as lists of type `wanted`, for which `is_vector` holds."""
+    """Vectors in fixed-size binary as lists of type `wanted`, for which `is_vector` holds."""
     count, size = len(stored), stored.type.byte_width
     element = wanted.value_type
     length = size // (element.bit_width // 8)

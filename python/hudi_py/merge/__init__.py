@@ -1,4 +1,4 @@
-"""Merging: which versions of a record win, in a log, over a base file, within an input."""
+"""Decides which version of a record wins: within a log, over a base file, and within the input of a write."""
 
 from hudi_py.merge.base import merge_with_base
 from hudi_py.merge.log import CommittedInstants, reduce_log, scan_log

@@ -1,4 +1,4 @@
-"""Merging a base file, streamed in batches, with the winners of its log (`KeyBasedFileGroupRecordBuffer`, 1.2.0)."""
+"""Merges a base file, streamed in batches, with the winners of its log (`KeyBasedFileGroupRecordBuffer`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hudi_py.merge.settings import MergeSettings
 from hudi_py.schema import RECORD_KEY
 
 OUTPUT_ROWS = 131_072
-"""Rows of a batch of log records."""
+"""Maximum rows of a batch of log records."""
 Hits = npt.NDArray[np.intp]
 
 
 @dataclass(slots=True)
-class SliceCounts:
-    """What merges did, added up (`HoodieReadStats`, 1.2.0). Complete once the last row is out."""
+class MergeCounts:
+    """Totals over merges (`HoodieReadStats`, 1.2.0), complete once the last row was returned."""
 
     blocks: int = 0
     block_bytes: int = 0
@@ -36,31 +36,28 @@ class SliceCounts:
     keys: int = 0
     """Distinct keys among them."""
     inserts: int = 0
-    """Log rows whose key the base file has not."""
+    """Log rows whose key is not in the base file."""
     updates: int = 0
-    """Base rows which became others."""
+    """Base rows that changed."""
     deletes: int = 0
-    """Deletes that stand, whether the base file has their key or not."""
+    """Effective deletes, whether the base file has their key or not."""
     read_ms: int = 0
-    """Time that reading and reducing the log took."""
+    """Milliseconds to read and reduce the log."""
 
 
 def merge_with_base(
     base: Iterable[pa.RecordBatch], log: LogRecords, settings: MergeSettings, *, key_column: str = RECORD_KEY
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file slice: base rows which stay in their order, then the log rows which won.
+    """The rows of a file slice: the remaining base rows in their order, then the winning log rows.
 
-    Where two versions make a new row (partial updates, payload classes), it comes behind the rows that stay of its base
-    batch.
+    A row made of two versions (partial updates, payload classes) follows the remaining rows of its base batch. If a key
+    of the log occurs several times in the base file, its first row is merged and the others remain, as in Java.
 
     Args:
-        base: batches with the columns of `log.rows`, the key and ordering columns among them. Large batches are
-            better: the key look-up builds its hash table anew for each.
-        log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order, and where no new
-            rows are made need neither the key nor all columns.
-
-    Where a key occurs more than once in the base file and is looked for, its first row is merged and the others stay,
-    as in Java.
+        base: batches with the columns of `log.rows`, including key and ordering columns. Large batches are faster: the
+            key look-up builds a hash table for each.
+        log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order; unless rows are
+            made of two versions, they then need neither the key nor all columns.
     """
     merge = BaseMerge(log, settings, key_column)
     for batch in base:
@@ -69,7 +66,7 @@ def merge_with_base(
 
 
 class BaseMerge:
-    """A merge under way: base batches go in, rows come out."""
+    """An incremental merge: `add` every base batch, then take the `rest`."""
 
     def __init__(
         self,
@@ -77,9 +74,9 @@ class BaseMerge:
         settings: MergeSettings,
         key_column: str = RECORD_KEY,
         *,
-        counts: SliceCounts | None = None,
+        counts: MergeCounts | None = None,
     ) -> None:
-        self._counts = counts if counts is not None else SliceCounts()
+        self._counts = counts if counts is not None else MergeCounts()
         self._counts.records += len(log.winners.ids)
         self._counts.keys += len(log)
         self._log = log
@@ -89,14 +86,14 @@ class BaseMerge:
         self._used = np.zeros(len(log), np.bool_)  # log records beaten by, or merged into, a base row
         self._met = np.zeros(len(log), np.bool_)
         self._loaded: RecordMerger | None = None
-        self._start = 0  # row of the base file that the next batch begins with
-        self._by_row: tuple[Rows, Rows] | None = None  # rows of the base file, ascending, and their keys
+        self._start = 0  # number of base rows before the next batch
+        self._by_row: tuple[Rows, Rows] | None = None  # row numbers of the base file, ascending, and their key numbers
         if log.base_rows is not None:
             order = np.argsort(log.base_rows)
             self._by_row = log.base_rows[order], order
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows which come of a base batch."""
+        """The output rows of a base batch."""
         if not batch.num_rows:
             return
         hits, keys = self._found(batch)
@@ -114,7 +111,7 @@ class BaseMerge:
         yield from _without(batch, hits[~stale])
 
     def _found(self, batch: pa.RecordBatch) -> tuple[Hits, Rows]:
-        """Rows of the batch which have log records, ascending, and the numbers of their keys; of a key once."""
+        """Rows of the batch that have log records, ascending, and their key numbers; each key only once."""
         if self._by_row is not None:
             rows, numbers = self._by_row
             start, self._start = self._start, self._start + batch.num_rows
@@ -127,7 +124,7 @@ class BaseMerge:
         return _first_of_each(hits, keys, self._met)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The log rows which won and were not met in the base file."""
+        """The winning log rows that have not been returned yet."""
         log = self._log
         chosen = (log.slots >= 0) & ~self._used & ~log.winners.deletes
         if log.withheld is not None:
@@ -139,18 +136,18 @@ class BaseMerge:
         yield from _rows_at(log.rows, log.slots[chosen])
 
     def deletes(self) -> Iterator[pa.RecordBatch]:
-        """The rows of deletes which stand, once all of the base is in; the log must have been reduced with them."""
+        """The rows of effective deletes, after the whole base file; needs a log reduced with `keep_deletes`."""
         log = self._log
         yield from _rows_at(log.rows, log.slots[log.winners.deletes & ~self._used & (log.slots >= 0)])
 
     def _folded(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Iterator[pa.RecordBatch]:
-        """Hits merged column by column: the base row is the older version, the log's the newer."""
+        """Merges hits column by column: the base row is the older version, the log's the newer."""
         log, settings = self._log, self._settings
         older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits))
         slots = log.slots[keys]
         if log.made is not None:
             slots = np.where(log.made[keys], -1, slots)
-        # deletes without a row are numbered behind all rows
+        # deletes without a row are numbered after all rows
         held = np.flatnonzero(slots >= 0)
         newer = log.rows.take(pa.array(slots[held]))
         rows = pa.concat_tables([older.cast(newer.schema), newer]).combine_chunks()
@@ -170,7 +167,7 @@ class BaseMerge:
         base = space.first(np.arange(count, dtype=np.int64), none)
         late = np.full(count, log.partial)
         result = combine(space, base, space.first(numbers, log.winners.deletes[keys]), none, late)
-        # what a payload class turned into a delete only now must not come out as an insert
+        # a record that a payload class turned into a delete only now must not be returned as an insert
         self._used[keys[~result.deleted | ~log.winners.deletes[keys]]] = True
         made = np.flatnonzero(~result.deleted)
         untouched = np.zeros(count, np.bool_)
@@ -184,7 +181,7 @@ class BaseMerge:
             yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     def _paired(self, batch: pa.RecordBatch, hits: Hits, keys: Rows, name: str) -> Iterator[pa.RecordBatch]:
-        """Hits merged by a merger in Python; a delete in the log takes the base row away, whatever came after it."""
+        """Merges hits with a Python merger; a delete in the log removes the base row, whatever followed the delete."""
         log = self._log
         yield from _without(batch, hits)
         live = np.flatnonzero(~log.winners.deletes[keys] & ~log.winners.always[keys])
@@ -207,9 +204,9 @@ class BaseMerge:
         return self._loaded
 
 
-def _without(batch: pa.RecordBatch, gone: Hits) -> Iterator[pa.RecordBatch]:
+def _without(batch: pa.RecordBatch, removed: Hits) -> Iterator[pa.RecordBatch]:
     keep = np.ones(batch.num_rows, np.bool_)
-    keep[gone] = False
+    keep[removed] = False
     if keep.all():
         yield batch
     elif keep.any():
@@ -231,7 +228,7 @@ def _first_of_each(hits: Hits, keys: Rows, met: Mask) -> tuple[Hits, Rows]:
 
 
 def _stale(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, settings: MergeSettings) -> Mask:
-    """Which hits have a base row of strictly greater ordering value than the log's version."""
+    """Hits whose base row has a strictly greater ordering value than the log's version."""
     if not settings.by_event_time or not len(hits):
         return np.zeros(len(hits), np.bool_)
     at, of = pa.array(hits), pa.array(keys)

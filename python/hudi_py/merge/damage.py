@@ -1,6 +1,6 @@
-"""Whether bytes of a log file that are no block were ever a commit's, or are the tail of a write that broke off.
+"""Distinguishes damage to committed log blocks from the torn tail of a failed write.
 
-Apache Hudi passes over both (`HoodieLogFileReader.createCorruptBlock`, 1.2.0), and with it over rows of the first kind.
+Apache Hudi skips both (`HoodieLogFileReader.createCorruptBlock`, 1.2.0) and so loses rows in the first case.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hudi_py.view.recorded import files_of
 def damage_of(
     storage: Storage, file: LogFile, blocks: Sequence[LogBlock], committed: Container[str] | None
 ) -> CorruptFileError | None:
-    """The error for a log file of which a completed commit wrote what can no longer be read; None: there is none.
+    """The error for a log file in which something that a completed commit wrote is unreadable; None: no such damage.
 
-    Reads properties, timeline and commit metadata of the table, so it is asked only about what looks damaged.
+    Reads properties, timeline and commit metadata of the table, so call it only for suspicious blocks.
 
     Args:
-        blocks: corrupt ones, and from table version 8 on those of another instant than the file's name.
+        blocks: corrupt blocks and, from table version 8 on, blocks whose instant differs from the file name's.
         committed: instants whose blocks count; None: all completed ones.
     """
     config = load_table_config(storage)
@@ -39,8 +39,8 @@ def damage_of(
         if block.type is not BlockType.CORRUPT and config.version >= 8:
             instant = block.instant_time or ""
             if not timeline.is_committed(instant):
-                found = f"a block of the instant {instant}, which is not on the timeline"
-                return _error(storage, file, f"the file of a commit {file.name.instant} has {found}")
+                found = f"a block of instant {instant}, which is not on the timeline"
+                return _error(storage, file, f"a file of the commit {file.name.instant}, it has {found}")
     corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
     if not corrupt:
         return None
@@ -49,14 +49,14 @@ def damage_of(
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
         recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
     for block in corrupt:
-        begin, end = block.content_offset, block.content_offset + block.content_length
-        owner = next((each for each in recorded if each.offset < end and each.size > begin), None)
+        start, end = block.content_offset, block.content_offset + block.content_length
+        owner = next((each for each in recorded if each.offset < end and each.size > start), None)
         if owner is not None:
             what = f"the completed {owner.action} {owner.commit} wrote {owner.size} bytes of it"
-            return _error(storage, file, f"{what}, and those from {begin} to {end} are missing or no block")
+            return _error(storage, file, f"{what}, and those from {start} to {end} are missing or not a block")
         if config.version >= 8 and not known and timeline.is_committed(file.name.instant):
-            # nothing is appended there: without its metadata, all of the file counts as the commit's
-            return _error(storage, file, f"its bytes from {begin} to {end} are missing or no block")
+            # nothing is appended in these versions: without metadata, the whole file is assumed to be the commit's
+            return _error(storage, file, f"its bytes from {start} to {end} are missing or not a block")
     return None
 
 
@@ -70,7 +70,7 @@ def _error(storage: Storage, file: LogFile, what: str) -> CorruptFileError:
 def _commits(
     storage: Storage, config: TableConfig, timeline: Timeline, file: LogFile, committed: Container[str] | None
 ) -> Iterator[tuple[str, Action, CommitMetadata]]:
-    """Completed commits from the instant in the file's name on; archived ones where it is among them."""
+    """Completed commits from the instant in the file's name on, including archived ones if that instant is archived."""
     if config.version < 6:
         return
     first = file.name.instant

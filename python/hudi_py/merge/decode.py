@@ -1,4 +1,4 @@
-"""Log blocks as versions of records: read and decoded a portion at a time, contents never before they are needed."""
+"""Reads and decodes log blocks as versions of records, a portion at a time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 
 PORTION_BYTES = 64 << 20
-"""Content of log blocks decoded at once."""
+"""Bytes of log block contents decoded at once."""
 
 _DECODED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
 
 
 def check_blocks(blocks: Sequence[LogBlock], settings: MergeSettings) -> None:
-    """Refuses blocks which cannot be read, before any row of their slice is.
+    """Checks that all blocks can be read.
 
     Raises:
-        UnsupportedTableError: a block is of a type that holds no records, or holds partial updates which the table's
-            merge mode has no rule for.
+        UnsupportedTableError: a block has a type without records, or has partial updates that the table's merge mode
+            does not support.
         CorruptFileError: a data block has no schema.
     """
     for block in blocks:
@@ -63,13 +63,13 @@ def read_versions(
     history: SchemaHistory | None = None,
     portion_bytes: int = PORTION_BYTES,
 ) -> Iterator[LogVersions]:
-    """The versions which the blocks hold, in portions, oldest first; none is empty.
+    """The versions in the blocks, in non-empty portions, oldest first.
 
     Args:
         blocks: in merge order, see `scan_log`.
-        schema: columns to read, `_hoodie_record_key` among them.
+        schema: columns to read, including `_hoodie_record_key`.
         history: how columns of a block become those of `schema`; None: by name.
-        portion_bytes: most bytes of block contents held at once, unless a single block has more.
+        portion_bytes: maximum bytes of block contents held at once, unless a single block has more.
 
     Raises:
         CorruptFileError, SchemaMismatchError: a block contradicts the format, or the schema.
@@ -92,7 +92,7 @@ def read_versions(
 
 @dataclass(slots=True)
 class _Group:
-    """Avro blocks which one call decodes."""
+    """Avro blocks that are decoded by one call."""
 
     block: LogBlock
     contents: list[bytes] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _Group:
 
 
 class _Portion:
-    """Some blocks of a log, read."""
+    """Consecutive blocks of a log, decoded together."""
 
     def __init__(self, schema: pa.Schema, settings: MergeSettings, history: SchemaHistory) -> None:
         self.size = 0
@@ -112,11 +112,11 @@ class _Portion:
         self._lacking: list[frozenset[str]] = []
         self._entries: list[pa.Table] = []
         self._counts: list[int] = []
-        # blocks of one writer schema, and of one version of the table's schema where columns are told apart by id
+        # by writer schema and, where columns are identified by id, by version of the table's schema
         self._groups: dict[tuple[str, int, bool], _Group] = {}
 
     def add(self, content: bytes, block: LogBlock, start: int) -> int:
-        """Takes a block whose first record is at `start`; its number of records."""
+        """Adds a block whose first record has position `start`; returns its number of records."""
         self.size += len(content)
         count = self._add(content, block, start)
         self._counts.append(count)
@@ -145,7 +145,7 @@ class _Portion:
         return count
 
     def versions(self, partial_from: int | None) -> Iterator[LogVersions]:
-        """What was added, decoded: one or nothing."""
+        """The decoded versions as one item, or none."""
         for (writer_schema, _, _), group in self._groups.items():
             batch = decode_log_content(
                 group.contents,
@@ -156,7 +156,7 @@ class _Portion:
             position = np.concatenate(group.places)
             if len(position) != batch.num_rows:
                 raise CorruptFileError(
-                    f"Avro blocks of {group.block.path} hold {batch.num_rows} records, they state {len(position)}"
+                    f"Avro blocks of {group.block.path} hold {batch.num_rows} records, but declare {len(position)}"
                 )
             self._keep(batch, group.block, position, repaired=True)
         self._groups = {}
@@ -186,7 +186,7 @@ class _Portion:
         return {name: np.repeat([name in lacking for lacking in self._lacking], counts) for name in names}
 
     def _hfile_batches(self, content: bytes, block: LogBlock) -> Iterator[pa.RecordBatch]:
-        # Apache Hudi 0.x wrote them into data tables too; 1.x reads them in the metadata table only
+        # Apache Hudi 0.x also wrote HFile blocks to data tables; 1.x reads them in the metadata table only
         entries = read_hfile(content, context=block.path).scan()
         schema = self._history.writer_schema(_parsed(_writer_schema(block), block))
         columns = self._history.columns(_instant(block), self._schema.names)
@@ -220,7 +220,7 @@ def _parsed(schema: str, block: LogBlock) -> Any:
         return json.loads(schema)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(
-            f"Data block at byte {block.content_offset} of {block.path} has a SCHEMA that is no JSON: {error}"
+            f"Data block at byte {block.content_offset} of {block.path} has a SCHEMA that is not JSON: {error}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Records of delete blocks as versions: keys, places and ordering values of the ordering columns' types."""
+"""Converts records of delete blocks: keys, positions, and ordering values in the ordering columns' types."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.arrays import is_text
 from hudi_py.formats.log import Deletes
 from hudi_py.merge.ordering import ordering_type
 from hudi_py.merge.reduce import Mask
@@ -21,8 +22,8 @@ INSTANT = "instant"
 
 
 def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
-    """Columns of a table of delete entries: key, partition, position, whether the ordering value is the default,
-    instant of the block, and one column `0`, `1`, ... for each ordering field."""
+    """Schema of delete entries: `key`, `partition` (string), `position` (int64), `default` (bool: whether the ordering
+    value is the default), `instant` of the block (string), and a column `0`, `1`, ... for each ordering field."""
     fields = [
         pa.field(KEY, pa.string()),
         pa.field(PARTITION, pa.string()),
@@ -34,7 +35,7 @@ def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
 
 
 def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataType]:
-    """Types of the ordering values; a column which the table lacks counts as null, an int32."""
+    """Types of the ordering values; int32 (nulls) for a column that the table lacks."""
     if not settings.ordered:
         return []
     return [ordering_type(schema, name) or pa.int32() for name in settings.ordering_fields]
@@ -46,12 +47,12 @@ def entry_table(
     """Delete entries as a table of `entry_schema`.
 
     Args:
-        start: position of the first one in the log.
+        start: position of the first entry in the log.
         instant: requested time of the block.
-        path: names the log file in errors.
+        path: log file, for errors.
 
     Raises:
-        UnsupportedTableError: the entries have values of several fields, in another number than the table.
+        UnsupportedTableError: the number of ordering values per entry differs from the table's ordering fields.
     """
     count = len(deletes.keys)
     columns, defaults = _ordering(deletes, ordering_types(schema, settings), path)
@@ -67,10 +68,10 @@ def entry_table(
 
 
 def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[tuple[pa.Array, ...], Mask]:
-    """A delete block's ordering values as the columns' types, and which entries have the default value.
+    """A delete block's ordering values in the columns' types, and which entries have the default value.
 
-    A value of another type than the column's counts as the default: Java lets such a delete win over every data row
-    (`OrderingValues.isSameClass`) and fails where it would have to compare it further.
+    A value of another type than the column's counts as the default: in Java such a delete wins over every data row
+    (`OrderingValues.isSameClass`), and any further comparison fails.
     """
     count = len(entry.keys)
     defaults = np.array(entry.is_default, np.bool_)
@@ -93,14 +94,13 @@ def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[t
 
 
 def _array_parts(ordering: pa.Array, fields: int) -> list[pa.Array] | None:
-    """The members of ordering values of several fields."""
-    if pa.types.is_struct(ordering.type) and ordering.type.num_fields == fields:
-        return list(ordering.flatten())
-    return None
+    """The members of ordering values with several fields; None if their number differs."""
+    matches = pa.types.is_struct(ordering.type) and ordering.type.num_fields == fields
+    return list(ordering.flatten()) if matches else None
 
 
 def _as_column(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Ordering values of a delete block as an ordering column's type; None where the two do not compare in Java."""
+    """Ordering values of a delete block in an ordering column's type; None if Java cannot compare the two types."""
     source = values.type
     if source.equals(kind):
         return values
@@ -119,12 +119,6 @@ def _as_column(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
         return values.cast(kind, safe=False)
     if pa.types.is_decimal(source) and pa.types.is_decimal(kind):
         return values.cast(kind, safe=False)
-    if _is_text(source) and (_is_text(kind) or pa.types.is_binary(kind)):
-        return values.cast(kind)
-    if pa.types.is_binary(source) and (_is_text(kind) or pa.types.is_binary(kind)):
+    if all(is_text(each) or pa.types.is_binary(each) for each in (source, kind)):
         return values.cast(kind)
     return None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,7 +1,7 @@
-"""Folding the versions of a record into one, column by column, for merges which make new rows of two.
+"""Folds the versions of a record into one, column by column, for merges that make a row of two versions.
 
-Nothing is copied while folding: a record is, for each group of columns, the number of the row which its values come
-from. Versions are taken in rounds: the second of every key, then the third, and so on, each round for all keys at once.
+Folding copies no values: a record is, for each group of columns, the number of the row that provides the values. It
+proceeds in rounds over all keys at once: the second version of every key, then the third, and so on.
 
 Sources of the rules (1.2.0): `BufferedRecordMergerFactory` with `PartialUpdateHandler` (partial updates),
 `PartialMergerWithKeepValues` and `SparkRecordMergingUtils` (log blocks of partial updates), `HoodieAvroRecordMerger`
@@ -18,8 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import combined, is_text
 from hudi_py.merge.ordering import ordering_values
-from hudi_py.merge.reduce import Mask, Rows, combined
+from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
 from hudi_py.schema import META_FIELDS, conform_array
 
@@ -31,16 +32,16 @@ class Records:
     """One record for each of n keys."""
 
     sources: Sources
-    """(groups, n): the row which gives the values of a group of columns; -1: the record lacks them."""
+    """(groups, n): the row that provides the values of a group of columns; -1: the record lacks them."""
     empty: Mask
-    """Deletes without a row: entries of delete blocks, and what a payload class made a delete."""
+    """Deletes without a row: entries of delete blocks, and records that a payload class turned into deletes."""
     deleted: Mask
     codes: npt.NDArray[np.int64]
     """(fields, n): ordering values, see `ordering.field_codes`."""
     defaults: Mask
     """Records whose ordering value is the default."""
     ordering: Rows
-    """(fields, n): the version which gives the ordering value."""
+    """(fields, n): the version that provides the ordering value."""
 
     def take(self, at: Rows) -> Records:
         return Records(*(getattr(self, field.name)[..., at] for field in fields(self)))
@@ -51,7 +52,7 @@ class Records:
 
     @property
     def unconditional(self) -> Mask:
-        """Deletes which count by commit time (`BufferedRecord.isCommitTimeOrderingDelete`)."""
+        """Deletes in commit time order (`BufferedRecord.isCommitTimeOrderingDelete`)."""
         return np.asarray(self.deleted & self.defaults)
 
 
@@ -63,12 +64,12 @@ def choose(condition: Mask, first: Records, second: Records) -> Records:
 
 
 class FoldSpace:
-    """The rows which records are made of, and what a merge has to know about them.
+    """The rows that records are made of, with what a merge needs to know about them.
 
     Args:
-        rows: data rows; versions of the same number are theirs, deletes without rows come behind.
+        rows: data rows, which have the numbers of their versions; deletes without rows are numbered after them.
         codes: (fields, versions).
-        absent: for each column some rows lack, which.
+        absent: for each column that some rows lack, a mask of those rows.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class FoldSpace:
                 gaps.append(none if gap is None else gap)
                 lacking.append(lacks)
         self.groups = groups
-        """Columns which always come from one row: plain ones, plain meta columns, then each column with gaps."""
+        """Columns that always come from the same row: data columns without gaps, meta columns without gaps, and then
+        each column with gaps."""
         self.meta = np.array([any(name in META_FIELDS for name in group) for group in groups]) | (
             np.arange(len(groups)) == 1
         )
@@ -115,7 +117,7 @@ class FoldSpace:
         return len(self.groups)
 
     def first(self, versions: Rows, deleted: Mask) -> Records:
-        """The versions as records; those whose number is beyond the rows are deletes without one."""
+        """The versions as records; numbers beyond the rows are deletes without a row."""
         empty = versions >= self.rows.num_rows
         row = np.where(empty, -1, versions).astype(np.int32)
         sources = np.repeat(row[None, :], self.width, axis=0)
@@ -133,18 +135,18 @@ class FoldSpace:
         )
 
     def gap(self, records: Records, group: int) -> Mask:
-        """Records whose value of the group counts as not given."""
+        """Records whose value of the group counts as missing."""
         return _at(self._gaps[group], records.sources[group], True)
 
     def marked(self, records: Records) -> Mask:
-        """Records which the payload class itself takes for deletes (`BaseAvroPayload.isDeleteRecord`)."""
+        """Records that the payload class itself treats as deletes (`BaseAvroPayload.isDeleteRecord`)."""
         result: Mask = records.empty.copy()
         for name, mask in self._marks.items():
             result |= _at(mask, records.sources[self._group_of[name]], False)
         return result
 
     def sequence(self, records: Records) -> tuple[npt.NDArray[np.int64], Mask]:
-        """The payload's own ordering value of the records, and which have one."""
+        """The payload's own ordering values as codes, and which records have one."""
         if self._sequence is None:
             return np.zeros(len(records.empty), np.int64), np.zeros(len(records.empty), np.bool_)
         name, codes, valid = self._sequence
@@ -154,7 +156,7 @@ class FoldSpace:
         return codes[np.maximum(at, 0)], np.asarray(valid[np.maximum(at, 0)] & (at >= 0))
 
     def ordering_of_rows(self, records: Records) -> Records:
-        """The records with the ordering values of their columns."""
+        """The records with ordering values taken from their columns."""
         versions = records.ordering.copy()
         for number, name in enumerate(self.settings.ordering_fields):
             group = self._ordering_group(name)
@@ -166,7 +168,7 @@ class FoldSpace:
         return Records(records.sources, records.empty, records.deleted, codes, defaults, versions)
 
     def _ordering_group(self, name: str) -> int | None:
-        """The group of the column in which an ordering field is."""
+        """The group of an ordering field's column."""
         return self._group_of.get(name, self._group_of.get(name.partition(".")[0]))
 
     def has_ordering_value(self, records: Records) -> Mask:
@@ -181,7 +183,7 @@ class FoldSpace:
         return result
 
     def table(self, records: Records) -> pa.Table:
-        """The values of records, one row for each; what a record lacks is null."""
+        """The records as rows; columns that a record lacks are null."""
         columns: dict[str, pa.Array] = {}
         whole = np.arange(self.rows.num_rows, dtype=np.int32)
         for group, names in enumerate(self.groups):
@@ -195,7 +197,7 @@ class FoldSpace:
         return pa.Table.from_arrays(ordered, schema=self.rows.schema)
 
     def lacking(self, records: Records) -> dict[str, Mask]:
-        """For each column which some records lack, which of them do."""
+        """For each column that some records lack, a mask of those records."""
         result = {}
         for group, names in enumerate(self.groups):
             absent = (records.sources[group] < 0) & ~records.empty
@@ -207,13 +209,13 @@ class FoldSpace:
 def fold_versions(
     space: FoldSpace, ids: Rows, count: int, position: Rows, deleted: Mask, entries: Mask, partial_from: int | None
 ) -> Records:
-    """One record for each key number 0..count-1, of all its versions (the merge of log records among themselves).
+    """Merges the versions within a log: one record for each key number 0..count-1.
 
     Args:
         ids: key number of each version.
-        position: which version came later.
+        position: position of each version in the log.
         entries: deletes from delete blocks.
-        partial_from: versions at this position and later merge by columns which they lack; None: none does.
+        partial_from: versions from this position on fill only the columns that they lack; None: there are none.
     """
     order = np.lexsort((position, ids)).astype(np.int64)
     in_order = ids[order]
@@ -236,11 +238,11 @@ def fold_versions(
 
 
 def combine(space: FoldSpace, older: Records, newer: Records, entries: Mask, late: Mask) -> Records:
-    """The records made of an older and a newer one.
+    """Merges older with newer records.
 
     Args:
-        entries: newer records which come from a delete block and are merged within the log.
-        late: merges where columns that the winner lacks are filled, and only those (log blocks of partial updates).
+        entries: newer records that come from a delete block and are merged within the log.
+        late: merges that fill the columns which the winner lacks, and only those (log blocks of partial updates).
     """
     settings = space.settings
     if settings.payload is not None:
@@ -267,11 +269,11 @@ def _table_gap(space: FoldSpace, records: Records, group: int) -> Mask:
 
 
 def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Records:
-    """`HoodieAvroRecordMerger.merge`: the payload's `combineAndGetUpdateValue`, in the log and over the base file."""
+    """`HoodieAvroRecordMerger.merge`: the payload's `combineAndGetUpdateValue`, within the log and over base rows."""
     payload = space.settings.payload
-    as_it_is = newer.unconditional | older.unconditional | older.empty
+    unmerged = newer.unconditional | older.unconditional | older.empty
     dead = space.marked(newer)
-    keeps = np.zeros(len(dead), np.bool_)  # the older record stays, as it is
+    keeps = np.zeros(len(dead), np.bool_)  # the older record stays unchanged
     merged = newer
     if payload is Payload.PARTIAL_UPDATE:
         late = space.has_ordering_value(older) & _greater(older.codes, newer.codes) & ~newer.empty
@@ -282,13 +284,13 @@ def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Rec
     elif payload is not None and payload.sequence_column is not None:
         (old, has_old), (new, has_new) = space.sequence(older), space.sequence(newer)
         keeps = has_old & has_new & (new < old) & ~newer.empty
-    gone = choose(newer.deleted, newer, choose(older.deleted, older, _made_delete(older, newer)))
-    result = choose(keeps, older, choose(dead, gone, merged))
-    return choose(as_it_is, newer, result)
+    delete = choose(newer.deleted, newer, choose(older.deleted, older, _new_delete(older, newer)))
+    result = choose(keeps, older, choose(dead, delete, merged))
+    return choose(unmerged, newer, result)
 
 
 def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Records:
-    """Gaps of the newer record filled from the older; where `late`, the other way round but for meta columns."""
+    """Fills gaps of the newer record from the older; where `late`, the other way round except for meta columns."""
     sources = newer.sources.copy()
     for group in range(space.width):
         first, second = newer, older
@@ -301,7 +303,7 @@ def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Recor
     return space.ordering_of_rows(filled)
 
 
-def _made_delete(older: Records, newer: Records) -> Records:
+def _new_delete(older: Records, newer: Records) -> Records:
     """A delete with the greater ordering value of the two (`BufferedRecords.createDelete`)."""
     latest = choose(_greater(older.codes, newer.codes), older, newer)
     every = np.ones(len(older.empty), np.bool_)
@@ -310,7 +312,7 @@ def _made_delete(older: Records, newer: Records) -> Records:
 
 
 def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mask:
-    """Where the ordering values of `first` are greater, field by field."""
+    """Where the ordering values of `first` are greater, compared field by field."""
     result = np.zeros(first.shape[1], np.bool_)
     equal = np.ones(first.shape[1], np.bool_)
     for own, other in zip(first, second, strict=True):
@@ -320,29 +322,28 @@ def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mas
 
 
 def _at(mask: Mask, rows: Sources, missing: bool) -> Mask:
-    """The mask at rows, `missing` where there is none."""
+    """The mask at rows; `missing` for row -1."""
     if not len(mask):
         return np.full(len(rows), missing)
     return np.asarray(np.where(rows >= 0, mask[np.maximum(rows, 0)], missing))
 
 
 def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
-    """Values which count as not given; None: no value of the column does."""
+    """Values that count as missing; None: there are none."""
     ignores = settings.partial is PartialUpdate.IGNORE_DEFAULTS or settings.payload in (
         Payload.PARTIAL_UPDATE,
         Payload.OVERWRITE_NON_DEFAULTS,
     )
     if ignores:
         return _mask(column.is_null()) if column.null_count else None
-    if settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None:
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return _mask(pc.equal(column, pa.scalar(settings.unavailable, kind)).fill_null(False))
+    fills = settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None
+    if fills and is_text(column.type):
+        return _mask(pc.equal(column, pa.scalar(settings.unavailable, column.type)).fill_null(False))
     return None
 
 
 def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
-    """By column: rows which it marks as deletes in the eyes of the payload class."""
+    """For each column that can mark deletes for the payload class, a mask of the rows that it marks."""
     result: dict[str, Mask] = {}
     if settings.payload is None:
         return result
@@ -359,7 +360,7 @@ def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
 
 
 def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int64], Mask] | None:
-    """The column by which a Debezium payload orders rows, as codes that compare as Java compares the values."""
+    """The column by which a Debezium payload orders rows, its values as codes in Java's order, and which are valid."""
     name = payload.sequence_column
     if name is None or name not in rows.column_names:
         return None

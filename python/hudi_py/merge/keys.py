@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.arrays import is_text
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.schema import RECORD_KEY, java_float_texts
 
@@ -16,7 +17,7 @@ _EMPTY_KEY = "__empty__"
 
 
 def with_keys(batch: pa.RecordBatch, settings: MergeSettings) -> pa.RecordBatch:
-    """The batch with a column `_hoodie_record_key`, made of the key columns where the table's files have none."""
+    """Adds `_hoodie_record_key`, computed from the key columns, if the table's files do not store it."""
     if not settings.key_fields:
         return batch
     keys = record_keys(batch, settings.key_fields)
@@ -27,19 +28,19 @@ def with_keys(batch: pa.RecordBatch, settings: MergeSettings) -> pa.RecordBatch:
 
 
 def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
-    """The record keys of rows: the value of a single field as text, else `field:value` joined by commas.
+    """The record keys of rows, string: the value of a single field as text, else `field:value` joined by commas.
 
     Args:
         fields: top-level columns of the batch.
 
     Raises:
-        SchemaMismatchError: a key column is missing, or has a type that is no key.
+        SchemaMismatchError: a key column is missing, or its type is not supported for keys.
     """
     missing = [name for name in fields if name not in batch.schema.names]
     if missing:
         raise SchemaMismatchError(
             f"Column '{missing[0]}' of the record key is missing in the data, whose columns are "
-            f"{', '.join(batch.schema.names)}; it is needed where hoodie.populate.meta.fields=false"
+            f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
         )
     texts = [_text(batch.column(name), name) for name in fields]
     if len(texts) == 1:
@@ -52,7 +53,7 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
 
 
 def _text(column: pa.Array, name: str) -> pa.Array:
-    """Values as Java prints Spark's own form of them: dates are days, timestamps microseconds since the epoch."""
+    """Spark's internal values as Java prints them: dates as days, timestamps as microseconds since the epoch."""
     kind = column.type
     if pa.types.is_floating(kind):
         return java_float_texts(column)
@@ -60,15 +61,9 @@ def _text(column: pa.Array, name: str) -> pa.Array:
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    elif not (
-        pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-    ):
+    elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or is_text(kind)):
         raise SchemaMismatchError(
-            f"Column '{name}' of type {kind} is no part of a record key; supported are texts, numbers, booleans, dates "
-            "and timestamps"
+            f"Column '{name}' of type {kind} cannot be part of a record key; supported are strings, numbers, booleans, "
+            "dates and timestamps"
         )
     return column.cast(pa.string())

@@ -1,4 +1,4 @@
-"""Which blocks of a slice's log files count, and their records reduced (format reference, section 7.1).
+"""Chooses the log blocks of a slice that count, and reduces their records (format reference, section 7.1).
 
 Source of the rules: `BaseHoodieLogRecordReader.scanInternalV2` (1.2.0).
 """
@@ -27,17 +27,17 @@ from hudi_py.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class CommittedInstants:
-    """The write instants whose log blocks count, as the plan saw them."""
+    """The write instants whose log blocks count, as of the plan."""
 
     start: str
-    """Whatever is older than this was archived, hence committed; empty: nothing is."""
+    """Older instants have been archived, hence are committed; empty: there are none."""
     completed: frozenset[str]
 
     @classmethod
     def of(cls, config: TableConfig, timeline: Timeline, own: str | None = None) -> CommittedInstants | None:
-        """The write instants of a timeline, and `own`, one that is about to complete.
+        """The write instants of a timeline, and `own`, which is about to complete.
 
-        None since table version 8, where log files are named by their instants and only those that count are listed.
+        None since table version 8, where log files are named by their instants and only committed ones are listed.
         """
         if config.version >= 8:
             return None
@@ -56,24 +56,24 @@ def scan_log(
     as_of: str | None = None,
     read_damaged: bool = False,
 ) -> list[LogBlock]:
-    """The data and delete blocks of a file slice which count, oldest first.
+    """The data and delete blocks of a file slice that count, oldest first.
 
     Args:
         files: the slice's log files in order.
-        committed: instants whose blocks count; None where the log files themselves were chosen by their instants (table
+        committed: instants whose blocks count; None if the log files themselves were chosen by their instants (table
             versions 8 and 9).
-        as_of: blocks of later instants are left out.
-        read_damaged: warn, rather than raise, where what a completed commit wrote cannot be read.
+        as_of: blocks of later instants are ignored.
+        read_damaged: whether to warn, instead of raising an error, if committed blocks cannot be read.
 
     Raises:
-        CorruptFileError: bytes which are neither a block nor the torn tail of a write that broke off.
+        CorruptFileError: there are bytes that are neither a block nor the torn tail of a failed write.
     """
     blocks: dict[str, list[LogBlock]] = {}
     for file in files:
-        strange: list[LogBlock] = []
+        suspicious: list[LogBlock] = []
         for block in read_blocks(storage, file.path, file.size):
             if block.type is BlockType.CORRUPT:
-                strange.append(block)
+                suspicious.append(block)
                 continue
             if block.type is BlockType.COMMAND:
                 # a rollback undoes what its target wrote so far; a later attempt may reuse the instant
@@ -83,13 +83,13 @@ def scan_log(
             if instant is None:
                 raise CorruptFileError(f"Log block at byte {block.content_offset} of {block.path} has no INSTANT_TIME")
             if instant != file.name.instant and (committed is None or instant not in committed):
-                strange.append(block)
+                suspicious.append(block)
             if (as_of is not None and instant > as_of) or (committed is not None and instant not in committed):
                 continue
             if block.type is BlockType.CDC:
                 continue
             blocks.setdefault(instant, []).append(block)
-        damage = damage_of(storage, file, strange, committed) if strange else None
+        damage = damage_of(storage, file, suspicious, committed) if suspicious else None
         if damage is not None and not read_damaged:
             raise damage
         if damage is not None:
@@ -98,7 +98,7 @@ def scan_log(
 
 
 def _place_log_compactions(blocks: dict[str, list[LogBlock]]) -> list[LogBlock]:
-    """Blocks in merge order, a log-compacted block at the place of those it replaces."""
+    """Blocks in merge order, with a log-compacted block in the place of those it replaces."""
     newest_first: list[list[LogBlock]] = []
     replaced_by: dict[str, str] = {}
     placed: set[str] = set()
@@ -123,11 +123,11 @@ def reduce_log(
     *,
     history: SchemaHistory | None = None,
 ) -> LogRecords | None:
-    """The records of the blocks, one version for each key, or None when there are none; all in memory.
+    """The records of the blocks, one version for each key, all in memory; None if there are none.
 
     Args:
         blocks: in merge order, from `scan_log`.
-        schema: columns to read, with `_hoodie_record_key`, and with the columns `settings.columns` which the table has;
+        schema: columns to read, including `_hoodie_record_key` and those of `settings.columns` that the table has;
             each block's records are conformed to it.
         history: how columns of a block become those of `schema`; None: by name.
 

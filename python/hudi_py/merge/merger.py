@@ -1,7 +1,7 @@
-"""Mergers in Python, for tables whose merge mode is CUSTOM: a class which makes one row of two, many at a time.
+"""Record mergers written in Python, for tables whose merge mode is CUSTOM.
 
-A merger is named by the option `hoodie.py.record.merger` as `module:Class`, where its module can be imported by every
-process that reads; nothing in a table names one. For example:
+A merger makes one row of two, for many pairs at a time. The option `hoodie.py.record.merger` names it as
+`module:Class`; every process that reads must be able to import the module. Tables never name one. For example:
 
 ```python
 class KeepTheCheaper:
@@ -36,34 +36,34 @@ class MergedRows:
     rows: pa.RecordBatch
     """One for each pair, with the columns of the input."""
     deleted: pa.BooleanArray | None = None
-    """Pairs whose record is deleted; None: none is. What comes later may bring it back."""
+    """Pairs whose record is deleted; None: none. A later version may insert the record again."""
 
 
 @runtime_checkable
 class RecordMerger(Protocol):
-    """Makes one version of two of the same record. Instances are made without arguments, one for each file slice."""
+    """Merges two versions of a record into one. Instances are created without arguments, one for each file slice."""
 
     @property
     def required_columns(self) -> Sequence[str]:
-        """Columns of the table which `merge` looks at; they are read even when a query does not ask for them."""
+        """Columns of the table that `merge` uses; they are read even if a query does not select them."""
 
     def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch | MergedRows:
         """Merges pairs of versions: row i of `newer` was written after row i of `older`, under the same key.
 
-        Called with log rows (older and newer ones of the log) and with base rows as `older`; a record of several
-        versions is merged oldest first, two at a time. Deletes do not come here: the later of a delete and a row wins.
+        `older` are log rows or base rows, `newer` are log rows. Several versions of a record are merged oldest first,
+        two at a time. Deletes are not passed: the later of a delete and a row wins.
 
         Args:
-            older, newer: batches of one schema and one length: `_hoodie_record_key`, `required_columns`, and what else
-                the query reads, with the table's types.
+            older, newer: batches of the same schema and length, with `_hoodie_record_key`, `required_columns`, and the
+                other columns that the query reads, in the table's types.
 
         Returns:
-            As many rows, with the same columns and types, in any order of columns.
+            The same number of rows, with the same columns and types; columns may have any order.
         """
 
 
 def choose_rows(condition: pa.BooleanArray, first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
-    """Row by row `first` where the condition is true, `second` where it is false or null; both of one schema."""
+    """For each row, `first` where the condition is true, `second` where it is false or null; both of one schema."""
     count = first.num_rows
     mask = condition.fill_null(False).to_numpy(zero_copy_only=False)
     at = np.where(mask, 0, count) + np.arange(count)
@@ -73,13 +73,10 @@ def choose_rows(condition: pa.BooleanArray, first: pa.RecordBatch, second: pa.Re
 
 
 def load_merger(name: str) -> RecordMerger:
-    """A new merger of a class.
-
-    Args:
-        name: `module:Class`.
+    """Creates the merger `module:Class`.
 
     Raises:
-        ConfigError: there is no such module or class here, or it is no merger.
+        ConfigError: the module or class cannot be loaded, or is not a merger.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -88,12 +85,12 @@ def load_merger(name: str) -> RecordMerger:
     except (ImportError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"Option {RECORD_MERGER} = '{name}' cannot be used: {error}; the module must be importable wherever the "
-            "table is read (on Spark: on the workers too), and the class be made without arguments"
+            "table is read (on Spark: on the workers too), and the class must take no arguments"
         ) from error
     columns = getattr(merger, "required_columns", None)
     if not callable(getattr(merger, "merge", None)) or isinstance(columns, str) or not isinstance(columns, Sequence):
         raise ConfigError(
-            f"Option {RECORD_MERGER} = '{name}' is no merger: it needs a method merge(older, newer) and "
+            f"Option {RECORD_MERGER} = '{name}' is not a merger: it needs a method merge(older, newer) and "
             "required_columns, a sequence of column names (see hudi_py.merge.RecordMerger)"
         )
     assert isinstance(merger, RecordMerger)
@@ -103,7 +100,7 @@ def load_merger(name: str) -> RecordMerger:
 def merge_pairs(
     merger: RecordMerger, older: pa.RecordBatch, newer: pa.RecordBatch, name: str
 ) -> tuple[pa.RecordBatch, pa.BooleanArray]:
-    """What a merger makes of pairs of rows, checked: the rows in the schema of `older`, and which are deleted.
+    """Calls a merger and checks its result: the rows in the schema of `older`, and which of them are deleted.
 
     Raises:
         SchemaMismatchError: the merger returned other columns or another number of rows.
@@ -121,6 +118,7 @@ def merge_pairs(
         deleted = pa.array([False] * rows.num_rows, pa.bool_())
     if len(deleted) != rows.num_rows:
         raise SchemaMismatchError(
-            f"Merger '{name}' told of {len(deleted)} rows whether they are deleted; made were {rows.num_rows}"
+            f"Merger '{name}' returned a `deleted` of {len(deleted)} values for {rows.num_rows} rows; it must have one "
+            "value for each row"
         )
     return conform(rows, older.schema, context=f"merger '{name}'"), deleted.fill_null(False)

@@ -1,8 +1,7 @@
-"""Ordering values as integers whose order is that of Java's `compareTo` (`OrderingValues`, 1.2.0).
+"""Maps ordering values to integers with the order of Java's `compareTo` (`OrderingValues`, 1.2.0).
 
-Values which are integers at heart (integers, dates, timestamps, booleans, floats by their bits, short decimals) are
-mapped alone. Texts, bytes, wide decimals and several fields are ranked among the values at hand, so codes are
-comparable only within one call.
+Integers, dates, timestamps, booleans, floats (by their bits) and short decimals are mapped directly. Strings, bytes,
+wide decimals and several fields are ranked among the given values, so their codes are comparable only within one call.
 """
 
 from __future__ import annotations
@@ -14,13 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import combined
+
 Codes = npt.NDArray[np.int64]
 
 _NULL = np.iinfo(np.int64).min
 
 
 def ordering_type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """Type of an ordering field: a column, or else `a.b`, the field `b` of the struct `a`; None where there is none."""
+    """Type of an ordering field: a column, or else `a.b`, the field `b` of struct `a`; None if it does not exist."""
     if name in schema.names:
         return schema.field(name).type
     head, *rest = name.split(".")
@@ -32,7 +33,7 @@ def ordering_type(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 
 def ordering_values(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
-    """Values of an ordering field, null where a struct on the way is; None where there is no such field."""
+    """Values of an ordering field, null where a parent struct is null; None if the field does not exist."""
     if name in table.schema.names:
         return table[name]
     if ordering_type(table.schema, name) is None:
@@ -42,14 +43,14 @@ def ordering_values(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | p
 
 
 def has_default_zero(kind: pa.DataType) -> bool:
-    """Whether Java holds values of the column as `Integer`, which null's stand-in, `Integer` 0, is compared with."""
+    """Whether Java represents the column's values as `Integer`, so that they compare with the default, `Integer` 0."""
     return bool(
         pa.types.is_int8(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind)
     )
 
 
 def default_mask(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> npt.NDArray[np.bool_]:
-    """Rows whose ordering value is the default (`OrderingValues.isDefault`): `Integer` 0, or null for one field."""
+    """Rows whose ordering value is the default (`OrderingValues.isDefault`): of a single field, null or `Integer` 0."""
     if not columns:
         return np.ones(rows, np.bool_)
     if len(columns) > 1:
@@ -62,13 +63,13 @@ def default_mask(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> np
 
 
 def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]) -> list[Codes]:
-    """For each part, one int64 a row; a greater ordering value has a greater code, across all parts.
+    """For each part, one int64 per row; across all parts, greater ordering values have greater codes.
+
+    Nulls count as 0 if Java represents the column as `Integer`, otherwise as smaller than every value.
 
     Args:
-        parts: each a list of columns, one for each ordering field, of the same types in every part.
+        parts: lists of columns, one for each ordering field, of the same types in every part.
         rows: number of rows of each part.
-
-    A null counts as 0 where Java holds the column as `Integer`, and as smaller than every value elsewhere.
     """
     fields = len(parts[0]) if parts else 0
     if not fields:
@@ -83,18 +84,18 @@ def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: 
         if total is None:
             total = dense
             continue
-        # ranks of pairs, made dense again so that the product cannot overflow whatever the number of fields
+        # ranks of pairs, made dense again so that the product cannot overflow with many fields
         _, packed = np.unique(total * np.int64(len(dense) + 1) + dense, return_inverse=True)
         total = packed.reshape(-1).astype(np.int64)
     assert total is not None
     ends = np.cumsum(rows)[:-1]
-    return [np.asarray(piece) for piece in np.split(total, ends)]
+    return [np.asarray(part) for part in np.split(total, ends)]
 
 
 def field_codes(
     parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]
 ) -> list[npt.NDArray[np.int64]]:
-    """As `ordering_codes`, but for each part one row of codes for each field: compared field by field.
+    """As `ordering_codes`, but with separate codes for each field.
 
     Returns:
         Arrays of shape (fields, rows of the part); without fields one row of zeros.
@@ -111,15 +112,13 @@ def _field_codes(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> list[Codes]:
     if _is_native(kind):
         return [_native_codes(array) for array in arrays]
     chunks = [chunk for array in arrays for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
-    whole = pa.chunked_array(chunks, kind).combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], kind)
+    whole = combined(pa.chunked_array(chunks, kind))
     ranks = pc.rank(whole, sort_keys="ascending", tiebreaker="dense")
     codes = np.array(ranks.to_numpy(zero_copy_only=False), np.int64)
     if whole.null_count:
         codes[pc.is_null(whole).to_numpy(zero_copy_only=False)] = _NULL
     ends = np.cumsum([len(array) for array in arrays])[:-1]
-    return [np.asarray(piece) for piece in np.split(codes, ends)]
+    return [np.asarray(part) for part in np.split(codes, ends)]
 
 
 def _is_native(kind: pa.DataType) -> bool:
@@ -136,9 +135,7 @@ def _is_native(kind: pa.DataType) -> bool:
 
 
 def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
-    kind = array.type
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], kind)
+    kind, array = array.type, combined(array)
     if pa.types.is_floating(kind):
         bits = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
         bits[np.isnan(bits)] = np.nan  # one NaN, the greatest, as in Double.compareTo
@@ -150,8 +147,8 @@ def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
         codes = array.cast(pa.int8()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     else:
         width = pa.int64() if kind.bit_width == 64 else pa.int32()
-        plain = array.cast(pa.int64()) if pa.types.is_integer(kind) else array.view(width)
-        codes = plain.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        integers = array.cast(pa.int64()) if pa.types.is_integer(kind) else array.view(width)
+        codes = integers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     if array.null_count and not has_default_zero(kind):
         codes = np.array(codes, np.int64)
         codes[pc.is_null(array).to_numpy(zero_copy_only=False)] = _NULL
@@ -163,5 +160,4 @@ def _unscaled(array: pa.Array) -> Codes:
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.int64)
-    words = np.frombuffer(data, np.int64)[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    return np.array(words, np.int64)
+    return np.array(np.frombuffer(data, np.int64)[2 * array.offset : 2 * (array.offset + len(array)) : 2])

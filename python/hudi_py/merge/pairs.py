@@ -1,4 +1,4 @@
-"""Folding versions with a merger in Python: pairs of rows of many keys at a time, round after round."""
+"""Folds versions with a Python merger, in rounds over pairs of rows of many keys."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from hudi_py.merge.reduce import Mask, Rows
 
 
 class RowStore:
-    """Rows by number; what a merger makes is added behind."""
+    """Numbered rows; merged rows are appended."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._parts = [rows]
         self._count = rows.num_rows
 
     def add(self, rows: pa.RecordBatch) -> Rows:
-        """Takes rows in; their numbers."""
+        """Appends rows; returns their numbers."""
         self._parts.append(pa.Table.from_batches([rows]))
         first, self._count = self._count, self._count + rows.num_rows
         return np.arange(first, self._count, dtype=np.int64)
 
     def take(self, at: Rows) -> pa.RecordBatch:
-        whole = pa.concat_tables(self._parts).take(pa.array(at)).combine_chunks()
-        batches = whole.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], whole.schema)
+        rows = self.table(at).combine_chunks()
+        batches = rows.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
 
     def table(self, at: Rows) -> pa.Table:
         return pa.concat_tables(self._parts).take(pa.array(at))
@@ -37,12 +37,12 @@ def fold_pairs(
     """One row for each key.
 
     Args:
-        store: holds the data rows under the numbers of their versions; deletes may have none.
-        ids, position, deleted: key number, place in the log, and whether it is a delete, of each version.
+        store: the data rows, under the numbers of their versions; deletes may have none.
+        ids, position, deleted: of each version its key number, its position in the log, and whether it is a delete.
 
     Returns:
-        For each key the number of its row, of the last version that went into it, whether it is deleted, and whether
-        it was, so that nothing older than the log may be merged into it.
+        For each key: the number of its row; the number of its last version; whether it is deleted; and whether any of
+        its versions deleted it, so that the base row must not be merged into it.
     """
     order = np.lexsort((position, ids)).astype(np.int64)
     in_order = ids[order]
@@ -50,25 +50,25 @@ def fold_pairs(
     lengths = np.diff(np.r_[starts, len(order)])
     row = order[starts].copy()
     last = row.copy()
-    gone = deleted[row].copy()
-    fresh = gone.copy()
+    is_deleted = deleted[row].copy()
+    was_deleted = is_deleted.copy()
     number = 1
     live = np.flatnonzero(lengths > 1)
     while len(live):
         newer = order[starts[live] + number]
-        both = ~deleted[newer] & ~gone[live]
+        both = ~deleted[newer] & ~is_deleted[live]
         merged = newer.copy()
         removed = deleted[newer].copy()
         if both.any():
             merged[both], removed[both] = merge_rows(store, merger, name, row[live][both], newer[both])
-        row[live], gone[live], last[live] = merged, removed, newer
-        fresh[live] |= removed
+        row[live], is_deleted[live], last[live] = merged, removed, newer
+        was_deleted[live] |= removed
         number += 1
         live = live[lengths[live] > number]
-    return row, last, gone, fresh
+    return row, last, is_deleted, was_deleted
 
 
 def merge_rows(store: RowStore, merger: RecordMerger, name: str, older: Rows, newer: Rows) -> tuple[Rows, Mask]:
-    """The numbers of the rows made of pairs, and which of them are deletes."""
+    """Merges pairs: the numbers of the new rows, and which of them are deletes."""
     rows, deleted = merge_pairs(merger, store.take(older), store.take(newer), name)
     return store.add(rows), np.asarray(deleted.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,4 +1,4 @@
-"""Rows of the base file which a log's records belong to, where its blocks tell them (format reference, section 7.5)."""
+"""Matches log records with base rows by the record positions in log blocks (format reference, section 7.5)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hudi_py.merge.reduce import Rows, Winners
 from hudi_py.merge.versions import LogVersions
 
 _IN_ORDER = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
-"""Blocks whose records lie in the order of their positions; those of HFile blocks lie in the order of their keys."""
+"""Blocks whose records have the order of their positions; those of HFile blocks are ordered by key."""
 
 
-def tell_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
-    """Whether all blocks have positions of the base file of that instant, by their headers
+def have_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
+    """Whether the headers of all blocks have positions for the base file of that instant
     (`PositionBasedFileGroupRecordBuffer.extractRecordPositions`, 1.2.0)."""
     return all(
         block.type in _IN_ORDER
@@ -27,30 +27,27 @@ def tell_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
 
 
 def base_rows(versions: LogVersions, winners: Winners, blocks: Sequence[LogBlock], base_instant: str) -> Rows | None:
-    """For each key its row in the base file.
+    """For each key its row number in the base file; None if the blocks have no positions, or ambiguous ones.
 
-    Java keeps its records by position here. That is the same as by key where every key has one position and every
-    position one key; a key has several where the base file holds it more than once.
+    Java merges by position here, which equals merging by key only if keys and positions correspond one to one; a key
+    has several positions if the base file holds it more than once.
 
     Args:
-        versions: all that the blocks hold.
-        winners: those of the versions.
-        blocks: those of the log that count, in order.
-        base_instant: of the slice's base file.
-
-    Returns:
-        None where the blocks do not tell the rows, or leave a doubt.
+        versions: all versions in the blocks.
+        winners: the winners of the versions.
+        blocks: the blocks of the log that count, in order.
+        base_instant: instant of the slice's base file.
     """
-    if not tell_positions(blocks, base_instant) or len(versions.block_records) != len(blocks):
+    if not have_positions(blocks, base_instant) or len(versions.block_records) != len(blocks):
         return None
     try:
-        told = [
+        positions = [
             decode_positions(block.header[HeaderKey.RECORD_POSITIONS], count, context=block.path)
             for block, count in zip(blocks, versions.block_records, strict=True)
         ]
     except CorruptFileError:
-        return None  # the keys tell the same
-    rows = np.concatenate(told)[versions.places()]
+        return None  # merging by key gives the same result
+    rows = np.concatenate(positions)[versions.places()]
     found = np.full(len(winners.keys), -1, np.int64)
     found[winners.ids] = rows
     # sorting takes a tenth of the time of np.unique

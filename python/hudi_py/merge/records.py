@@ -1,4 +1,4 @@
-"""The log side of a file slice, reduced to one record for each key."""
+"""Reduces the log of a file slice to one record for each key."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from hudi_py.formats.arrays import combined
 from hudi_py.merge.entries import INSTANT, KEY, PARTITION
 from hudi_py.merge.fold import FoldSpace, Records, fold_versions
 from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
 from hudi_py.merge.pairs import RowStore, fold_pairs
-from hudi_py.merge.reduce import Mask, Rows, Versions, Winners, combined, find_winners
+from hudi_py.merge.reduce import Mask, Rows, Versions, Winners, find_winners
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.merge.versions import LogVersions
 from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
@@ -21,23 +22,23 @@ from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 
 @dataclass(frozen=True, slots=True)
 class LogRecords:
-    """The log side of a file slice, reduced to one version for each record key."""
+    """The log of a file slice, reduced to one version for each record key."""
 
     winners: Winners
     rows: pa.Table
-    """The winning data rows; with `reduce_versions(..., keep_deletes=True)` those of deletes too."""
+    """The winning data rows; with `reduce_versions(..., keep_deletes=True)` also those of deletes."""
     slots: Rows
-    """For each key its row in `rows`, -1 for a delete whose row is not kept."""
+    """For each key its row in `rows`; -1 for a delete whose row is not kept."""
     absent: Mapping[str, Mask] = field(default_factory=dict)
-    """Columns which some of `rows` lack (partial updates), with those rows."""
+    """Columns that some of `rows` lack (partial updates), with a mask of those rows."""
     partial: bool = False
-    """Whether a block of partial updates is among the log's: base rows then give the columns which a record lacks."""
+    """Whether the log has partial updates: base rows then provide the columns that a record lacks."""
     withheld: Mask | None = None
-    """Keys whose row a payload class does not let be inserted; None: there are none."""
+    """Keys whose row must not be inserted according to the payload class; None: there are none."""
     made: Mask | None = None
-    """Deletes without a row of their own, whose row in `rows` tells what is known of them; None: there are none."""
+    """Deletes without a row of their own, for which `rows` has a row of what is known; None: there are none."""
     base_rows: Rows | None = None
-    """For each key its row in the base file, each another one; None: the key has to be looked for."""
+    """For each key its row number in the base file, all distinct; None: rows are matched by key."""
 
     @property
     def keys(self) -> pa.Array:
@@ -51,8 +52,8 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
     """One record for each key.
 
     Args:
-        keep_deletes: `rows` holds a row for each delete as well: what a data row with a delete marker has, else nulls
-            but for key, partition path and ordering columns.
+        keep_deletes: whether to keep a row for each delete: the data row that marks it, or else a row of key, partition
+            path, ordering columns and nulls.
     """
     found = versions.as_versions(settings)
     if settings.merger is not None:
@@ -76,7 +77,7 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
         space, ids, len(encoded.dictionary), found.position, found.deletes, found.entries, versions.partial_from
     )
     withheld = _withheld(space, records, settings)
-    # a payload class looks at the rows of deletes too, when it meets the base row
+    # a payload class needs the rows of deletes too, to merge them with base rows
     with_deletes = keep_deletes or settings.payload is not None
     kept = np.flatnonzero(~records.empty if with_deletes else ~records.deleted)
     slots = np.full(len(records.empty), -1, np.int64)
@@ -85,20 +86,20 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
     rows, absent = space.table(live), space.lacking(live)
     ordering = tuple(values.take(pa.array(row)) for values, row in zip(found.ordering, records.ordering, strict=False))
     if keep_deletes and records.empty.any():
-        gone = np.flatnonzero(records.empty)
-        slots[gone] = len(kept) + np.arange(len(gone))
-        # where a payload class made the delete, the version which gave its ordering value tells the rest
-        at = records.ordering[0, gone]
-        values = [column.take(pa.array(gone)) for column in ordering]
+        empty = np.flatnonzero(records.empty)
+        slots[empty] = len(kept) + np.arange(len(empty))
+        # for a delete made by a payload class, the version with its ordering value provides the rest
+        at = records.ordering[0, empty]
+        values = [column.take(pa.array(empty)) for column in ordering]
         whole = all_rows(versions, settings)
         more = {
             name: combined(whole[name]).take(pa.array(at))
             for name in (PARTITION_PATH, COMMIT_TIME)
             if name in whole.column_names
         }
-        keys = encoded.dictionary.take(pa.array(gone))
+        keys = encoded.dictionary.take(pa.array(empty))
         rows = pa.concat_tables([rows, _delete_rows(rows.schema, keys, values, settings, more)])
-        absent = {name: np.r_[mask, np.zeros(len(gone), np.bool_)] for name, mask in absent.items()}
+        absent = {name: np.r_[mask, np.zeros(len(empty), np.bool_)] for name, mask in absent.items()}
     winners = Winners(
         keys=encoded.dictionary,
         versions=np.arange(len(records.empty), dtype=np.int64),
@@ -117,9 +118,9 @@ def _paired(
     encoded = found.keys.dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     store = RowStore(all_rows(versions, settings))
-    row, last, deleted, fresh = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
+    row, last, deleted, always = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
     kept = np.ones(len(row), np.bool_) if keep_deletes else ~deleted
-    return LogRecords(Winners(encoded.dictionary, last, deleted, fresh, (), ids), store.table(row[kept]), _slots(kept))
+    return LogRecords(Winners(encoded.dictionary, last, deleted, always, (), ids), store.table(row[kept]), _slots(kept))
 
 
 def _withheld(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:
@@ -136,7 +137,7 @@ def _slots(kept: Mask) -> Rows:
 
 
 def all_rows(versions: LogVersions, settings: MergeSettings) -> pa.Table:
-    """Every version as a row, under its number: data rows, then delete entries."""
+    """Every version as a row, in the order of their numbers: data rows, then delete entries."""
     entries = versions.entries
     ordering = [combined(entries[str(number)]) for number in range(len(settings.ordering_fields))]
     keys, partitions = combined(entries[KEY]), combined(entries[PARTITION])
@@ -151,7 +152,7 @@ def _delete_rows(
     settings: MergeSettings,
     more: Mapping[str, pa.Array],
 ) -> pa.Table:
-    """Rows of deletes which have none: key, partition path, ordering columns, commit time, and nulls."""
+    """Rows for deletes without one: key, partition path, ordering columns, commit time, and nulls."""
     known = dict(zip(settings.ordering_fields, ordering, strict=False)) | {RECORD_KEY: keys, **more}
     if len(settings.key_fields) == 1:
         name = settings.key_fields[0]

@@ -1,16 +1,15 @@
-"""The winner of each record key among versions of records, exactly as Apache Hudi 1.2.0 decides.
+"""Finds the winning version of each record key, exactly as Apache Hudi 1.2.0 decides.
 
 Source of the rules: `BufferedRecordMergerFactory.EventTimeRecordMerger`, `CommitTimeRecordMerger` and
-`FileGroupRecordBuffer` (1.2.0); format reference, section 7.2. Versions are taken in order of their position, the place
-of a version in the log:
+`FileGroupRecordBuffer` (1.2.0); format reference, section 7.2. Versions are ordered by their position in the log:
 
 - COMMIT_TIME_ORDERING: the last version wins.
 - EVENT_TIME_ORDERING: the greatest ordering value wins, the last one among equals. A *commit-time delete* (a delete
-  whose ordering value is the default) beats everything before it. Over one, the next data row is taken whatever its
-  ordering value; deletes which come between the two are dropped.
+  whose ordering value is the default) beats everything before it. The next data row after it wins whatever its ordering
+  value; deletes between the two are ignored.
 
-The second rule looks sequential, but is not: only the last commit-time delete of a key matters, what lies before it is
-out, and of what lies after it the deletes before the first data row are out. Of the rest the greatest value wins.
+The second rule looks sequential but is not: of each key only the last commit-time delete matters. Versions before it,
+and deletes between it and the next data row, are ignored; of the others the greatest value wins.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.formats.arrays import combined
 from hudi_py.merge.ordering import default_mask, ordering_codes, ordering_values
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
@@ -34,15 +34,15 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of records in any order: `position` tells which came later."""
+    """Versions of records in any order; `position` is their place in the log."""
 
     keys: pa.Array
     """string; may repeat."""
     position: Rows
     deletes: Mask
-    """Versions which delete the record: delete block entries and data rows with a delete marker."""
+    """Versions that delete the record: entries of delete blocks, and data rows with a delete marker."""
     entries: Mask
-    """The deletes which come from delete blocks."""
+    """The deletes from delete blocks."""
     defaults: Mask
     """Versions whose ordering value is the default."""
     ordering: tuple[pa.Array, ...]
@@ -59,10 +59,10 @@ class Winners:
     """For each key the index of its version among the `Versions`."""
     deletes: Mask
     always: Mask
-    """Winners which beat a base row whatever its ordering value."""
+    """Winners that beat a base row whatever its ordering value."""
     ordering: tuple[pa.Array, ...]
     ids: Rows
-    """For each of the `Versions` the number of its key."""
+    """The key number of each of the `Versions`."""
 
 
 def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
@@ -124,7 +124,7 @@ def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSetti
 
 
 def delete_marks(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> Mask:
-    """Rows which are deletes by a marker column (`RecordContext.isDeleteRecord`, 1.2.0)."""
+    """Rows that a marker column makes deletes (`RecordContext.isDeleteRecord`, 1.2.0)."""
     result = np.zeros(table.num_rows, np.bool_)
     names = table.schema.names
     if IS_DELETED in names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
@@ -148,17 +148,8 @@ def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.Array):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
 def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> tuple[pa.Array, ...]:
-    """The ordering columns of a table as arrays; a column which it lacks is null, that is, the default."""
+    """The ordering columns of a table as arrays; a missing column is null, that is, the default."""
     if not settings.ordered:
         return ()
     found = (ordering_values(table, name) for name in settings.ordering_fields)
@@ -181,15 +172,12 @@ def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, posit
 def reduce_input(
     table: pa.Table, settings: MergeSettings, *, key_columns: Sequence[str] = (PARTITION_PATH, RECORD_KEY)
 ) -> pa.Table:
-    """An input to be written, with one row for each key (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
+    """The rows to write, one for each key, in their order (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
 
     Args:
-        table: rows to write, with the key columns.
-        settings: decides which row of a key stays. Ties, and COMMIT_TIME_ORDERING, keep the later row.
-        key_columns: the columns which make a key; only the record key for global indexes.
-
-    Returns:
-        The rows which stay, in their order in `table`; the table itself when no key repeats.
+        table: rows to write, with the key columns; returned unchanged if no key repeats.
+        settings: decide which row of a key wins; ties, and COMMIT_TIME_ORDERING, keep the later row.
+        key_columns: the columns that make up a key; only the record key for global indexes.
     """
     ids, count = _key_numbers([combined(table[name]) for name in key_columns])
     if count == table.num_rows:
@@ -201,7 +189,7 @@ def reduce_input(
 
 
 def _key_numbers(columns: Sequence[pa.Array]) -> tuple[Rows, int]:
-    """A number for each row, equal where all key columns are equal, and how many there are."""
+    """A number for each row, equal if all key columns are equal, and the number of distinct keys."""
     numbers = np.zeros(len(columns[0]), np.int64)
     count = min(len(columns[0]), 1)
     for column in columns:

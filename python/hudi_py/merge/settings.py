@@ -1,4 +1,4 @@
-"""How a table merges the versions of a record, resolved from its properties (`HoodieTableConfig`, 1.2.0)."""
+"""Resolves how a table merges versions of a record from its properties (`HoodieTableConfig`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ CUSTOM = "CUSTOM"
 
 EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _EVENT_TIME_PAYLOADS = frozenset({_PAYLOADS + "DefaultHoodieRecordPayload", _PAYLOADS + "EventTimeAvroPayload"})
@@ -33,7 +32,7 @@ DMS_OPERATION = "Op"
 
 
 class Payload(str, Enum):
-    """Payload classes which merge records in a way of their own, in the merge mode CUSTOM of versions before 9."""
+    """Payload classes with their own way of merging, in merge mode CUSTOM of versions before 9."""
 
     PARTIAL_UPDATE = _PAYLOADS + "PartialUpdateAvroPayload"
     OVERWRITE_NON_DEFAULTS = _PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
@@ -43,28 +42,28 @@ class Payload(str, Enum):
 
     @property
     def operation_column(self) -> str | None:
-        """Column by which the payload itself tells a delete."""
+        """Column by which the payload itself recognises deletes."""
         if self is Payload.AWS_DMS:
             return DMS_OPERATION
         return DEBEZIUM_OPERATION if self in (Payload.MYSQL_DEBEZIUM, Payload.POSTGRES_DEBEZIUM) else None
 
     @property
     def sequence_column(self) -> str | None:
-        """Column by which the payload compares two versions, instead of the ordering fields."""
+        """Column by which the payload compares versions, instead of the ordering fields."""
         return {Payload.MYSQL_DEBEZIUM: "_event_seq", Payload.POSTGRES_DEBEZIUM: "_event_lsn"}.get(self)
 
 
 class PartialUpdate(str, Enum):
-    """What a table takes for a value that an update does not give (`PartialUpdateMode`, 1.2.0)."""
+    """Which values mean that an update does not set a column (`PartialUpdateMode`, 1.2.0)."""
 
     IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-    """A null."""
+    """Nulls."""
     FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
-    """A text which the table names, in text columns. In binary columns Apache Hudi 1.2.0 looks for it in vain."""
+    """In string columns, a text from the table's properties. Apache Hudi 1.2.0 never finds it in binary columns."""
 
 
 _PAYLOADS_OF = {payload.value: payload for payload in Payload}
-# How the delete marker of a payload class is known in versions before 9 (`HoodieTableConfig.getTableMergeProperties`)
+# Delete field and marker of payload classes in versions before 9 (`HoodieTableConfig.getTableMergeProperties`)
 _PAYLOAD_MARKERS = {
     Payload.AWS_DMS: (DMS_OPERATION, "D"),
     Payload.MYSQL_DEBEZIUM: (DEBEZIUM_OPERATION, "d"),
@@ -80,57 +79,57 @@ SUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:
-    """Which of two versions of a record wins, which values it takes over, and which rows are deletes."""
+    """Which of two versions of a record wins, which values it takes from the other, and which rows are deletes."""
 
     mode: str
-    """`COMMIT_TIME_ORDERING`: the later wins. `EVENT_TIME_ORDERING`: the greater ordering value, ties to the later.
-    `CUSTOM`: as `payload` or `merger` have it."""
+    """`COMMIT_TIME_ORDERING`: the later wins. `EVENT_TIME_ORDERING`: the greater ordering value wins, of equal ones the
+    later. `CUSTOM`: `payload` or `merger` decides."""
     ordering_fields: tuple[str, ...] = ()
-    """Compared lexicographically; empty in COMMIT_TIME_ORDERING. `a.b` is the field `b` of the struct `a`."""
+    """Compared lexicographically; empty in COMMIT_TIME_ORDERING. `a.b` is the field `b` of struct `a`."""
     delete_field: str | None = None
-    """Column which marks a row as a delete when its text equals `delete_marker`."""
+    """Column that marks a row as a delete if its text equals `delete_marker`."""
     delete_marker: str | None = None
     partial: PartialUpdate | None = None
     """Which values of the winner are taken from the other version."""
     unavailable: str | None = None
-    """The text which stands for a value in FILL_UNAVAILABLE."""
+    """The placeholder text in FILL_UNAVAILABLE."""
     payload: Payload | None = None
-    """The payload class which merges, in mode CUSTOM."""
+    """The payload class that merges, in mode CUSTOM."""
     merger: str | None = None
-    """`module:Class` of the merger in Python, in mode CUSTOM."""
+    """`module:Class` of the Python merger, in mode CUSTOM."""
     merger_columns: tuple[str, ...] = ()
-    """Columns which that merger looks at."""
+    """Columns that the merger requires."""
     key_fields: tuple[str, ...] = ()
-    """Columns which make the record key where the files have no `_hoodie_record_key`; empty where they have it."""
+    """Columns that make up the record key if the files have no `_hoodie_record_key`; otherwise empty."""
 
     @property
     def by_event_time(self) -> bool:
-        """False where the later version always wins, which it does in event time without ordering fields too."""
+        """False if the later version always wins, as in EVENT_TIME_ORDERING without ordering fields."""
         return self.mode == EVENT_TIME and bool(self.ordering_fields)
 
     @property
     def ordered(self) -> bool:
-        """Whether versions are compared by their ordering values, by the mode itself or a payload or merger."""
+        """Whether the mode, a payload or a merger compares ordering values."""
         return self.mode != COMMIT_TIME and bool(self.ordering_fields)
 
     @property
     def folds(self) -> bool:
-        """Whether a merge makes new rows of two versions, instead of choosing one."""
+        """Whether a merge makes a row of two versions, instead of choosing one."""
         return self.partial is not None or self.payload is not None or self.merger is not None
 
     @property
     def marker_columns(self) -> tuple[str, ...]:
-        """Columns which may mark a row as a delete, apart from `_hoodie_operation`."""
+        """Columns that may mark a row as a delete, besides `_hoodie_operation`."""
         return (IS_DELETED, self.delete_field) if self.delete_field else (IS_DELETED,)
 
     @property
     def ordering_columns(self) -> tuple[str, ...]:
-        """Columns in which the ordering fields are: of a field of a struct, the struct too."""
+        """The ordering fields and, for fields of structs, the struct columns."""
         return tuple(dict.fromkeys(part for name in self.ordering_fields for part in (name, name.partition(".")[0])))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns which the merge looks at, apart from the record key; a table may lack some."""
+        """Columns that the merge needs besides the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
         named = (*self.ordering_columns, *self.marker_columns, *self.key_fields, *self.merger_columns)
         names = (*named, *(name for name in own if name))
@@ -141,14 +140,13 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     """The table's merge settings.
 
     Args:
-        config: the table's properties.
-        options: may give `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` where the table does not
-            store them (versions 6 and 8), and `hoodie.py.record.merger` where the table merges by a class of its own.
+        options: may have `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` for tables that do not store
+            them (versions 6 and 8), and `hoodie.py.record.merger` for tables with a custom merger class.
 
     Raises:
-        UnsupportedTableError: the table merges by a class which is not known, and no merger is given.
-        ConfigError: only one of delete field and delete marker is given; a merger is given where the table's own mode
-            merges, or cannot be loaded.
+        UnsupportedTableError: the table merges by an unknown class, and no merger is given.
+        ConfigError: only one of delete field and delete marker is given; or a merger is given for a table that needs
+            none, or cannot be loaded.
     """
     mode = _resolve_mode(config)
     payload = _PAYLOADS_OF.get(config.payload_class) if mode == CUSTOM else None
@@ -165,8 +163,8 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
         shown = config.payload_class or config.merge_strategy_id or mode
         key = "hoodie.compaction.payload.class" if config.payload_class else "hoodie.record.merge.mode"
         raise UnsupportedTableError(
-            f"Table '{config.name}' merges records by {key}={shown}; {SUPPORTED}: name one that merges as this class "
-            f"does by {RECORD_MERGER}=module:Class"
+            f"Table '{config.name}' merges records by {key}={shown}; {SUPPORTED}: set {RECORD_MERGER}=module:Class to "
+            "one that merges as this class does"
         )
     partial, unavailable = _partial_update(config, mode)
     field = _merge_property(config, options, DELETE_FIELD)
@@ -191,7 +189,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
 
 
 def written_merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
-    """As `merge_settings`, for a write: tables whose merge makes rows of two versions are refused.
+    """As `merge_settings`, for writes, which do not support merges that make rows of two versions.
 
     Raises:
         UnsupportedTableError: the table merges by partial updates, a payload class or a merger of its own.
@@ -211,7 +209,7 @@ def written_merge_settings(config: TableConfig, options: Mapping[str, str] | Non
 
 def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | None, str | None]:
     stored = config.properties.get(PARTIAL_UPDATE_MODE, "").strip().upper()
-    # KEEP_VALUES is what blocks of partial updates do by themselves: records of whole rows miss no column
+    # KEEP_VALUES is how log blocks of partial updates merge anyway; complete rows lack no column
     if not stored or stored == "KEEP_VALUES" or mode == CUSTOM or config.version < 9:
         return None, None
     if stored not in PartialUpdate.__members__:

@@ -1,7 +1,7 @@
-"""Logs larger than the memory they may take: split by key hash into Arrow IPC files, then reduced part by part.
+"""Spills logs that exceed their memory: splits them by key hash into Arrow IPC files, and reduces part by part.
 
-The base file is streamed once. Its rows whose key hash occurs in no log pass at once, the others wait in files of the
-same parts. So the rows of a slice come in another order than without spilling, always the same for one limit.
+The base file is streamed once. Rows whose key hash is not in the log are returned immediately, the others wait in files
+of the same parts. So the order of rows differs from that without spilling, but is deterministic for a given limit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.formats.log import LogBlock
-from hudi_py.merge.base import BaseMerge, SliceCounts
+from hudi_py.merge.base import BaseMerge, MergeCounts
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY
 from hudi_py.merge.positions import base_rows
 from hudi_py.merge.records import LogRecords, reduce_versions
-from hudi_py.merge.reduce import Mask, Rows, combined
+from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.merge.versions import LogVersions, concat_versions
 from hudi_py.schema import RECORD_KEY, SchemaHistory
@@ -41,16 +42,16 @@ _LACKS: Final = "\0lacks"
 
 @dataclass(frozen=True, slots=True)
 class LogMemory:
-    """How much memory the log side of one file slice may take."""
+    """How much memory the log of one file slice may take."""
 
     limit: int = 1 << 30
-    """Bytes, of versions of records decoded. What a reduction needs besides is reckoned in."""
+    """Bytes, including those needed to reduce the decoded versions."""
     folder: str | None = None
-    """Where a folder for what does not fit is made and removed again; None: where temporary files go."""
+    """Parent of the temporary folder for spilled files; None: the system's default."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> LogMemory:
-        """As the options of a read have it: `hoodie.memory.merge.max.size`, `compaction.max_memory` (in megabytes),
+        """From the options `hoodie.memory.merge.max.size` or `compaction.max_memory` (in megabytes), and
         `hoodie.memory.spillable.map.path`."""
         limit = cls().limit
         if MERGE_MEMORY.key in options:
@@ -62,7 +63,7 @@ class LogMemory:
 
     @property
     def held(self) -> int:
-        """Bytes of decoded versions that may be held: their reduction takes about as much again, twice."""
+        """Bytes of decoded versions that may be held; reducing them needs about twice as much in addition."""
         return max(self.limit // 3, 1)
 
 
@@ -77,14 +78,13 @@ def load_log(
     keep_deletes: bool = False,
     base_instant: str | None = None,
 ) -> LogRecords | SpilledLog | None:
-    """The records of a slice's log blocks, in memory where they fit; None when there are none.
+    """The records of a slice's log blocks, in memory if they fit; None if there are none.
 
-    Arguments and errors as those of `reduce_log`. A `SpilledLog` must be closed.
+    Arguments and errors are those of `reduce_log`. A `SpilledLog` must be closed.
 
     Args:
         keep_deletes: see `reduce_versions`.
-        base_instant: of the base file which the records will be merged with; they then have `base_rows` where the
-            blocks tell them. None: they do not.
+        base_instant: instant of the base file to merge with; the records get `base_rows` if the blocks have positions.
     """
     held: list[LogVersions] = []
     size = content = 0
@@ -104,7 +104,7 @@ def load_log(
                 spilled = SpilledLog(settings, memory, expected, keep_deletes=keep_deletes)
                 while held:
                     spilled.add(held.pop(0))
-    except BaseException:  # whatever it is, the files on disk go with it
+    except BaseException:  # remove the files in any case
         if spilled is not None:
             spilled.close()
         raise
@@ -119,7 +119,7 @@ def load_log(
 
 
 class SpilledLog:
-    """The versions of a log in files, by key hash. Close it: that removes the files."""
+    """The versions of a log in files, by key hash; `close` removes the files."""
 
     def __init__(self, settings: MergeSettings, memory: LogMemory, expected_bytes: int, *, keep_deletes: bool) -> None:
         self._settings = settings
@@ -157,17 +157,15 @@ class SpilledLog:
         self._hashes.append(np.unique(np.concatenate(hashes)))
 
     def merged_with(
-        self, base: Iterable[pa.RecordBatch], counts: SliceCounts | None = None
+        self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """The rows of the slice, and of each batch whether it holds deletes; see `merge_with_base`."""
+        """The batches of the slice, each with whether it holds deletes; see `merge_with_base`."""
         hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
-        schema: pa.Schema | None = None
         for batch in base:
             found = java_string_hash(batch.column(RECORD_KEY))
             at = np.minimum(np.searchsorted(hashes, found), max(len(hashes) - 1, 0))
             hit = hashes[at] == found if len(hashes) else np.zeros(len(found), np.bool_)
             if hit.any():
-                schema = batch.schema
                 self._write("base", pa.Table.from_batches([batch]).filter(pa.array(hit)), RECORD_KEY)
             rest = batch if not hit.any() else batch.filter(pa.array(~hit))
             if rest.num_rows:
@@ -178,17 +176,14 @@ class SpilledLog:
             if records is None:
                 continue
             merge = BaseMerge(records, self._settings, counts=counts)
-            for batch in self._stored("base", part) if schema is not None else ():
-                for merged in merge.add(batch):
-                    yield merged, False
-            for merged in merge.rest():
-                yield merged, False
+            for batch in self._stored("base", part):
+                yield from ((rows, False) for rows in merge.add(batch))
+            yield from ((rows, False) for rows in merge.rest())
             if self._keep_deletes:
-                for merged in merge.deletes():
-                    yield merged, True
+                yield from ((rows, True) for rows in merge.deletes())
 
     def parts(self) -> Iterator[LogRecords]:
-        """The records of one part after the other; no key is in two. Nothing can be added or merged afterwards."""
+        """The records of each part; no key is in two parts. Nothing can be added or merged afterwards."""
         self._end_writing()
         for part in range(self._parts):
             records = self._reduced(part)
@@ -216,7 +211,7 @@ class SpilledLog:
             return reader.read_all()
 
     def _lacking_numbers(self, versions: LogVersions) -> npt.NDArray[np.int32]:
-        """For each row the number of the set of columns which it lacks."""
+        """For each row the number of its set of lacking columns."""
         numbers = np.zeros(versions.rows.num_rows, np.int32)
         names = sorted(versions.absent)
         if not names:
@@ -230,15 +225,15 @@ class SpilledLog:
         return numbers
 
     def _write(self, kind: str, table: pa.Table, key: str) -> npt.NDArray[np.int32]:
-        """Rows to the files of their parts, in their order; the hashes of their keys."""
+        """Writes rows to the files of their parts, keeping their order; returns the hashes of their keys."""
         hashes = java_string_hash(table[key])
         parts = hashes.astype(np.int64) % self._parts
         order = np.argsort(parts, kind="stable")
         sorted_rows = table.take(pa.array(order))
         bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
         for part in range(self._parts):
-            piece = sorted_rows.slice(int(bounds[part]), int(bounds[part + 1] - bounds[part]))
-            self._writer(kind, part, table.schema).write_table(piece)
+            rows = sorted_rows.slice(int(bounds[part]), int(bounds[part + 1] - bounds[part]))
+            self._writer(kind, part, table.schema).write_table(rows)
         return hashes
 
     def _writer(self, kind: str, part: int, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:

@@ -1,4 +1,4 @@
-"""Versions of records as a log's blocks hold them, in memory: data rows and delete entries."""
+"""Versions of records from log blocks, in memory: data rows and delete entries."""
 
 from __future__ import annotations
 
@@ -8,57 +8,47 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hudi_py.formats.arrays import combined
 from hudi_py.merge.entries import DEFAULT, KEY, POSITION
 from hudi_py.merge.ordering import default_mask
-from hudi_py.merge.reduce import Mask, Rows, Versions, combined, delete_marks, row_ordering
+from hudi_py.merge.reduce import Mask, Rows, Versions, delete_marks, row_ordering
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.schema import RECORD_KEY
 
 
 @dataclass(frozen=True, slots=True)
 class LogVersions:
-    """Versions in any order: their positions tell which came later."""
+    """Versions in any order, with their positions in the log."""
 
     rows: pa.Table
     """Data rows with `_hoodie_record_key`."""
     position: Rows
-    """Place of each row in the log; delete entries count too."""
+    """Position of each row in the log, where delete entries count too."""
     entries: pa.Table
     """Delete entries, see `entries.entry_schema`."""
     absent: Mapping[str, Mask]
-    """Columns which some rows lack because their block holds partial updates, with those rows."""
+    """Columns that some rows lack because their block holds partial updates, with a mask of those rows."""
     partial_from: int | None = None
     """Position of the first version in a block of partial updates."""
     content_bytes: int = 0
-    """Bytes of log blocks which they were decoded from."""
+    """Bytes of the log blocks that they were decoded from."""
     block_records: tuple[int, ...] = ()
-    """Number of records of each of those blocks, in order; empty where only some of their records are here."""
+    """Number of records of each of those blocks, in order; empty if only some of their records are included."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows + self.entries.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
         absent = sum(mask.nbytes for mask in self.absent.values())
         return int(self.rows.nbytes + self.entries.nbytes + self.position.nbytes + absent)
-
-    def filter(self, rows: Mask, entries: Mask) -> LogVersions:
-        """Some of the rows and entries."""
-        return LogVersions(
-            self.rows.filter(pa.array(rows)),
-            self.position[rows],
-            self.entries.filter(pa.array(entries)),
-            {name: mask[rows] for name, mask in self.absent.items()},
-            self.partial_from,
-        )
 
     def places(self) -> Rows:
         """Positions of the rows, then of the entries."""
         return np.concatenate([self.position, combined(self.entries[POSITION]).to_numpy(zero_copy_only=False)])
 
     def as_versions(self, settings: MergeSettings) -> Versions:
-        """Rows, then entries, as what a reduction looks at."""
+        """Rows, then entries, as input of a reduction."""
         count, entries = self.rows.num_rows, self.entries.num_rows
         ordering = row_ordering(self.rows, settings)
         marks = np.ones(count + entries, np.bool_)
@@ -75,7 +65,7 @@ class LogVersions:
 
 
 def concat_versions(parts: Sequence[LogVersions]) -> LogVersions:
-    """All versions of the parts, of which there must be one."""
+    """All versions of the parts, of which there must be at least one."""
     if len(parts) == 1:
         return parts[0]
     names = {name for part in parts for name in part.absent}

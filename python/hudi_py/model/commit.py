@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NO_PREVIOUS_COMMIT = "null"
-"""`prevCommit` of a new file group: the string, not a null (`HoodieWriteStat.NULL_COMMIT`)."""
+"""`prevCommit` of a new file group: the string `null` (`HoodieWriteStat.NULL_COMMIT`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedLogs:
-    """What a compaction, or a log compaction, read of the logs of one file slice."""
+    """What a compaction or log compaction read from the logs of one file slice."""
 
     files: int = 0
     size: int = 0
@@ -42,7 +42,7 @@ class WriteStat:
     file_size: int = 0
     prev_base_file: str | None = None
     log_version: int | None = None
-    """Set for log files only, as are `log_offset`, `base_file` and `log_files`."""
+    """Only set for log files, like `log_offset`, `base_file` and `log_files`."""
     log_offset: int | None = None
     base_file: str | None = None
     log_files: tuple[str, ...] | None = None
@@ -50,7 +50,7 @@ class WriteStat:
     create_time_ms: int = 0
     upsert_time_ms: int = 0
     compacted: CompactedLogs | None = None
-    """Of compactions and log compactions only."""
+    """Only set by compactions and log compactions."""
 
 
 @dataclass(frozen=True, slots=True)

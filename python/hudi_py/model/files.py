@@ -1,4 +1,4 @@
-"""Data files and file slices as values which travel between layers and processes."""
+"""Data files and file slices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BaseFile:
     size: int
     """Bytes."""
     source: str | None = None
-    """Of a bootstrapped table: URI of the file that holds the rows, of which this one holds only the meta columns."""
+    """Bootstrapped tables: URI of the source file, which has the rows' own columns; this file has only meta columns."""
 
     @property
     def path(self) -> str:
@@ -45,7 +45,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A base file, if any, and the log files to be merged over it, in order."""
+    """A base file, if any, and the log files to merge over it, in order."""
 
     partition: PartitionPath
     file_id: FileId

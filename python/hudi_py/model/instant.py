@@ -30,7 +30,7 @@ class Action(str, Enum):
 
     @property
     def comparable(self) -> Action:
-        """The action under which a completed instant of this kind is known (`InstantComparators`, 1.2.0)."""
+        """The action of a completed instant of this kind (`InstantComparators`, 1.2.0)."""
         return _COMPARABLE.get(self, self)
 
 
@@ -41,11 +41,11 @@ _COMPARABLE = {
 }
 
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
-"""Comparable actions which publish data files."""
+"""Comparable actions that publish data files."""
 
 
 class State(IntEnum):
-    """How far an instant has come; a later state outranks an earlier one of the same instant."""
+    """State of an instant, in ascending order."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -58,14 +58,14 @@ class Instant:
 
     time: InstantTime
     action: Action
-    """As the file is named: a pending compaction is `COMPACTION`, a completed one is `COMMIT`."""
+    """From the file's name: a pending compaction is `COMPACTION`, a completed one is `COMMIT`."""
     state: State
     file_name: str
-    """Name within the timeline folder, to read its content from."""
+    """Name within the timeline folder."""
     completion_time: CompletionTime | None = None
-    """None while pending. On layout 1 the completed file's modification time, rendered in the table's time zone."""
+    """None while pending. Layout 1: the completed file's modification time, in the table's time zone."""
     legacy: bool = False
-    """True for a completed layout-2 file without completion time in its name: its content is layout-1 JSON."""
+    """True for a completed layout-2 file without a completion time in its name, whose content is layout-1 JSON."""
     sort_key: tuple[str, str, int] = field(init=False, repr=False, compare=False)
     """Order by requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
 
@@ -79,7 +79,7 @@ class Instant:
 
 @runtime_checkable
 class CommitTimes(Protocol):
-    """The two times of a commit, as a `WriteResult` has them. Both are None where nothing was committed."""
+    """The two times of a commit, such as those of a `WriteResult`. Both are None if nothing was committed."""
 
     @property
     def instant(self) -> InstantTime | None:
@@ -87,4 +87,4 @@ class CommitTimes(Protocol):
 
     @property
     def completion_time(self) -> CompletionTime | None:
-        """None on timeline layout 1, too."""
+        """None in timeline layout 1, too."""

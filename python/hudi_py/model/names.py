@@ -11,7 +11,6 @@ FileId = NewType("FileId", str)
 """Identity of a file group within its partition; contains neither `_` nor `.`."""
 PartitionPath = NewType("PartitionPath", str)
 """Directory of a partition relative to the table's base path; empty for an unpartitioned table."""
-RecordKey = NewType("RecordKey", str)
 
 _BASE = re.compile(
     r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$"
@@ -59,7 +58,7 @@ class LogFileName:
 
 
 def parse_base_file_name(name: str) -> BaseFileName | None:
-    """The parts of a base file's name, or None when the name is not one."""
+    """The parts of a base file's name, or None if the name is not one."""
     found = _BASE.match(name)
     if not found:
         return None
@@ -67,7 +66,7 @@ def parse_base_file_name(name: str) -> BaseFileName | None:
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
-    """The parts of a log file's name, or None when the name is not one."""
+    """The parts of a log file's name, or None if the name is not one."""
     found = _LOG.match(name)
     if not found:
         return None
@@ -77,10 +76,10 @@ def parse_log_file_name(name: str) -> LogFileName | None:
 
 
 def new_file_id() -> FileId:
-    """A fresh file group id, `<uuid4>-0`."""
+    """A new file group id, `<uuid4>-0`."""
     return FileId(f"{uuid.uuid4()}-0")
 
 
 def join_path(*parts: str) -> str:
-    """Joins relative path parts with `/`, leaving out empty ones."""
+    """Joins relative path parts with `/`, skipping empty ones."""
     return "/".join(part for part in parts if part)

@@ -13,8 +13,8 @@ CHECKSUM = "hoodie.table.checksum"
 NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
 METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
-"""hudi-py's own: Apache Hudi's `...partitions.inflight` means partitions whose file groups are there already, without
-which its writers fail (seen with 1.2.0, table version 6). It keeps keys that it does not know."""
+"""hudi-py's own key: writers of Apache Hudi fail unless file groups of `...partitions.inflight` exist (seen with 1.2.0,
+table version 6). Apache Hudi keeps unknown keys."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")
@@ -45,7 +45,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str], comment: str) -> str:
-    """Java `Properties` text in ASCII, the checksum renewed, keys sorted; `comment` becomes the first line."""
+    """Java `Properties` text in ASCII, with sorted keys and a new checksum; `comment` becomes the first line."""
     lines = ["#" + comment]
     lines += [f"{_escape(k, key=True)}={_escape(v, key=False)}" for k, v in sorted(with_checksum(properties).items())]
     return "\n".join(lines) + "\n"
@@ -57,7 +57,7 @@ def checksum(properties: Mapping[str, str]) -> int:
 
 
 def with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with the checksum that belongs to their database and table name."""
+    """The properties with the checksum of their database and table name."""
     return {**properties, CHECKSUM: str(checksum(properties))}
 
 
@@ -98,7 +98,7 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    # Java stores characters beyond the basic plane as two escapes
+    # Java writes characters beyond the basic plane as two escapes
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -148,13 +148,48 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 _MAY_BE_EMPTY = frozenset(_CHOICES) - frozenset(_FLAGS)
+_KEYS = (
+    *_CHOICES,
+    CHECKSUM,
+    "hoodie.archivelog.folder",
+    "hoodie.bootstrap.base.path",
+    "hoodie.compaction.payload.class",
+    "hoodie.record.merge.strategy.id",
+    "hoodie.table.create.schema",
+    "hoodie.table.keygenerator.class",
+    "hoodie.table.metadata.partitions",
+    "hoodie.table.ordering.fields",
+    "hoodie.table.partial.update.mode",
+    "hoodie.table.partition.fields",
+    "hoodie.table.precombine.field",
+    "hoodie.table.recordkey.fields",
+    "hoodie.table.version",
+    "hoodie.timeline.history.path",
+    "hoodie.timeline.path",
+)
+"""Keys on which the rows of a table depend."""
+
+
+def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
+    """Unknown keys that are a missing known key with one wrong character, in the key or in place of the `=` after it.
+
+    The checksum covers only the table's name, so a damaged key would count as absent.
+    """
+    found: dict[str, str] = {}
+    missing = [key for key in _KEYS if key not in properties]
+    for key in properties.keys() - set(_KEYS):
+        for known in missing:
+            changed = len(key) == len(known) and sum(a != b for a, b in zip(key, known, strict=True)) == 1
+            if changed or (key.startswith(known) and not properties[key]):
+                found[key] = known
+    return found
 
 
 def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The keys whose value is none of those there are, with these.
+    """The keys with an unknown value, and their valid values.
 
-    Java takes any text but `true` for false (`Boolean.parseBoolean`), one with a blank behind it too, and fails on the
-    name of an enum's constant which it does not know, when it is looked at.
+    Java treats any text but `true` as false (`Boolean.parseBoolean`), even with a trailing blank, and fails on unknown
+    enum constants only when they are used.
     """
     found: dict[str, tuple[str, ...]] = {}
     for key, choices in _CHOICES.items():
@@ -189,9 +224,9 @@ class TableConfig:
 
     @property
     def version(self) -> int:
-        """2 to 6, 8 or 9 in tables which are read. 0 when the key is absent, -1 when it is no number.
+        """2 to 6, 8 or 9 in readable tables. 0 if the key is absent, -1 if it is not a number.
 
-        Releases before 0.6 did not write the key; Java 1.2 takes its own version instead, and reads such tables wrong.
+        Releases before 0.6 did not write the key; Java 1.2 then assumes its own version and reads such tables wrongly.
         """
         text = self.properties.get("hoodie.table.version", "0").strip()
         return int(text) if text.isdecimal() else -1
@@ -224,7 +259,7 @@ class TableConfig:
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """Names only: the `:TYPE` which CUSTOM key generators store is cut off."""
+        """Names, without the `:TYPE` that CUSTOM key generators store."""
         return tuple(name.split(":", 1)[0] for name in self._names("hoodie.table.partition.fields"))
 
     @property
@@ -265,17 +300,17 @@ class TableConfig:
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
-        """Partitions of the metadata table which readers may use."""
+        """Partitions of the metadata table that readers may use."""
         return self._names("hoodie.table.metadata.partitions")
 
     @property
     def metadata_partitions_inflight(self) -> tuple[str, ...]:
-        """Those which an indexer of Apache Hudi is filling: their file groups are there, and writers add to them."""
+        """Partitions that an indexer of Apache Hudi is building: their file groups exist, and writers update them."""
         return self._names("hoodie.table.metadata.partitions.inflight")
 
     @property
     def metadata_partitions_to_make(self) -> tuple[str, ...]:
-        """Those which a writer of hudi-py had begun to make, and which are not there yet: the next one makes them."""
+        """Partitions that a writer of hudi-py began to build and did not complete: the next write builds them."""
         return self._names(METADATA_TO_MAKE)
 
     @property
@@ -292,7 +327,7 @@ class TableConfig:
 
     @property
     def merge_mode(self) -> str:
-        """As stored; empty when absent. The effective mode is resolved by the merge layer."""
+        """As stored; empty if absent. `merge.settings` resolves the effective mode."""
         return self.properties.get("hoodie.record.merge.mode", "").strip().upper()
 
     @property

@@ -17,14 +17,14 @@ from hudi_py.model.properties import TableConfig
 _SHOWN = 3
 
 Moment = str | int | date | CommitTimes
-"""A point in time; a commit stands for its own."""
+"""A point in time; a commit means its time."""
 
 
 def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
-    """A list of texts; one text stands for a list of one.
+    """The value as a list of strings; a single string becomes a list of one.
 
     Raises:
-        ConfigError: the value is neither, or one of the list is no text.
+        ConfigError: the value, or one of its items, has another type.
     """
     if value is None:
         return None
@@ -36,13 +36,13 @@ def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
 
 
 def key_texts(value: Any) -> list[str] | None:
-    """Record keys as the table has them; one key stands for a list of one.
+    """Record keys as the table stores them; a single key becomes a list of one.
 
-    Whole numbers, booleans and dates become the text that Apache Hudi makes of them. The text of other types depends on
-    the column: fractions on their precision, times on their unit.
+    Integers, booleans and dates are converted as Apache Hudi does. The text of other types depends on the column
+    (precision of fractions, unit of timestamps), so they are refused.
 
     Raises:
-        ConfigError: a key is of such a type.
+        ConfigError: a key has one of the other types.
     """
     if value is None:
         return None
@@ -63,7 +63,7 @@ def _key_text(key: Any) -> str:
         return key.isoformat()
     raise ConfigError(
         f"Argument keys has {key!r} of type {type(key).__name__}; expected text as in the column _hoodie_record_key, "
-        "or whole numbers, booleans or dates: give the text, or filter on the key's columns"
+        "or integers, booleans or dates: give the text, or filter on the key's columns"
     )
 
 
@@ -76,10 +76,9 @@ def _listed(argument: str, value: Any) -> list[Any]:
 
 
 def check_partitions(wanted: Sequence[str], known: Collection[str], config: TableConfig, uri: str) -> None:
-    """Raises ConfigError where a partition is none of the table's, with the nearest that is.
+    """Raises ConfigError if the table has no such partition, suggesting the closest match.
 
-    A partition whose rows were all deleted is known, and has no rows. Of a table without any partition, which has not
-    been written yet, every one may be read.
+    A partition whose rows were all deleted counts as known. While a table has no partitions at all, any is accepted.
     """
     for path in wanted:
         if path in known or not known:
@@ -93,7 +92,7 @@ def check_partitions(wanted: Sequence[str], known: Collection[str], config: Tabl
 
 
 def _bare(path: str, config: TableConfig) -> str:
-    """A path without the names of columns, as tables have it which are not in the style of Hive."""
+    """The path without `column=` prefixes."""
     names = {f"{name}=" for name in config.partition_fields}
     parts = path.split("/")
     return "/".join(part.partition("=")[2] if part.partition("=")[0] + "=" in names else part for part in parts)

@@ -1,4 +1,4 @@
-"""The commits which a stream has before it."""
+"""The commits that a stream has not delivered yet."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _FIRST_REACH = 64
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The table at one moment."""
+    """The table as it was loaded once."""
 
     config: TableConfig
     timeline: Timeline
     axis: Axis
 
     def place(self, instant: Instant) -> str:
-        """Where a completed instant lies on the axis."""
+        """The time of a completed instant on the axis."""
         return instant.time if self.axis is Axis.REQUESTED else instant.completion_time or instant.time
 
     def places(self, begin: str, end: str) -> tuple[tuple[str, str], ...]:
-        """Place and file name of the active writes after `begin` up to `end`."""
+        """(time on the axis, file name) of the active writes after `begin` up to `end`."""
         found = ((self.place(instant), instant.file_name) for instant in self.timeline.write_completed)
         return tuple(sorted((place, name) for place, name in found if begin < place <= end))
 
@@ -40,19 +40,19 @@ class _Read:
     begin: str
     end: str
     places: tuple[tuple[str, str], ...]
-    """What the timeline had there then."""
+    """`Seen.places` of the range when it was read."""
     commits: list[Commit]
 
 
 class Backlog:
-    """Reads the metadata of commits, and keeps that of the last range: a stream asks for parts of it again."""
+    """Reads commit metadata and caches the last range, since a stream asks for parts of it again."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._read: _Read | None = None
 
     def between(self, seen: Seen, begin: str, end: str) -> list[Commit]:
-        """The commits after `begin` up to `end`, oldest first; compactions and clusterings are among them.
+        """The commits after `begin` up to `end`, oldest first, including compactions and clusterings.
 
         Raises:
             CorruptFileError: an instant's metadata or the archive cannot be read.
@@ -68,7 +68,7 @@ class Backlog:
                 seen.config,
                 seen.timeline,
                 InstantRange(begin, end),
-                skip_compaction=False,  # they bring no rows, and move those of other commits between files
+                skip_compaction=False,  # they add no rows, but move rows of other commits between files
                 skip_clustering=False,
                 transition_times=seen.axis is Axis.COMPLETION,
             )
@@ -76,7 +76,7 @@ class Backlog:
         return [commit for commit in read.commits if begin < commit.completion_time <= end]
 
     def ahead(self, seen: Seen, begin: str, end: str, enough: Callable[[Sequence[Commit]], bool]) -> list[Commit]:
-        """The oldest commits of a range which are enough, or all: a stream far behind reads a part at a time."""
+        """The oldest commits of a range until they are `enough`: a stream that lags far behind reads them in parts."""
         commits: list[Commit] = []
         read = self._read
         if read is not None and read.begin <= begin < read.end <= end:
@@ -91,7 +91,7 @@ class Backlog:
 
 
 def _reaches(seen: Seen, begin: str, end: str) -> Iterator[str]:
-    """Ends of growing parts of a range, the last one its own."""
+    """Ends of ever larger parts of a range; the last is the end of the range itself."""
     places = [place for place, _ in seen.places(begin, end)]
     count = _FIRST_REACH
     while count < len(places):

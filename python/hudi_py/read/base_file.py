@@ -1,4 +1,4 @@
-"""Rows of a base file, whatever its format, as the table's schema has them."""
+"""Reads base files of any format in the table's schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hudi_py.timeline.times import local_zone
 from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
-"""Rows of a batch when nobody asks for another number."""
+"""Rows of a batch by default."""
 
 
 def read_base(
@@ -37,17 +37,16 @@ def read_base(
     """A base file's rows with the columns of `schema`.
 
     Args:
-        storage: of the table.
-        base_file: Parquet, ORC or Lance, told by its name's extension.
-        schema: columns of the result; those which the file lacks are null.
-        batch_rows: most rows of a batch.
+        base_file: Parquet, ORC or Lance, by its extension.
+        schema: columns of the result; columns that the file lacks are null.
+        batch_rows: maximum rows of a batch.
         row_groups: read only these row groups (ORC: stripes), by number.
         history: how columns of the file become those of `schema`; None: by name.
 
     Raises:
         CorruptFileError: the file is damaged.
-        FileNotFoundError: there is no such file.
-        SchemaMismatchError: a column's type cannot be read as that of `schema`.
+        FileNotFoundError: the file does not exist.
+        SchemaMismatchError: a column's type cannot be converted to that of `schema`.
         UnsupportedTableError: the file has another format.
     """
     path = base_file.path
@@ -65,7 +64,7 @@ def read_base(
 
 
 def count_rows(storage: Storage, base_file: BaseFile) -> int:
-    """Number of rows of a base file, from its footer alone. Errors as `read_base`."""
+    """Number of rows of a base file, from its footer. Raises what `read_base` raises."""
     extension = _extension(storage, base_file)
     if extension == "orc":
         return orc_rows(storage, base_file.path)
@@ -76,9 +75,9 @@ def count_rows(storage: Storage, base_file: BaseFile) -> int:
 
 
 def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
-    """Bytes of each row group (ORC: stripe) of a base file, from its footer; none where it is read as a whole only.
+    """Bytes of each row group (ORC: stripe) of a base file, from its footer; empty if it can only be read as a whole.
 
-    Errors as `read_base`.
+    Raises what `read_base` raises.
     """
     extension = _extension(storage, base_file)
     if base_file.source is not None or extension == "lance":
@@ -97,12 +96,12 @@ def row_groups_matching(
     condition: Filter | None,
     history: SchemaHistory | None = None,
 ) -> list[int] | None:
-    """The row groups which may hold rows that satisfy a filter; None: all of the file.
+    """The row groups that may hold rows that satisfy a filter; None: all of the file.
 
     Args:
-        given: first row group and the one behind the last of those to choose from; None: all.
-        condition: of ORC and Lance files nothing is left out by it: their readers do not tell statistics.
-        history: as in `read_base`; nothing is left out of files whose columns are not those of their names.
+        given: half-open range of row groups to choose from; None: all.
+        condition: has no effect on ORC and Lance files, whose readers expose no statistics.
+        history: as in `read_base`; files whose columns it does not resolve by name are not pruned.
     """
     among = None if given is None else range(*given)
     prunes = condition is not None and any(True for _ in condition.conjuncts())
@@ -128,7 +127,7 @@ def _batches(
     if base_file.source is None and base_file.instant == METADATA_INSTANT:
         raise UnsupportedTableError(
             f"Cannot read base file {storage.uri}/{path}: it was bootstrapped without its rows, and the "
-            "table has no bootstrap index which names its source; supported are tables with that index"
+            "table has no bootstrap index that names its source; only tables with that index are supported"
         )
     if base_file.source is not None:
         return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())

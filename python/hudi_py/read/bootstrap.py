@@ -1,4 +1,4 @@
-"""Rows of a bootstrap base file: meta columns of the skeleton beside the columns of its source file, row by row."""
+"""Reads bootstrapped base files: the skeleton's meta columns side by side with the columns of the source file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hudi_py.storage import Storage, open_beside
 def bootstrap_batches(
     storage: Storage, base_file: BaseFile, columns: Collection[str], *, batch_rows: int, zone: str
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a skeleton and its source, with those of `columns` which one of the two has.
+    """The rows of a skeleton and its source, with those of `columns` that either file has.
 
     Raises:
-        CorruptFileError: the source is gone, or has another number of rows than the skeleton.
+        CorruptFileError: the source is missing, or its number of rows differs from the skeleton's.
         UnsupportedTableError: the source is neither Parquet nor ORC.
     """
     meta = [name for name in columns if name in META_FIELDS]
@@ -39,10 +39,10 @@ def bootstrap_batches(
 
 
 def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of a source file with the partition columns which only its folders tell, as `name=value`.
+    """Adds the partition columns that only the folders (`name=value`) of a source file give.
 
     Raises:
-        UnsupportedTableError: a folder's text is no value of the column's type for certain.
+        UnsupportedTableError: a folder's name cannot be converted to the column's type without ambiguity.
     """
     for part in source.split("/")[:-1]:
         name, separator, text = part.partition("=")
@@ -53,11 +53,10 @@ def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.R
         value = pa.scalar(None, kind) if text == NULL_PARTITION else parse_value(unquote(text), kind)
         if value is None:
             raise UnsupportedTableError(
-                f"Cannot read {source}: its folder '{part}' does not tell the value of column '{name}' of type {kind}; "
-                "supported are texts, whole numbers, decimals, booleans and dates"
+                f"Cannot read {source}: its folder '{part}' does not give column '{name}' a value of type {kind}; "
+                "supported are strings, integers, decimals, booleans and dates"
             )
-        column = pa.array([value.as_py()], kind).take(pa.array([0] * batch.num_rows, pa.int32()))
-        batch = batch.append_column(pa.field(name, kind), column)
+        batch = batch.append_column(pa.field(name, kind), pa.repeat(value, batch.num_rows))
     return batch
 
 
@@ -81,8 +80,8 @@ def _source_batches(
             )
     except FileNotFoundError as error:
         raise CorruptFileError(
-            f"Cannot read bootstrap base file {base_file.path}: its source {uri} is gone; a table of a METADATA_ONLY "
-            "bootstrap needs the files which it was made from: put the file back"
+            f"Cannot read bootstrap base file {base_file.path}: its source {uri} is missing; a table of a "
+            "METADATA_ONLY bootstrap needs the files it was made from: put the file back"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Buckets of record keys, where the reader is told how a table was hashed: no table property says so.
+"""Prunes by the simple bucket index. No table property records how a table was hashed, so read options must say it.
 
 Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0 (format reference 9.2). The id of a bucket's file group begins
 with its number, in eight digits.
@@ -22,14 +22,14 @@ _SPECIAL = {"__null__": None, "__empty__": ""}
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """How a table with a simple bucket index was hashed, as the options of a read say."""
+    """How a table with a simple bucket index was hashed, according to the read options."""
 
     count: int
     fields: tuple[str, ...]
-    """Columns which are hashed; empty: the record key's."""
+    """Hashed columns; empty: those of the record key."""
 
     def of(self, key: str, config: TableConfig) -> set[int] | None:
-        """The buckets in which a record key can be, one where its parts are certain; None where they are not known."""
+        """The buckets that may hold a record key; None if its parts cannot be determined."""
         key_fields = config.record_key_fields
         wanted = self.fields or key_fields
         if not wanted or not set(wanted) <= set(key_fields):
@@ -38,7 +38,7 @@ class Buckets:
         return None if readings is None else {self._bucket([values[name] for name in wanted]) for values in readings}
 
     def _bucket(self, values: Sequence[str | None]) -> int:
-        """`List.hashCode`, without its sign, over the buckets."""
+        """Java's `List.hashCode` without its sign, modulo the number of buckets."""
         total = 1
         for text in values:
             own = 0 if text is None else int(java_string_hash(pa.array([text], pa.string()))[0])
@@ -46,7 +46,7 @@ class Buckets:
         return (total & 0x7FFFFFFF) % self.count
 
     def slices(self, slices: Sequence[FileSlice], keys: Iterable[str], config: TableConfig) -> list[FileSlice] | None:
-        """The slices which are buckets of the keys; None where that is not certain, or the table has other buckets."""
+        """The slices of the keys' buckets; None if uncertain, or if the file groups are not these buckets."""
         numbers: set[int] = set()
         for key in keys:
             found = self.of(key, config)
@@ -57,23 +57,23 @@ class Buckets:
         if not all(_NUMBER.fullmatch(number) and int(number) < self.count for number in own):
             return None
         if len({(slice_.partition, number) for slice_, number in zip(slices, own, strict=True)}) < len(slices):
-            return None  # more than one file group of a bucket: not this kind of index
+            return None  # several file groups in one bucket: not a simple bucket index
         return [slice_ for slice_, number in zip(slices, own, strict=True) if int(number) in numbers]
 
 
 def buckets_of(options: Mapping[str, str], count: int | None, fields: tuple[str, ...]) -> Buckets | None:
-    """The buckets which options describe: index type BUCKET, simple, with its number of buckets."""
+    """The buckets that options describe: index type BUCKET, engine SIMPLE, and a number of buckets."""
     kind = options.get("hoodie.index.type", "").strip().upper()
     engine = options.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
     return Buckets(count, fields) if kind == "BUCKET" and engine == "SIMPLE" and count else None
 
 
 def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:
-    """What a record key can say of the key columns."""
+    """The possible values of the key columns in a record key; None if it is ambiguous."""
     if len(fields) == 1:
         if "," in key and ":" in key:
             return None
-        # as it is, or behind the column's name: that differs between key generators
+        # the value alone, or `column:value`, depending on the key generator
         name, separator, value = key.partition(":")
         paired = bool(separator) and name == fields[0]
         return [{fields[0]: key}, *([{fields[0]: _SPECIAL.get(value, value)}] if paired else [])]

@@ -1,8 +1,7 @@
 """Spark's types in a filter: literals, casts of constants, and the type in which operands are compared.
 
-As Spark 4 has them in ANSI mode, its default (`AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `Cast`). A cast that
-fails in Spark is refused, and so is one that fails for some values of a column: text in a column is only compared with
-text.
+Follows Spark 4 in ANSI mode, its default (`AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `Cast`). Casts that fail
+in Spark are refused, also those that fail for some values of a column only: text columns are compared with text only.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _MAX_PRECISION = 38
 _BLANKS = "".join(map(chr, range(0x21)))
-"""What Spark trims from text before it reads a value from it, as far as this subset goes."""
+"""Characters that Spark trims from text before it parses a value, as far as this subset needs them."""
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _SPECIAL_TEXT = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
@@ -41,7 +40,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two operands are compared; None where Spark or this subset has none."""
+    """The type in which two operands are compared; None if Spark or this subset has none."""
     if left.equals(right):
         return left if not pa.types.is_nested(left) else None
     if pa.types.is_null(left) or pa.types.is_null(right):
@@ -81,21 +80,21 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
             (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (_DIGITS[kind.bit_width], 0)
         )
         whole, scale = max(whole, precision - fraction), max(scale, fraction)
-    # Spark gives up digits of what is longer
+    # Spark would lose digits of a wider type
     return pa.decimal128(whole + scale, scale) if whole + scale <= _MAX_PRECISION else None
 
 
 def cast(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column's values as `target`, which is a `common_type` of theirs.
+    """A column's values as `target`, a `common_type` of theirs.
 
     Raises:
-        pyarrow.ArrowInvalid: a date or timestamp is out of the range of microseconds in 64 bits.
+        pyarrow.ArrowInvalid: a date or timestamp is out of range for 64-bit microseconds.
     """
     source = values.type
     if source.equals(target):
         return values
     if pa.types.is_decimal(source) and pa.types.is_floating(target):
-        # Arrow's own cast is off by one unit for some
+        # Arrow's own cast is off by one unit for some values
         return pc.cast(pc.cast(values, pa.string()), target)
     return pc.cast(values, target, safe=not pa.types.is_floating(target))
 
@@ -104,22 +103,22 @@ def convert(value: object, target: pa.DataType) -> object:
     """A constant cast to `target`.
 
     Raises:
-        ValueError: Spark has no such cast, or it fails, or its outcome is not known for certain.
+        ValueError: Spark has no such cast, the cast fails, or its result is uncertain.
     """
     if isinstance(value, str):
         return _read(value, target)
-    plain = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
+    numeric = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
     if value is None or (pa.types.is_boolean(target) and isinstance(value, bool)):
         return value
     if pa.types.is_binary(target) and isinstance(value, bytes):
         return value
-    if pa.types.is_integer(target) and isinstance(value, int) and plain:
+    if pa.types.is_integer(target) and isinstance(value, int) and numeric:
         if not _fits(value, target):
             raise ValueError("out of range")
         return value
-    if pa.types.is_floating(target) and isinstance(value, int | float | decimal.Decimal) and plain:
+    if pa.types.is_floating(target) and isinstance(value, int | float | decimal.Decimal) and numeric:
         return _rounded(value, target)
-    if pa.types.is_decimal(target) and isinstance(value, int | decimal.Decimal) and plain:
+    if pa.types.is_decimal(target) and isinstance(value, int | decimal.Decimal) and numeric:
         return _scaled(decimal.Decimal(value), target)
     if isinstance(value, datetime.date):
         return _temporal(value, target)
@@ -164,7 +163,7 @@ def _temporal(value: datetime.date, target: pa.DataType) -> datetime.date:
 
 
 def _read(given: str, target: pa.DataType) -> object:
-    """The value that a text stands for."""
+    """The value in a text."""
     if is_text(target):
         return given
     if pa.types.is_binary(target):
@@ -188,7 +187,7 @@ def _read(given: str, target: pa.DataType) -> object:
 
 
 def _read_timestamp(text: str, *, with_zone: bool) -> datetime.datetime:
-    """A timestamp; one with a zone is in UTC, also where the text names no zone."""
+    """A timestamp; in UTC if `with_zone`, even if the text names no zone."""
     point = text.find(".") + 1
     if point:  # Python 3.10 reads three or six digits
         digits = re.match("[0-9]*", text[point:])
@@ -207,10 +206,10 @@ def _read_timestamp(text: str, *, with_zone: bool) -> datetime.datetime:
 
 
 def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
-    """A number without a suffix and its type: INT, BIGINT or DECIMAL by its digits, DOUBLE with an exponent.
+    """A number without suffix, and its type: INT, BIGINT or DECIMAL by its digits, DOUBLE with an exponent.
 
     Raises:
-        ValueError: it has more digits than DECIMAL, or is greater than any DOUBLE.
+        ValueError: it has too many digits for DECIMAL, or exceeds DOUBLE.
     """
     if "e" in text.lower():
         value = float(text)
@@ -226,7 +225,7 @@ def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
 
 
 def decimal_type(value: decimal.Decimal) -> pa.DataType:
-    """The least DECIMAL that holds a number with its trailing zeros.
+    """The smallest DECIMAL that holds a number with its trailing zeros.
 
     Raises:
         ValueError: it has too many digits.

@@ -1,4 +1,4 @@
-"""What a plan reads, what it leaves out, and why: text for people."""
+"""Formats a plan: what it reads, what it prunes, and why."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _MOST_SPLITS = 50
 
 
 def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) -> str:
-    """Lines about a scan: columns, filter, what each step of planning left out, and the file slices to read.
+    """Lines about a scan: columns, filter, what each step of planning pruned, and the file slices to read.
 
     Args:
-        state: which state of the table is read, in words.
-        limit: of the scan; None: none.
+        state: describes the state or range of the table that is read.
     """
     spec = plan.spec
     lines = [

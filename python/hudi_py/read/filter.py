@@ -1,32 +1,32 @@
-"""Filters of a scan: one grammar everywhere, exact after the merge."""
+"""Filters of a scan, applied exactly after the merge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, first_line
+from hudi_py.formats.arrays import combined
 from hudi_py.read.grammar import SUPPORTED, parse
 from hudi_py.read.predicate import Logical, Node
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition on rows; pickles. A row stays where it is true: neither false nor NULL."""
+    """A condition on rows. Keeps rows for which it is true, neither false nor NULL. Picklable."""
 
     text: str
     """As given, for `explain`."""
     columns: frozenset[str]
-    """Top-level columns which it reads."""
+    """Top-level columns that it reads."""
     predicate: Node | None = None
     expression: pc.Expression | None = None
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-        """Three-valued: a boolean array with nulls, one value a row.
+        """The three-valued result: a boolean array with nulls, one value per row.
 
         Raises:
             ConfigError: arithmetic overflows.
@@ -43,7 +43,7 @@ class Filter:
         if self.predicate is not None:
             result = self.predicate.evaluate(batch)
         else:
-            from pyarrow import acero  # loads pandas where that is installed
+            from pyarrow import acero  # imports pandas if it is installed
 
             assert self.expression is not None
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -55,9 +55,8 @@ class Filter:
             )
             result = plan.to_table(use_threads=False)["keep"]
         if isinstance(result, pa.Scalar):
-            result = pa.array([result.as_py()], pa.bool_()).take(pa.array(np.zeros(batch.num_rows, np.int64)))
-        if isinstance(result, pa.ChunkedArray):
-            result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
+            return pa.repeat(pa.scalar(result.as_py(), pa.bool_()), batch.num_rows)
+        result = combined(result)
         return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -68,7 +67,7 @@ class Filter:
         return batch.filter(keep, null_selection_behavior="drop")
 
     def conjuncts(self) -> Iterator[Node]:
-        """Conditions which must all be true; none for a pyarrow expression."""
+        """Conditions that must all be true; empty for a pyarrow expression."""
         pending = [self.predicate] if self.predicate is not None else []
         while pending:
             node = pending.pop()
@@ -79,9 +78,7 @@ class Filter:
 
     def may_match(self, known: Mapping[str, pa.Scalar]) -> bool:
         """Whether a row with these column values can satisfy the filter; False is certain, True is not."""
-        row = pa.RecordBatch.from_arrays(
-            [pa.array([value.as_py()], value.type) for value in known.values()], names=list(known)
-        )
+        row = pa.RecordBatch.from_arrays([pa.repeat(value, 1) for value in known.values()], names=list(known))
         for node in self.conjuncts():
             columns = node.columns()
             if columns and columns <= known.keys():
@@ -96,12 +93,12 @@ def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) 
     """A filter over `schema`.
 
     Args:
-        given: text in the supported subset of Spark SQL (see `grammar.SUPPORTED`), or a pyarrow expression. Texts
-            compared with timestamps are in UTC where they name no zone.
+        given: text in the supported subset of Spark SQL (see `grammar.SUPPORTED`), or a pyarrow expression. Text
+            compared with timestamps is in UTC unless it names a zone.
 
     Raises:
         ConfigError: the filter is outside the subset.
-        SchemaMismatchError: it names a column which the schema lacks.
+        SchemaMismatchError: it names an unknown column.
     """
     if given is None or isinstance(given, Filter):
         return given
@@ -116,15 +113,15 @@ def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) 
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
-    """The text of a filter which is true where each of these is; None where there is none."""
+    """The conjunction of filters, as text; None if there are none."""
     given = [text for text in texts if text is not None]
-    # a comment ends with its line
+    # a trailing comment ends with its line
     return " AND ".join(f"({text}\n)" for text in given) if len(given) > 1 else given[0] if given else None
 
 
 def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
     shown = str(expression)
-    # pyarrow does not tell which columns an expression reads: every column whose name occurs in its text is taken
+    # pyarrow does not expose which columns an expression reads: every column whose name occurs in its text counts
     names = frozenset(name for name in schema.names if name in shown and "FieldPath" not in shown)
     result = Filter(shown, names if "FieldPath" not in shown else frozenset(schema.names), expression=expression)
     try:

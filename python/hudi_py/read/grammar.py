@@ -66,15 +66,15 @@ _ARGUMENTS = {
     "TryCast": {"to"},
     "Concat": {"safe", "coalesce"},
 }
-"""What a syntax node may carry besides its operands; anything else would change its meaning unseen."""
+"""Arguments that a syntax node may have besides its operands; any other would change its meaning unnoticed."""
 
 
 def parse(text: str, schema: pa.Schema) -> Node:
-    """The predicate which a filter's text means over `schema`.
+    """Parses a filter and binds it to `schema`.
 
     Raises:
-        ConfigError: the text is no predicate of the supported subset.
-        SchemaMismatchError: it names a column which the schema lacks.
+        ConfigError: the text is not a predicate of the supported subset.
+        SchemaMismatchError: it names an unknown column.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -110,18 +110,18 @@ class _Binder:
         if given - _ARGUMENTS.get(name, set()) - {"this", "expression", "expressions", "negate"}:
             raise self.refuse(tree.sql(dialect="spark"))
         if tree.args.get("negate"):
-            plain = tree.copy()
-            plain.set("negate", None)
-            return Not(self.condition(plain, depth + 1))
+            positive = tree.copy()
+            positive.set("negate", None)
+            return Not(self.condition(positive, depth + 1))
         if name == "Paren":
             return self.bind(tree.this, depth + 1)
         if name in _PREDICATES - {"Not"} and any(
             type(part).__name__ in _PREDICATES for part in tree.iter_expressions()
         ):
-            # sqlglot and Spark differ in what belongs together
+            # sqlglot and Spark differ in precedence
             raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
         if name in ("And", "Or"):
-            # chains lean to the left; flattened so that their length costs no depth
+            # chains are left-deep; flattened so that long ones do not nest deeply
             parts, rest = [], tree
             while type(rest).__name__ == name:
                 parts.append(rest.expression)
@@ -161,7 +161,7 @@ class _Binder:
         return node
 
     def compare(self, operator: str, left: Node, right: Node, kind: pa.DataType | None = None) -> Node:
-        """A comparison in `kind`; None: in the common type of both."""
+        """A comparison in type `kind`; None: in the common type of both operands."""
         if kind is None:
             kind = self.common([_with_decimal(left, right), _with_decimal(right, left)], [left, right])
         if any(pa.types.is_null(kind_of(node)) for node in (left, right)):
@@ -169,7 +169,7 @@ class _Binder:
             return IsNull(present) if operator == "<=>" else Literal(None, pa.bool_())
         if operator in ("<", "<=", ">", ">=") and (_is_beyond(left, right) or _is_beyond(right, left)):
             raise self.refuse(
-                f"a constant beyond BIGINT, which Spark takes for greater or less than NULL too ({operator})"
+                f"a constant beyond BIGINT, which Spark treats as greater or less than NULL too ({operator})"
             )
         return Comparison(operator, self.fold(left, kind), self.fold(right, kind), kind)
 
@@ -187,7 +187,7 @@ class _Binder:
         return result
 
     def fold(self, node: Node, kind: pa.DataType) -> Node:
-        """A constant as the type it is compared in."""
+        """Constants cast to the type they are compared in; other nodes unchanged."""
         if not isinstance(node, Literal) or node.kind.equals(kind):
             return node
         return self.converted(node, kind)
@@ -272,7 +272,7 @@ class _Binder:
                 near = difflib.get_close_matches(part, names, 1)
                 hint = f"; did you mean '{'.'.join([*path, near[0]])}'?" if near else f"; there are {', '.join(names)}"
                 raise SchemaMismatchError(
-                    f"Filter {self.text!r} names column '{'.'.join(parts)}', which is not there{hint}"
+                    f"Filter {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}"
                 )
             path.append(found[0])
             kind = kind.field(found[0]).type
@@ -305,7 +305,7 @@ class _Binder:
             raise self.refuse(f"the number {text} ({first_line(error)})") from None
 
     def negative(self, tree: Any) -> Literal:
-        """A number with its sign, which Spark reads as one: -2147483648 is an INT."""
+        """A signed number, which Spark parses as one literal: -2147483648 is an INT."""
         if type(tree).__name__ == "Literal" and not tree.is_string:
             return self.number(f"-{tree.this}")
         positive = self.constant(tree)
@@ -325,7 +325,7 @@ class _Binder:
 
 
 def _decimal_of(target: Any) -> pa.DataType | None:
-    """DECIMAL, DECIMAL(p) or DECIMAL(p,s) as Arrow has it."""
+    """DECIMAL, DECIMAL(p) or DECIMAL(p,s) as an Arrow type."""
     try:
         given = [int(part.this.this) for part in target.expressions]
         precision, scale = (given + [10, 0][len(given) :])[:2]
@@ -335,14 +335,14 @@ def _decimal_of(target: Any) -> pa.DataType | None:
 
 
 def _is_beyond(node: Node, other: Node) -> bool:
-    """Whether a whole number is compared with a decimal constant that no BIGINT reaches."""
+    """Whether an integer is compared with a decimal constant outside the range of BIGINT."""
     if not isinstance(other, Literal) or not isinstance(other.value, decimal.Decimal):
         return False
     return pa.types.is_integer(kind_of(node)) and not -(2**63) <= other.value < 2**63
 
 
 def _with_decimal(node: Node, other: Node) -> pa.DataType:
-    """The type of an operand; of a whole number compared with a decimal that of its digits."""
+    """The type of an operand; for an integer literal compared with a decimal, the DECIMAL of its digits."""
     value = node.value if isinstance(node, Literal) and pa.types.is_integer(node.kind) else None
     if isinstance(value, int) and pa.types.is_decimal(kind_of(other)):
         return decimal_type(decimal.Decimal(value))

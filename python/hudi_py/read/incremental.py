@@ -1,8 +1,8 @@
-"""Incremental queries: the rows which the commits of a range wrote, as they are at the end of the range.
+"""Incremental queries: the rows that the commits of a range wrote, as of the end of the range.
 
-Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0 (format reference 12.1): files are
-found from commit metadata; a file group's newest slice out of these files is read, and of its rows those whose
-`_hoodie_commit_time` is the requested time of a commit of the range.
+Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0 (format reference 12.1): commit
+metadata names the files; of each file group the newest slice of these files is read, keeping rows whose
+`_hoodie_commit_time` is the requested time of a commit in the range.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from hudi_py.timeline.timeline import Pin
 from hudi_py.view import FileSystemView, Lister, load_view
 
 _LIST_FROM = 8
-"""Files of a folder from which on one listing is taken to cost less than looking at each."""
+"""From this many files of a folder on, listing it is assumed to be cheaper than one stat per file."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitLister(Lister):
-    """Lists what commits wrote, whether it is still there or not; sizes are those of the metadata.
+    """Lists the files in commit metadata, with the sizes recorded there, whether they still exist or not.
 
     Source: `HoodieInputFormatUtils.listAffectedFilesForCommits`, 1.2.0.
     """
@@ -74,25 +74,24 @@ def plan_incremental(
     fallback: bool = False,
     reachable_only: bool = False,
 ) -> Plan:
-    """The file slices in which the rows of commits are, as of the end of a range.
+    """The file slices that hold the rows of commits, as of the end of a range.
 
     Args:
-        snapshot: the table's newest state; its schema is that of the rows.
-        commits: every commit of the range, compactions and clusterings included, since they move rows between files.
-        end: what of the timeline there is at the end of the range; None: all of it.
-        rows_of: requested times of the commits whose rows are returned; None: of all of them.
-        fallback: read the newest state of the table instead, where commits are archived or one of their files was
-            cleaned.
-        reachable_only: leave out the oldest commits whose files were cleaned, instead of an error (`earliest`).
+        snapshot: the table's newest state, whose schema the rows have.
+        commits: every commit of the range, including compactions and clusterings, which move rows between files.
+        end: the part of the timeline that is visible at the end of the range; None: all of it.
+        rows_of: requested times of the commits whose rows are returned; None: all.
+        fallback: read the newest state of the table instead if commits were archived or one of their files was cleaned.
+        reachable_only: leave out the oldest commits if their files were cleaned, instead of an error (`earliest`).
 
     Raises:
-        HistoryCleanedError: files which the answer needs were cleaned, and `fallback` is False.
-        UnsupportedTableError: a slice cannot be read right by this release.
+        HistoryCleanedError: needed files were cleaned, and `fallback` is False.
+        UnsupportedTableError: a slice cannot be read by this release.
     """
     times = frozenset(commit.time for commit in commits) if rows_of is None else frozenset(rows_of)
 
     def plan_of(seen: Snapshot, view: FileSystemView | None) -> Plan:
-        # escaped as Apache Hudi 1.2.0 shows the rows of a range, unlike those of a snapshot; in the fallback too
+        # Apache Hudi 1.2.0 shows escaped partition values in ranges, unlike in snapshots; in the fallback too
         return plan_scan(seen, request, view=view, escaped=True)
 
     def finish(plan: Plan) -> Plan:
@@ -100,7 +99,7 @@ def plan_incremental(
         splits = plan.splits if request.path_glob is None else _matching(snapshot, plan.splits, request.path_glob)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
 
-    # Apache Hudi's rule, although the answer may need none of these files: what it gives may lack rows
+    # Apache Hudi's rule, even if the result needs none of these files
     if fallback and (any(commit.archived for commit in commits) or _lacks_files(snapshot.storage, commits)):
         return finish(plan_of(snapshot, None))
     then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
@@ -121,7 +120,7 @@ def plan_incremental(
 
 
 def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) -> Commit | None:
-    """The first commit after all that touched one of the missing file groups; None when there is none."""
+    """The first commit after the last one that touched a missing file group; None if there is none."""
     readable: Commit | None = None
     for commit in reversed(commits):
         if any((stat.partition_path, stat.file_id) in missing for stat in commit.metadata.stats):
@@ -131,7 +130,7 @@ def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) ->
 
 
 def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commit | None) -> HistoryCleanedError:
-    """What to raise when a range needs files that were cleaned; `readable` is its first commit that does not."""
+    """The error for a range that needs cleaned files; `readable` is its first commit that does not."""
     first, last = commits[0].completion_time, commits[-1].completion_time
     if readable is not None:
         hint = f"the earliest commit that can be read up to this end is {readable.completion_time}; begin before it"
@@ -142,8 +141,8 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
         shown = earliest if by_requested or completed is None else completed
         hint = f"the earliest instant that can be read is {shown}; end later"
     return HistoryCleanedError(
-        f"Table at {snapshot.storage.uri} cannot be read incrementally from {first} to {last}: files which the range "
-        f"needs were cleaned; {hint}, or leave the end out"
+        f"Table at {snapshot.storage.uri} cannot be read incrementally from {first} to {last}: files that the range "
+        f"needs were cleaned; {hint}, or omit the end"
     )
 
 
@@ -167,7 +166,7 @@ def _lacks_files(storage: Storage, commits: Sequence[Commit]) -> bool:
 
 
 def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
-    """Path to size, without files that are gone. Folders of which many files are asked for are listed."""
+    """Path to size of the files that exist. Folders with many of the paths are listed."""
     folders: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         folders[path.rpartition("/")[0]].add(path)
@@ -182,8 +181,8 @@ def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
 
 
 def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
-    """A log of table version 6 grows with every commit, so the size in a commit's metadata may be an earlier one; a log
-    that is shorter keeps it, for its reader to notice."""
+    """The split with the files' actual sizes. Logs of table version 6 grow with every commit; a log that is shorter
+    than recorded keeps the recorded size, so that reading it fails."""
     base = split.base_file
     return replace(
         split,
@@ -193,10 +192,9 @@ def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
 
 
 def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
-    """The splits, those with log blocks of partial updates and no base file made whole.
+    """The splits; those with partial updates in their logs but no base file get the base file from before the range.
 
-    Apache Hudi merges the logs of a range alone, and so returns rows of such blocks with what was written for other
-    columns. They are merged over the base file, which was written before the range.
+    Apache Hudi merges the logs of a range alone, so its rows lack the columns that a partial update does not set.
     """
     if snapshot.config.version < 8:
         return list(splits)
@@ -212,19 +210,15 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
     view = load_view(storage, snapshot.config, snapshot.timeline)
     result: list[Split] = []
     for split, needs_base in zip(splits, partial, strict=True):
-        found = [
-            slice_
-            for slice_ in (view.latest_slices(split.partition) if needs_base else ())
-            if slice_.file_id == split.file_id
-        ]
-        result += [replace(split, base_file=slice_.base_file, log_files=slice_.log_files) for slice_ in found] or [
-            split
-        ]
+        for slice_ in view.latest_slices(split.partition) if needs_base else ():
+            if slice_.file_id == split.file_id:
+                split = replace(split, base_file=slice_.base_file, log_files=slice_.log_files)
+        result.append(split)
     return result
 
 
 def _matching(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list[Split]:
-    """The splits whose path ends as a pattern says: that of the base file, or else of the newest log."""
+    """The splits whose base file, or else newest log, has a path that ends with the pattern."""
     files = [split.base_file if split.base_file is not None else split.log_files[-1] for split in splits]
     paths = [f"{snapshot.storage.uri}/{file.path}" for file in files]
     key = PATH_GLOB.key

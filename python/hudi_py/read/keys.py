@@ -1,4 +1,4 @@
-"""Which record keys a filter asks for, where it asks for some by equality."""
+"""Derives record keys from the equality conditions of a filter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EMPTY = "__empty__"
 
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
-    """Column to the values of which it must have one, by `=`, `<=>` and IN with constants; never null."""
+    """Column to its possible values, by `=`, `<=>` and IN with constants; never null."""
     found: dict[str, frozenset[object]] = {}
     for node in condition.conjuncts() if condition is not None else ():
         for name, values in _equal_to(node):
@@ -28,10 +28,10 @@ def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
 
 
 def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Schema) -> frozenset[str] | None:
-    """Record keys of which every row that satisfies the filter has one; None where it does not tell.
+    """The possible record keys of rows that satisfy the filter; None if it does not restrict them.
 
-    Known are `_hoodie_record_key` itself, and key columns of text or whole numbers. A key of one column is its value or
-    `column:value`, depending on the release which wrote it: both are among the result (`KeyGenUtils`, 1.2.0).
+    Considers `_hoodie_record_key` itself, and key columns of strings or integers. A key of one column is its value or
+    `column:value`, depending on the release that wrote it, so the result has both (`KeyGenUtils`, 1.2.0).
     """
     known = equalities(condition)
     direct = known.get(RECORD_KEY)
@@ -44,14 +44,14 @@ def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Sch
 
 
 def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, deletes: bool) -> tuple[str, ...]:
-    """The columns which make the record key where a table does not store it; none where it does.
+    """The columns that make up the record key of a table without meta fields; empty if the table stores the key.
 
     Args:
-        deletes: whether deletes come as rows, too.
+        deletes: whether deletes are returned as rows, too.
 
     Raises:
-        UnsupportedTableError: it has no key columns, or the text of one is not that of its record key; or deletes are
-            rows, which have no values in these columns.
+        UnsupportedTableError: there are no key columns, one has a type whose text may differ from the record key's, or
+            deletes are rows, which have no values in these columns.
     """
     if config.populates_meta_fields:
         return ()
@@ -59,12 +59,12 @@ def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, dele
     if deletes:
         raise UnsupportedTableError(
             f"Cannot read deletes by record key from the table at {uri}: it has hoodie.populate.meta.fields=false, and "
-            "deletes there do not have the columns of the key; leave out the keys, or the deletes"
+            "its deletes do not have the key columns; omit the keys or the deletes"
         )
     if not fields or any(not _makes_key(name, schema) for name in fields):
         raise UnsupportedTableError(
             f"Cannot read rows by record key from the table at {uri}: it has hoodie.populate.meta.fields=false, and "
-            f"hoodie.table.recordkey.fields={','.join(fields)}; supported there are columns of text, whole numbers, "
+            f"hoodie.table.recordkey.fields={','.join(fields)}; supported there are columns of strings, integers, "
             "decimals and booleans: filter on the columns instead"
         )
     return fields
@@ -100,7 +100,7 @@ def _equal_to(node: Node) -> Iterator[tuple[str, frozenset[object]]]:
 
 
 def _is_exact(column: Column, compared: pa.DataType, values: tuple[object, ...]) -> bool:
-    """Whether the column's text follows from the value which it equals."""
+    """Whether the value determines the column's text."""
     if len(column.path) > 1:
         return False
     if pa.types.is_string(column.kind) and pa.types.is_string(compared):

@@ -1,8 +1,7 @@
-"""Which splits any Parquet reader reads as we do: the file alone holds the rows, in the table's own types.
+"""Which splits a generic Parquet reader can read: those whose rows are in one file, in the table's own types.
 
-An engine may then read the file with its own reader. Nothing but the footer tells for certain: a commit's files may
-come from writers of different schemas (clustering may copy row groups as they are), and a timestamp's unit is the
-file's.
+An engine may read such files with its own reader. Only the footer is conclusive: the files of one commit may have
+different schemas (clustering may copy row groups unchanged), and each file has its own timestamp unit.
 """
 
 from __future__ import annotations
@@ -15,24 +14,39 @@ import pyarrow.parquet as pq
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import gone
+from hudi_py.read.task import missing_file
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 
 _GLOB = frozenset("{}[]*?\\:")
-"""Characters in a path which Hadoop's file systems take for something else than themselves."""
+"""Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Footer keys of files whose days are counted in the old calendar, which readers treat differently."""
+"""Footer keys of files that count days in the old (Julian) calendar, which readers treat differently."""
+
+
+_READ_ALIKE = frozenset(
+    (
+        pa.bool_(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+    )
+)
+"""Types that every Parquet reader reads as the same values."""
 
 
 def why_not_native(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
-    """For each split why a plain Parquet reader would not do, or None where it does.
+    """For each split, why a generic Parquet reader cannot read it, or None if it can.
 
-    Reads the footers of those base files for which only the footer can tell, many at once.
+    Reads the footers of the remaining candidates, several at once.
 
     Raises:
-        HistoryCleanedError: such a file is gone.
+        HistoryCleanedError: a base file was cleaned.
     """
     reasons = [_without_footer(split) for split in splits]
     open_ones = [at for at, reason in enumerate(reasons) if reason is None]
@@ -44,10 +58,10 @@ def why_not_native(storage: Storage, splits: Sequence[Split]) -> list[str | None
 
 def _without_footer(split: Split) -> str | None:
     if isinstance(split, ChangeSplit):
-        return "its rows are changes, which are worked out"
+        return "its rows are computed changes"
     spec = split.spec
     if split.log_files:
-        return "its logs are to be merged"
+        return "its logs must be merged"
     if split.base_file is None or spec.mode in ("log", "log_unmerged"):
         return "its base file is not read"
     if spec.commit_times is not None or spec.keys is not None:
@@ -55,20 +69,20 @@ def _without_footer(split: Split) -> str | None:
     needed = set(spec.wanted_columns)
     left_out = [name for name, _ in split.partition_values if name in needed]
     if left_out:
-        return f"column {left_out[0]} has its value from the path"
+        return f"column {left_out[0]} takes its value from the path"
     if spec.history is not None:
         if spec.history.query is not None:
-            return "columns are told apart by their id (schema on read)"
+            return "columns are identified by id (schema on read)"
         repaired = needed & {path.partition(".")[0] for path, _ in spec.history.repairs}
         if repaired:
-            return f"column {min(repaired)} holds timestamps whose unit the table's schema decides"
+            return f"column {min(repaired)} holds timestamps whose unit the table's schema determines"
     if split.base_file.source is not None:
         return "the table was bootstrapped: the columns are in two files"
     path = split.base_file.path
     if not path.endswith(".parquet"):
         return "it is no Parquet file"
     if not _GLOB.isdisjoint(path):
-        return "its path has characters that stand for patterns"
+        return "its path has characters that Hadoop does not take literally"
     return _unusual(spec)
 
 
@@ -76,8 +90,8 @@ def _unusual(spec: ReadSpec) -> str | None:
     names = [name.lower() for name in spec.table_schema.names]
     for name in spec.wanted_columns:
         if names.count(name.lower()) > 1:
-            return f"column {name} is told from another by case alone"
-        if not _is_common(spec.table_schema.field(name).type):
+            return f"column {name} differs from another only by case"
+        if not _reads_alike(spec.table_schema.field(name).type):
             return f"column {name} is {spec.table_schema.field(name).type}"
     return None
 
@@ -88,11 +102,11 @@ def _by_footer(storage: Storage, split: Split) -> str | None:
         with open_parquet(storage, split.base_file.path) as file:
             return _differs(file.metadata, split.spec)
     except FileNotFoundError as error:
-        raise gone(storage, split, error) from error
+        raise missing_file(storage, split, error) from error
 
 
 def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
-    # not the reader's schema, which has timestamps of old files in our unit already
+    # not the reader's schema, in which timestamps of old files are already converted
     schema = metadata.schema.to_arrow_schema()
     pairs = metadata.metadata or {}
     old_writer = pairs.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
@@ -105,19 +119,19 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
         if schema.get_field_index(name) < 0:
             return f"column {name} is not in the file"
         if folded.count(name.lower()) > 1:
-            return f"column {name} is told from another by case alone"
+            return f"column {name} differs from another only by case"
         found = schema.field(name).type
         if not _same(found, kind):
             return f"column {name} is {found} in the file and {kind} in the table"
         if name in int96:
-            return f"column {name} holds timestamps of the old kind (INT96)"
+            return f"column {name} holds INT96 timestamps"
         if old_days and _has_days(kind):
             return f"column {name} counts days in the old calendar"
     return None
 
 
 def _same(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Equal types; what elements of lists and maps are called, and whether anything may be null, does not count."""
+    """Whether types are equal, ignoring nullability and the names of list and map elements."""
     if pa.types.is_struct(kind):
         if not pa.types.is_struct(found) or [field.name for field in found] != [field.name for field in kind]:
             return False
@@ -131,28 +145,18 @@ def _same(found: pa.DataType, kind: pa.DataType) -> bool:
     return bool(found.equals(kind))
 
 
-def _is_common(kind: pa.DataType) -> bool:
-    """Whether all readers take the type for the same thing."""
+def _reads_alike(kind: pa.DataType) -> bool:
+    """Whether Parquet readers agree on the values of a type, nested types included."""
     if pa.types.is_struct(kind):
         names = [field.name.lower() for field in kind]
-        return bool(names) and len(set(names)) == len(names) and all(_is_common(field.type) for field in kind)
+        return bool(names) and len(set(names)) == len(names) and all(_reads_alike(field.type) for field in kind)
     if pa.types.is_map(kind):
-        return _is_common(kind.key_type) and _is_common(kind.item_type)
+        return _reads_alike(kind.key_type) and _reads_alike(kind.item_type)
     if pa.types.is_list(kind):
-        return _is_common(kind.value_type)
+        return _reads_alike(kind.value_type)
     if pa.types.is_timestamp(kind):
         return kind.unit == "us" and kind.tz in (None, "UTC")
-    return bool(
-        pa.types.is_boolean(kind)
-        or pa.types.is_int32(kind)
-        or pa.types.is_int64(kind)
-        or pa.types.is_float32(kind)
-        or pa.types.is_float64(kind)
-        or pa.types.is_decimal128(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_date32(kind)
-    )
+    return kind in _READ_ALIKE or bool(pa.types.is_decimal128(kind))
 
 
 def _has_days(kind: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""How far a stream has read: offsets as a checkpoint keeps them, and how much one batch may take."""
+"""Offsets of a stream, as checkpoints store them, and limits on one batch."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ _KEYS = frozenset({"axis", "time", "start", "since"})
 
 
 class Axis(str, Enum):
-    """What the times of an offset are, and so in which order commits are delivered."""
+    """The kind of time in an offset, which decides the order of commits."""
 
     COMPLETION = "completion"
-    """Completion times: since table version 8, and where holes are resolved by transition time."""
+    """Completion times: since table version 8, and with `USE_TRANSITION_TIME`."""
     REQUESTED = "requested"
     """Requested times, before version 8."""
 
 
 class Start(str, Enum):
-    """Where a stream without checkpoint begins."""
+    """Where a stream without a checkpoint begins."""
 
     SNAPSHOT = "snapshot"
     """With all rows of the table."""
     EARLIEST = "earliest"
     """With the first commit that can still be read."""
     LATEST = "latest"
-    """With what is committed after the start."""
+    """With the first commit after the start."""
     INSTANT = "instant"
-    """With what is committed after a given time."""
+    """With the first commit after a given time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Everything up to `time`, which is included, has been delivered. Holds no paths and no credentials."""
+    """Everything up to and including `time` has been delivered. Holds no paths and no credentials."""
 
     time: str
-    """Empty before the first snapshot was taken."""
+    """Empty before the first snapshot."""
     axis: Axis
     start: Start | None = None
-    """Set for the offset at which a stream begins; None for those that batches end at."""
+    """Set in the offset at which a stream begins; None in those at which batches end."""
     since: str | None = None
-    """Where the first batch begins (exclusive), in the offset it ends at.
+    """In the end offset of the first batch: where that batch begins (exclusive).
 
-    An engine asks for the beginning anew when it repeats the first batch, and `latest` is another instant by then.
+    An engine that repeats the first batch asks for the initial offset again, when `latest` is another instant.
     """
 
     def to_json(self) -> dict[str, str]:
-        """A flat dict of texts; always the same for equal offsets, order of keys included."""
+        """A flat dict of strings, identical for equal offsets, including the order of keys."""
         values = {"axis": self.axis.value, "time": self.time}
         if self.start is not None:
             values["start"] = self.start.value
@@ -62,7 +62,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StreamOffset:
-        """The offset of `to_json`.
+        """Decodes the result of `to_json`.
 
         Raises:
             ConfigError: the value is the offset of another source or of a newer release.
@@ -75,23 +75,23 @@ class StreamOffset:
             return cls(value["time"], Axis(value["axis"]), None if start is None else Start(start), value.get("since"))
         except (KeyError, ValueError) as error:
             raise ConfigError(
-                f"Cannot go on from the offset {dict(value)!r}: it is not one that this release of hudi-py wrote for a "
-                f"Hudi table ({error}); expected are axis and time; start the query with a new checkpoint"
+                f"Cannot continue from the offset {dict(value)!r}: it is not an offset of this release of hudi-py "
+                f"({error}); expected are axis and time; start the query with a new checkpoint"
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one batch takes at most; None: no limit. A batch always takes one commit, so that a stream goes on."""
+    """Limits on one batch; None: no limit. A batch has at least one commit, so that the stream advances."""
 
     commits: int | None = None
     bytes: int | None = None
-    """Bytes which the commits wrote."""
+    """Bytes that the commits wrote."""
     rows: int | None = None
-    """Rows which the commits wrote, those of rewritten files that did not change among them."""
+    """Rows that the commits wrote, including unchanged rows of rewritten files."""
 
     def admit(self, commits: Sequence[Weight]) -> int:
-        """How many of the commits, oldest first, one batch takes."""
+        """How many of the commits, oldest first, fit into one batch."""
         taken_bytes = taken_rows = 0
         for count, weight in enumerate(commits):
             taken_bytes += weight.bytes
@@ -106,7 +106,7 @@ class Limits:
 
 
 class Weight(NamedTuple):
-    """What a commit counts against limits."""
+    """What a commit counts towards limits."""
 
     bytes: int
     rows: int

@@ -1,4 +1,4 @@
-"""Reading several splits at once: results in the order of the splits, a bounded number of batches in memory."""
+"""Reads several splits at once, in order and with a bounded number of batches in memory."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _AHEAD = 2
-"""Batches which a split may have ready while another one is being consumed."""
+"""Batches that each split may buffer while another one is consumed."""
 _POLL_SECONDS = 0.1
 
 
 def default_threads() -> int:
-    """Threads for reading: more than a few wait for each other in Python, and each holds batches."""
+    """At most 4: more threads contend for the interpreter, and each buffers batches."""
     return max(1, min(4, os.cpu_count() or 1))
 
 
 def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) -> Iterator[R]:
-    """What `read` yields for each item, item by item; up to `threads` items are read at the same time.
+    """Yields the results of `read` item by item, reading up to `threads` items at the same time.
 
-    An error of one item is raised where its results would come. When the caller stops, the threads stop too.
+    An error is raised in the place of the item's results. The threads stop when the caller stops iterating.
     """
     if threads <= 1 or len(items) <= 1:
         for item in items:
@@ -41,7 +41,7 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
                 if not _put(channel, ("result", result), stop):
                     return
             _put(channel, ("end", None), stop)
-        except BaseException as error:  # handed to the consumer, whatever it is, or that would wait for ever
+        except BaseException as error:  # passed on to the consumer, which would wait forever otherwise
             _put(channel, ("error", error), stop)
 
     def start(at: int) -> None:

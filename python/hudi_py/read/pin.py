@@ -1,7 +1,7 @@
 """Encodes a plan's state and file slices as a short string, which a later read takes as `hoodie.py.read.pin`.
 
-It holds a digest of each slice, as the slices themselves could take many megabytes: a later plan of the same state
-finds them again, and notices when one is gone.
+It holds a digest of each slice, since the slices themselves could take many megabytes. A later plan of the same state
+finds the slices by digest and detects missing ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_TEXT = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PlanPin:
-    """What a plan saw."""
+    """The state of the timeline and the file slices of a plan."""
 
     state: Pin
     slices: tuple[str, ...]
@@ -43,7 +43,7 @@ class PlanPin:
         return cls(state, tuple(_digest(split) for split in splits))
 
     def encode(self) -> str:
-        """The pin as text. It holds nothing secret and does not depend on the process."""
+        """The pin as text. It holds no secrets and is the same in every process."""
         content = {
             "format": _FORMAT,
             "time": self.state.time,
@@ -77,20 +77,20 @@ class PlanPin:
         """The pinned splits, in the order of the pin.
 
         Raises:
-            HistoryCleanedError: one of them is gone.
+            HistoryCleanedError: one of them was cleaned.
         """
         by_digest = {_digest(split): split for split in splits}
         missing = [digest for digest in self.slices if digest not in by_digest]
         if missing:
             raise HistoryCleanedError(
-                f"Cannot read the pinned state of {uri}: {len(missing)} of its {len(self.slices)} file slices are "
-                "gone, cleaned since it was pinned; re-create the DataFrame"
+                f"Cannot read the pinned state of {uri}: {len(missing)} of its {len(self.slices)} file slices were "
+                "cleaned since it was pinned; re-create the DataFrame"
             )
         return [by_digest[digest] for digest in self.slices]
 
 
 def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Timeline, PlanPin | None]:
-    """The table and its timeline: the newest, or that of the pin in the options."""
+    """The table with its newest timeline, or with the timeline as of the pin in the options."""
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
@@ -102,13 +102,13 @@ def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Time
 
 
 def _digest(split: Split) -> str:
-    # row groups depend on the filter, which may differ from the pinned plan's
+    # without row groups: they depend on the filter, which may differ from the pinned plan's
     text = json.dumps(_as_json(split, ("spec", "row_groups")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _as_json(value: Any, skip: tuple[str, ...] = ()) -> Any:
-    """The value as JSON types, the same in every process."""
+    """The value as JSON types, identical in every process."""
     if is_dataclass(value) and not isinstance(value, type):
         return [type(value).__name__, *(_as_json(getattr(value, f.name)) for f in fields(value) if f.name not in skip)]
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Planning a scan: which file slices of which partitions, and how they become splits."""
+"""Plans a scan: chooses partitions and file slices, and turns them into splits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
-from hudi_py.read.task import gone
+from hudi_py.read.task import missing_file
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -30,7 +30,7 @@ from hudi_py.view import FileSystemView, load_view
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The file slices of a scan, and what was left out on the way."""
+    """The file slices of a scan, and what was pruned."""
 
     spec: ReadSpec
     splits: tuple[Split, ...]
@@ -38,25 +38,28 @@ class Plan:
     partitions_before: int
     partitions_after: int
     listed_by: str = "storage"
-    """`storage`, `metadata table`, or `commits` for what the metadata of commits names."""
+    """`storage`, `metadata table`, or `commits` (commit metadata)."""
     pruning: tuple[Pruned, ...] = ()
-    """Each step which could leave something out, in order."""
+    """Each step that could prune something, in order."""
 
     @property
     def size(self) -> int:
+        """Bytes of all files."""
         return sum(split.size for split in self.splits)
 
 
 def plan_scan(
     snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
 ) -> Plan:
-    """The file slices that hold the rows asked for, of all that `view` shows; None: all of the table.
+    """The file slices that hold the requested rows.
 
     Args:
-        escaped: whether texts of partition columns are shown as url-encoded paths have them.
+        view: the file slices to choose from; None: all of the table.
+        escaped: see `partition.path_values`.
 
     Raises:
-        UnsupportedTableError: a slice cannot be read right by this release, or rows do not tell their record keys.
+        UnsupportedTableError: a slice cannot be read by this release, or keys were requested and the record keys of
+            rows are unknown.
     """
     config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
     columns = check_columns(request.columns, schema, uri)
@@ -67,7 +70,7 @@ def plan_scan(
         key_fields = virtual_key_fields(config, schema, uri, deletes=emit_deletes or mode == "unmerged")
     uses_metadata = request.use_metadata and view is None
     lister, metadata = metadata_of(
-        snapshot, request, listing=uses_metadata, skipping=condition is not None or keys is not None
+        snapshot, request, listing=uses_metadata, pruning=condition is not None or keys is not None
     )
     listed_by = "commits"
     if view is None:
@@ -78,28 +81,28 @@ def plan_scan(
     chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
     after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
-    skipping = FilePruning(
+    pruning = FilePruning(
         snapshot,
         metadata,
         condition,
-        # indexes may have a key of one column in another form
+        # indexes may store a key of one column in another form
         None if key_fields else keys,
-        # what the newest state of the index says does not hold for an earlier one
+        # indexes describe the newest state only
         newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
         buckets=request.buckets,
         steps=steps,
     )
-    after = skipping.partitions(after)
+    after = pruning.partitions(after)
     view.lister.prefetch(after)
     slices = _slices(view, after, snapshot, request.query_type)
     if lister is not None and lister.is_storage:
         listed_by = "storage"
     check_slices(config, slices, uri)
     settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
-    # older versions of a row count where versions are not merged (a caller with a view of its own may not merge), and a
-    # merger of the user's may make new values
-    plain = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
-    slices = skipping.slices(slices, merged=plain)
+    # without a merge older versions of a row count too (a caller that passes a view may not merge), and a user-defined
+    # merger may make new values
+    merged = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
+    slices = pruning.slices(slices, merged=merged)
     spec = ReadSpec(
         uri=uri,
         table_schema=schema,
@@ -125,10 +128,10 @@ def plan_scan(
 
 
 def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> tuple[str, ...]:
-    """The names, each once a column of the schema; None: all of it.
+    """The names as the schema spells them; None: all columns.
 
     Raises:
-        SchemaMismatchError: one is not; the message has the nearest name.
+        SchemaMismatchError: a column does not exist (the message suggests the closest match), or is named twice.
     """
     result: list[str] = []
     for name in schema.names if names is None else names:
@@ -140,27 +143,27 @@ def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> t
                 raise SchemaMismatchError(f"Table at {uri} has no column '{name}'; {hint}")
             name = folded[0]
         if name in result:
-            raise SchemaMismatchError(f"Column '{name}' is asked for twice; name each column once")
+            raise SchemaMismatchError(f"Column '{name}' is requested twice; name each column once")
         result.append(name)
     return tuple(result)
 
 
 def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -> None:
-    """Raises ConfigError where a partition to read is none of the table's.
+    """Raises ConfigError if the table has no such partition.
 
     Args:
-        seen: partitions that are known to be; of a range those of its commits, which need not be all.
+        seen: partitions known to exist; not necessarily all.
     """
     partitions = request.partitions
     if partitions is None or set(partitions) <= set(seen):
         return
-    lister, _ = metadata_of(snapshot, request, listing=True, skipping=False)
+    lister, _ = metadata_of(snapshot, request, listing=True, pruning=False)
     view = load_view(snapshot.storage, snapshot.config, snapshot.timeline, lister)
     check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
 
 
 def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
-    """Splits larger than `target_bytes`, of slices without logs, divided at row groups; the others as they are."""
+    """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
     result: list[list[Split]] = [[split] for split in splits]
     large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
     divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
@@ -174,7 +177,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     try:
         sizes = row_group_sizes(storage, split.base_file)
     except FileNotFoundError as error:
-        raise gone(storage, split, error) from error
+        raise missing_file(storage, split, error) from error
     parts: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Plans a table's read for an engine whose processes share it: what is read, in which tasks, and under which pin."""
+"""Plans a read that several processes of an engine carry out: splits, tasks and pin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hudi_py.storage import Storage, open_storage
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A planned read. Pickles; holds no credentials.
+    """A planned read. Picklable; holds no credentials.
 
     It names files, not just an instant: a new plan, which Spark before 4.1 makes for each query, could not distinguish
     a file cleaned since from one that never existed.
@@ -31,11 +31,11 @@ class Pinned:
 
     spec: ReadSpec
     splits: tuple[Split, ...]
-    """Without their spec, which is large and the same in all of them; `read_splits` puts it back."""
+    """Without their spec, which is large and the same in all; `read_splits` restores it."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The rows' columns, in order."""
+        """Arrow schema of the rows."""
         return self.spec.output_schema
 
     def tasks(self, options: Options) -> list[tuple[Split, ...]]:
@@ -60,7 +60,7 @@ class PlannedScan:
         return self.plan.splits
 
     def explain(self) -> str:
-        """What will be read and what was left out, for people."""
+        """See `Scan.explain`."""
         return self.scan.explain()
 
     def pin(self, splits: Sequence[Split] | None = None) -> str:
@@ -68,25 +68,25 @@ class PlannedScan:
         return PlanPin.of(self.scan.snapshot.pin, self.splits if splits is None else splits).encode()
 
     def why_not_native(self) -> list[str | None]:
-        """For each split why a Parquet reader that knows nothing of Hudi would not do, or None where it does."""
+        """For each split, why a generic Parquet reader cannot read it, or None if it can."""
         return why_not_native(self.storage, self.splits)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSize:
-    """How much one task reads, by the rules of Spark's own file sources (`FilePartition.maxSplitBytes`, Spark 4)."""
+    """How much one task reads, by the rules of Spark's file sources (`FilePartition.maxSplitBytes`, Spark 4)."""
 
     split_bytes: int
-    """A task reads no more than this, unless one split alone is larger."""
+    """Maximum bytes of a task, unless a single split is larger."""
     open_cost: int
     """Bytes that opening a file slice counts as, so that no task gets thousands of tiny ones."""
     min_tasks: int
-    """The least number of tasks, if there is enough to read."""
+    """Minimum number of tasks, if there is enough to read."""
 
     @classmethod
     def of(cls, options: Options) -> TaskSize:
         chosen = options.get(read_config.MIN_TASKS)
-        # a data source does not learn the session's parallelism; the CPUs of the planning machine stand in for it
+        # a data source cannot see the session's parallelism; the CPUs of the planning machine are used instead
         return cls(
             options.get(read_config.SPLIT_BYTES),
             options.get(read_config.OPEN_COST_BYTES),
@@ -94,21 +94,13 @@ class TaskSize:
         )
 
     def target(self, splits: Sequence[Split]) -> int:
-        """Bytes of a task of this plan, the cost of opening included."""
+        """Bytes of a task of this plan, including the cost of opening files."""
         total = sum(split.size + self.open_cost for split in splits)
         return min(self.split_bytes, max(self.open_cost, total // self.min_tasks, 1))
 
 
 def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
-    """Plan a read of the table.
-
-    Args:
-        names: the columns, in order; None: all.
-
-    Raises:
-        TableNotFoundError, UnsupportedTableError, ConfigError, SchemaMismatchError, HistoryCleanedError: as the core's
-            `Table.scan`.
-    """
+    """Plans a read of the columns `names` (None: all); raises what `Table.scan` raises."""
     plan = plan_table(path, options, names).plan
     return Pinned(plan.spec, tuple(_without_spec(split) for split in plan.splits))
 
@@ -120,7 +112,7 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
     if pin is None:
         scan = make_scan(storage, config, timeline, ScanRequest.of(options, arguments))
         return PlannedScan(storage, scan, scan.plan())
-    # Pruning may have changed since (an index was added or dropped): plan every slice, and let the pin choose
+    # Indexes may have been added or dropped since: plan every slice, and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
     scan = make_scan(storage, config, timeline, ScanRequest.of(open_options, arguments))
     plan = scan.plan()
@@ -136,11 +128,12 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
 
 
 def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
-    """The splits of each task, without their spec: at least one task. Large base files are divided and small slices
-    grouped, in the plan's order.
+    """The splits of each task, in the plan's order and without their spec; at least one task.
+
+    Large base files are divided, small slices grouped.
 
     Raises:
-        HistoryCleanedError: a file to be divided is gone.
+        HistoryCleanedError: a file to be divided was cleaned.
     """
     size = TaskSize.of(options)
     target = size.target(splits)

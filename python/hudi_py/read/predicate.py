@@ -1,14 +1,15 @@
-"""Predicates over record batches with SQL's three-valued logic; small frozen values which pickle.
+"""Predicates over record batches with SQL's three-valued logic; small, frozen and picklable.
 
 Every node evaluates to an Arrow array (or scalar) for a batch. Comparisons follow Spark: NaN equals NaN and is greater
-than any other number, NULL makes a comparison NULL.
+than any other number; comparing with NULL gives NULL.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,14 +21,17 @@ Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publi
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(ABC):
     """A predicate or operand."""
 
+    @abstractmethod
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        raise AssertionError("abstract")
+        """One value for each row, or a scalar."""
 
     def children(self) -> tuple[Node, ...]:
-        return ()
+        """The fields that hold nodes."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(value for value in values if isinstance(value, Node))
 
     def columns(self) -> frozenset[str]:
         """Top-level columns it reads."""
@@ -48,7 +52,7 @@ class Column(Node):
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values = batch[self.path[0]]
-        # struct_field looks through null structs by itself: members of a null struct are null
+        # struct_field already makes members of a null struct null
         return pc.struct_field(values, list(self.path[1:])) if len(self.path) > 1 else values
 
 
@@ -71,9 +75,6 @@ class Comparison(Node):
     left: Node
     right: Node
     kind: pa.DataType
-
-    def children(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         left, right = as_kind(self.left, batch, self.kind), as_kind(self.right, batch, self.kind)
@@ -102,9 +103,6 @@ class Logical(Node):
 class Not(Node):
     operand: Node
 
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
-
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         return pc.invert(self.operand.evaluate(batch))
 
@@ -113,29 +111,25 @@ class Not(Node):
 class IsNull(Node):
     operand: Node
 
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
-
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         return pc.is_null(self.operand.evaluate(batch))
 
 
 @dataclass(frozen=True, slots=True)
 class Membership(Node):
-    """`IN` a list of constants of type `kind`, without NULL; `has_null` tells of a NULL in the list."""
+    """`IN` a list of constants of type `kind`."""
 
     operand: Node
     items: tuple[object, ...]
+    """Without NULL."""
     kind: pa.DataType
     has_null: bool
-
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
+    """Whether the list has a NULL."""
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values, items = as_kind(self.operand, batch, self.kind), pa.array(list(self.items), self.kind)
         if pa.types.is_floating(self.kind):
-            values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in tells -0.0 from 0.0
+            values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in distinguishes -0.0 from 0.0
         found = pc.is_in(values, value_set=items)
         known = pc.is_valid(values)
         if self.has_null:
@@ -151,29 +145,23 @@ class Like(Node):
     pattern: str
     ignore_case: bool
 
-    def children(self) -> tuple[Node, ...]:
-        return (self.operand,)
-
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values, pattern = self.operand.evaluate(batch), self.pattern
         if self.ignore_case:
             values, pattern = _lower(values), pattern.lower()
-        if "\\" in pattern:  # Arrow's own LIKE, which is faster, reads some escapes wrongly
+        if "\\" in pattern:  # Arrow's own LIKE, which is faster, gets some escapes wrong
             return pc.match_substring_regex(values, _regex(pattern))
         return pc.match_like(values, pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Node):
-    """`+`, `-`, `*` of integers or floating numbers; integer overflow is an error."""
+    """`+`, `-`, `*` of integers or floating-point numbers; integer overflow is an error."""
 
     operator: str
     left: Node
     right: Node
     kind: pa.DataType
-
-    def children(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         left, right = as_kind(self.left, batch, self.kind), as_kind(self.right, batch, self.kind)
@@ -182,17 +170,17 @@ class Arithmetic(Node):
 
 
 def _lower(values: Values) -> Values:
-    """Texts in lower case, as Java has them."""
+    """Texts in lower case, as in Java."""
     if isinstance(values, pa.Scalar):
         return pa.scalar(None if values.as_py() is None else values.as_py().lower(), pa.string())
     if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
         return pc.ascii_lower(values)
-    # one row at a time: Arrow's mapping is of single characters, and differs for some
+    # one value at a time: Arrow maps single characters, which differs for some texts
     return pa.array([None if text is None else text.lower() for text in values.to_pylist()], pa.string())
 
 
 def _regex(pattern: str) -> str:
-    """A LIKE pattern as a regular expression of RE2."""
+    """A LIKE pattern as an RE2 regular expression."""
     parts = re.findall(r"\\[\\%_]|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     return "(?s)^" + "".join(wild.get(part) or _quoted(part[-1]) for part in parts) + r"\z"
@@ -203,7 +191,7 @@ def _quoted(character: str) -> str:
 
 
 def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> Values:
-    """The node's values as `kind`."""
+    """The node's values cast to `kind`."""
     values = node.evaluate(batch)
     if isinstance(values, pa.Scalar):
         return values if values.type.equals(kind) else cast(pa.array([values.as_py()], values.type), kind)[0]

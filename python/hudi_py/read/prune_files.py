@@ -1,8 +1,7 @@
-"""Leaving out what a filter or record keys cannot match, step by step, by the indexes of the metadata table.
+"""Prunes partitions and file slices that cannot match a filter or record keys, by the metadata table's indexes.
 
-Order: partition statistics, then for file slices column statistics, record index, secondary and expression indexes,
-bloom filters, and at last the footers of base files. Every index only ever leaves out; one that is damaged or missing
-is passed over with a warning.
+Order: partition statistics, then for file slices column statistics, record index, secondary indexes, bloom filters, and
+finally the footers of base files. A damaged or missing index is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.read.buckets import Buckets
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
-from hudi_py.read.partition import columns_of_paths
+from hudi_py.read.partition import columns_from_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.request import ScanRequest
@@ -43,28 +42,28 @@ from hudi_py.view import Lister
 T = TypeVar("T")
 
 _MOST_FOOTERS = 256
-"""Base files whose footers are read while planning; tasks read them anyway."""
+"""Maximum base files whose footers are read while planning; tasks read them anyway."""
 _MOST_VALUES = 10_000
 _MOST_MEMBERS = 1000
-"""Keys which are compared with bounds one by one; of more only the least and the greatest are."""
+"""Maximum keys that are compared with bounds one by one; of more only the smallest and the greatest are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What one step of planning left out."""
+    """What one step of planning pruned."""
 
     step: str
-    """Partition path, partition stats, column stats, ..."""
+    """partition path, partition stats, column stats, ..."""
     what: str
     """`partitions` or `slices`."""
     before: int
     after: int
     why: str = ""
-    """The columns, keys or index it was decided by."""
+    """The columns, keys or index that decided it."""
 
 
 class FilePruning:
-    """The steps for one scan; each adds what it did to `steps`."""
+    """The pruning steps of one scan; each one appends its result to `steps`."""
 
     def __init__(
         self,
@@ -79,8 +78,8 @@ class FilePruning:
     ) -> None:
         """
         Args:
-            metadata: whose indexes are used; None: only buckets and footers are.
-            newest: whether the scan is of the newest state, which some indexes describe.
+            metadata: the table whose indexes are used; None: only buckets and footers are used.
+            newest: whether the scan is of the newest state, the only one that some indexes describe.
         """
         self._buckets = buckets
         self._snapshot = snapshot
@@ -94,27 +93,27 @@ class FilePruning:
         if keys is not None and RECORD_KEY in snapshot.schema.names:
             conjuncts += _key_bounds(keys)
         if metadata is not None and conjuncts:
-            apart = columns_of_paths(snapshot.config)
-            self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history, apart)
+            ignored = columns_from_paths(snapshot.config)
+            self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history, ignored)
 
     def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
-        """The partitions which may hold rows that match."""
+        """The partitions that may hold matching rows."""
         statistics = self._statistics
         if statistics is None or not self._newest:
             return paths
-        kept = self._trusting(lambda: statistics.partitions(paths))
+        kept = self._looked_up(lambda: statistics.partitions(paths))
         return self._noted("partition stats", "partitions", paths, kept, statistics.columns)
 
     def slices(self, slices: list[FileSlice], *, merged: bool) -> list[FileSlice]:
-        """The slices which may hold rows that match.
+        """The slices that may hold matching rows.
 
         Args:
-            merged: whether each row is the newest version of its key, with values out of the files; else slices with
-                logs stay, and all that older versions could be in.
+            merged: whether each row is the newest version of its key and has only values from the files; otherwise
+                slices that have logs or may hold older versions are kept.
         """
         statistics = self._statistics
         if statistics is not None:
-            kept = self._trusting(lambda: statistics.slices(slices, with_logs=merged))
+            kept = self._looked_up(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
         buckets, keys = self._buckets, self._keys
         if buckets is not None and keys is not None:
@@ -125,16 +124,16 @@ class FilePruning:
         return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
 
     def _by_location(self, slices: list[FileSlice]) -> list[FileSlice]:
-        """What the record index and secondary indexes leave."""
+        """The slices that remain after the record index and secondary indexes."""
         metadata, keys = self._metadata, self._keys
         if metadata is None or not metadata.has(RECORD_INDEX) or len(slices) < 2:
             return slices
-        found = self._trusting(lambda: self._secondary_keys(metadata))
+        found = self._looked_up(lambda: self._secondary_keys(metadata))
         keys, name = (keys, "") if found is None else (_both(keys, found[0]), found[1])
         if keys is None:
             return slices
         wanted = keys
-        places = self._trusting(lambda: self._places(metadata, wanted))
+        places = self._looked_up(lambda: self._places(metadata, wanted))
         if places is None:
             return slices
         kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
@@ -142,24 +141,24 @@ class FilePruning:
         return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{_count(len(wanted), 'key')}")
 
     def _places(self, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
-        """Partition and file group of these keys; None where the record index does not tell.
+        """(partition, file group) of these keys; None if the record index is not conclusive.
 
-        On merge-on-read tables a key which the index lacks may be there all the same: Apache Hudi 1.2.0 removes it when
-        a log deletes the row, and takes what is inserted again later for an update, which leaves the index as it is.
+        A merge-on-read table may have a key that its index lacks: Apache Hudi 1.2.0 removes the key when a log deletes
+        the row, and treats a later insert of the same key as an update, which does not change the index.
         """
         found = record_locations(metadata, keys)
         config = self._snapshot.config
         if config.is_mor:
             prefix = f"{config.record_key_fields[0]}:" if len(config.record_key_fields) == 1 else None
             for key in keys - found.keys():
-                # of both forms of a key of one column the table has one
+                # a key of one column has two forms, of which the table uses one
                 other = None if prefix is None else key[len(prefix) :] if key.startswith(prefix) else prefix + key
                 if other not in found:
                     return None
         return set().union(*found.values())
 
     def _secondary_keys(self, metadata: MetadataTable) -> tuple[frozenset[str], str] | None:
-        """Record keys which secondary indexes tell, and the names of these."""
+        """Record keys found in secondary indexes, and the names of the indexes; None if no index fits the filter."""
         if not self._equal or not any(name.startswith(SECONDARY_PREFIX) for name in metadata.partitions):
             return None
         keys: frozenset[str] | None = None
@@ -174,7 +173,7 @@ class FilePruning:
         return None if keys is None else (keys, ", ".join(names))
 
     def _by_bloom_filter(self, slices: list[FileSlice], keys: frozenset[str]) -> list[FileSlice]:
-        """What bloom filters leave of the slices without logs: those of the metadata table, or of a few footers."""
+        """The slices that remain after the bloom filters of base files, from the metadata table or from footers."""
         among = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
         if not among or not keys:
             return slices
@@ -183,7 +182,7 @@ class FilePruning:
         metadata = self._metadata
         if metadata is not None and metadata.has(BLOOM_FILTERS):
             names = [(file.partition, str(file.name)) for file in among]
-            filters = self._trusting(lambda: bloom_filters(metadata, names)) or {}
+            filters = self._looked_up(lambda: bloom_filters(metadata, names)) or {}
             matches = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
             kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
             slices = self._noted("bloom filters", "slices", slices, kept, _count(len(keys), "key"))
@@ -210,7 +209,7 @@ class FilePruning:
             found = footer.bloom
             return bool(len(keys)) and (found is None or bool(found.might_contain(keys).any()))
         except (HudiError, FileNotFoundError):
-            return True  # who reads the file will tell
+            return True  # reading the file raises the error
 
     def _in_row_groups(self, file: BaseFile) -> bool:
         """Whether a row group may hold one of the keys, by the statistics of the key column."""
@@ -219,12 +218,12 @@ class FilePruning:
             groups = range(opened.metadata.num_row_groups)
             return bool(row_groups_to_read(opened, groups, Filter("", node.columns(), predicate=node)))
 
-    def _trusting(self, read: Callable[[], T]) -> T | None:
-        """What an index tells; None, with a warning, where it is damaged or missing."""
+    def _looked_up(self, read: Callable[[], T]) -> T | None:
+        """The result of an index; None, with a warning, if the index is damaged or missing."""
         try:
             return read()
         except (HudiError, FileNotFoundError) as error:
-            doubt(self._snapshot.storage.uri, error, "nothing is left out by it")
+            doubt(self._snapshot.storage.uri, error, "files are not pruned by it")
             return None
 
     def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
@@ -235,13 +234,13 @@ class FilePruning:
 
 
 def metadata_of(
-    snapshot: Snapshot, request: ScanRequest, *, listing: bool, skipping: bool
+    snapshot: Snapshot, request: ScanRequest, *, listing: bool, pruning: bool
 ) -> tuple[Lister | None, MetadataTable | None]:
-    """The lister by the metadata table, None for the storage; and the metadata table whose indexes are to be used.
+    """The lister of the metadata table (None: list the storage), and the metadata table if its indexes are used.
 
     Args:
-        listing: whether files are to be listed.
-        skipping: whether there is a condition by which files may be left out.
+        listing: whether files will be listed.
+        pruning: whether there is a condition to prune files by.
     """
     if not request.use_metadata or not snapshot.config.metadata_partitions:
         return None, None
@@ -249,24 +248,24 @@ def metadata_of(
     if listing:
         lister, metadata = metadata_lister(storage, config, timeline)
         return (lister if metadata is not None else None), (metadata if request.use_indexes else None)
-    if not request.use_indexes or not skipping:
+    if not request.use_indexes or not pruning:
         return None, None
     try:
         return None, open_metadata(storage, config, timeline)
     except (HudiError, FileNotFoundError) as error:
-        doubt(storage.uri, error, "nothing is left out by it")
+        doubt(storage.uri, error, "files are not pruned by it")
         return None, None
 
 
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    """What is in both; None stands for everything."""
+    """The intersection; None means everything."""
     if left is None or right is None:
         return right if left is None else left
     return left & right
 
 
 def _key_bounds(keys: frozenset[str]) -> list[Node]:
-    """Conditions on the record key which hold for rows with these keys."""
+    """Conditions on the record key that are true for rows with these keys."""
     column, kind = Column((RECORD_KEY,), pa.string()), pa.string()
     if len(keys) <= _MOST_MEMBERS:
         return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]

@@ -1,7 +1,7 @@
-"""Whether rows within known bounds can satisfy a filter; and which row groups of a base file may, by their statistics.
+"""Evaluates filters on bounds of column values, and prunes row groups by the statistics in Parquet footers.
 
-Statistics do not count NaN, which is greater than any number in Spark, so upper bounds of floating columns are not
-bounds for `>` and `>=`.
+Statistics ignore NaN, which is greater than any number in Spark, so upper bounds of floating-point columns cannot
+decide `>` and `>=`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from hudi_py.read.predicate import Column, Comparison, IsNull, Literal, Logical,
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Statistics of one column in some rows."""
+    """Statistics of one column over some rows; None: unknown."""
 
     low: Any
-    """Least value, None when not known; dates and timestamps may be days and microseconds since the epoch."""
+    """Smallest value; dates and timestamps may be days and microseconds since the epoch."""
     high: Any
     nulls: int | None
-    """Rows where the column is null, None when not known."""
+    """Rows in which the column is null."""
     rows: int | None
 
 
 BoundsOf = Callable[[Column], Bounds | None]
-"""Bounds of a column; None where nothing is known."""
+"""Bounds of a column; None if nothing is known."""
 
 
 def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) -> list[int]:
-    """The row groups of `given` which may hold rows that satisfy the filter."""
+    """The row groups of `given` that may hold rows that satisfy the filter."""
     conjuncts = list(condition.conjuncts())
     if not conjuncts:
         return list(given)
@@ -51,7 +51,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
             field = schema.get_field_index(name)
             if len(column.path) > 1 or field < 0 or name not in leaves:
                 return None
-            if not schema.field(field).type.equals(column.kind) or not has_order(column.kind):
+            if not schema.field(field).type.equals(column.kind) or not has_usable_bounds(column.kind):
                 return None
             statistics = chunk.column(leaves[name]).statistics
             if statistics is None:
@@ -66,11 +66,11 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
 
 
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
-"""Microseconds of timestamps."""
+"""Microseconds per timestamp unit."""
 
 
 def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
-    """The least and the greatest value by a footer's statistics; None where they are not known."""
+    """The smallest and greatest value in a footer's statistics; None if unknown."""
     try:
         if not statistics.has_min_max:
             return None, None
@@ -80,7 +80,7 @@ def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
             unit = _UNITS.get(kind.unit)
             return (None, None) if unit is None else (statistics.min_raw * unit, statistics.max_raw * unit)
         low, high = statistics.min, statistics.max
-    except (ValueError, OverflowError, TypeError):  # no such value: text that is cut within a character
+    except (ValueError, OverflowError, TypeError):  # not a value: text truncated within a character
         return None, None
     known = isinstance(low, _PYTHON) and isinstance(high, _PYTHON) and low == low and high == high
     return (low, high) if known else (None, None)
@@ -89,8 +89,8 @@ def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
 _PYTHON = (int, float, str, decimal.Decimal)
 
 
-def has_order(kind: pa.DataType) -> bool:
-    """Whether bounds of a column of this type are made use of."""
+def has_usable_bounds(kind: pa.DataType) -> bool:
+    """Whether smallest and greatest values of a type are used for pruning."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -134,7 +134,7 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     if not isinstance(left, Column) or not isinstance(right, Literal) or right.value is None:
         return True
     if operator == "<=>":
-        operator = "="  # with a constant that is not null it is true for the same rows
+        operator = "="  # true for the same rows if the constant is not null
     if operator == "!=" or not _same_order(left.kind, node.kind):
         return True
     found = bounds(left)
@@ -155,7 +155,7 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
 
 
 def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
-    """Whether values of a column keep their order when cast to the type of the comparison."""
+    """Whether a column's values keep their order when cast to the type of the comparison."""
     if column.equals(compared):
         return True
     if pa.types.is_float32(column) and pa.types.is_float64(compared):
@@ -167,7 +167,7 @@ def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
 
 
 def _value(value: Any) -> Any:
-    """A statistic or constant as something that compares: days and instants as counts, whatever zone they carry."""
+    """A statistic or constant in comparable form: dates as days and timestamps as microseconds since the epoch."""
     if isinstance(value, datetime.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
         return (aware - _EPOCH) // datetime.timedelta(microseconds=1)

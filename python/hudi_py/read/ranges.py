@@ -1,4 +1,4 @@
-"""From the options of an incremental or change query to the commits of its range."""
+"""Resolves the options of an incremental query to the commits of its range."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BEFORE_ALL = "000"
 
 
 def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
-    """The time that is meant where a commit stands for it; other values as they are.
+    """The time of a commit that is given in place of a time; other values unchanged.
 
     Raises:
-        ConfigError: nothing was committed, or the time of completion is not known.
+        ConfigError: nothing was committed, or the completion time is unknown.
     """
     if not isinstance(value, CommitTimes):
         return value
@@ -39,7 +39,7 @@ def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | 
     )
     if found is None:
         raise ConfigError(
-            f"Cannot take the commit {value.instant} as a point in time: when it completed is not known, as the active "
+            f"Cannot take the commit {value.instant} as a point in time: its completion time is unknown, as the active "
             "timeline no longer has it; give a time"
         )
     return found
@@ -50,32 +50,32 @@ class CommitRange:
     """The commits of a range query."""
 
     commits: tuple[Commit, ...]
-    """Oldest first; compactions and clusterings are among them."""
+    """Oldest first, including compactions and clusterings."""
     end: Pin | None
-    """What of the timeline there is at the end of the range; None: all of it."""
+    """The part of the timeline that is visible at the end of the range; None: all of it."""
     reachable_only: bool
-    """Whether the oldest commits are left out where their files were cleaned (`earliest`)."""
+    """Whether commits whose files were cleaned are left out (`earliest`)."""
     text: str
-    """The range for people."""
+    """The range for `explain`."""
 
 
 def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     """The commits between two times (`IncrementalQueryAnalyzer`, `IncrementalRelationV1`, 1.2.0).
 
     The begin is exclusive: a completion time since table version 8, a requested time before; `earliest`: the first
-    instant which can be read; None: the last commit of the range alone. The end is inclusive, on the same axis; None:
-    the newest. A commit stands for its time, so that the range goes on after it.
+    instant that can be read; None: only the last commit of the range. The end is inclusive, on the same axis; None: the
+    newest. A bound may be a commit, so that a range continues after it.
 
     Raises:
-        ConfigError: a time is not valid; a write is pending below completed ones in a table before version 8, and
-            the options say that this is an error.
-        UnsupportedTableError: the table has no column which tells the commit of a row.
+        ConfigError: a time is not valid; or, before table version 8, a write is pending that was requested before
+            completed ones, and the options declare that an error.
+        UnsupportedTableError: the table does not store the commit of a row.
     """
     storage, config, timeline, options = snapshot.storage, snapshot.config, snapshot.timeline, request.options
     if not config.populates_meta_fields:
         raise UnsupportedTableError(
             f"Table at {storage.uri} has hoodie.populate.meta.fields=false: incremental queries are not supported "
-            "without the meta fields, which tell the commit of a row; read its snapshot"
+            "without the meta fields, which record the commit of a row; read its snapshot"
         )
     _check_version(config, options, storage.uri)
     zone = table_zone(config)
@@ -112,7 +112,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
 
 
 def _moment(value: str | int | date, zone: tzinfo) -> str:
-    """A bound as the texts it is compared with; zeros stand for the start of the table."""
+    """A bound as an instant; zeros mean the start of the table."""
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == EARLIEST:
@@ -123,7 +123,7 @@ def _moment(value: str | int | date, zone: tzinfo) -> str:
 
 
 def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | None) -> str | None:
-    """The end of a range by requested times, which must not reach beyond a pending write."""
+    """The end of a range of requested times, which must not extend beyond a pending write."""
     hole = first_hole(storage, timeline)
     if hole is None or not any(instant.time > hole.time for instant in timeline.write_completed):
         return last
@@ -140,7 +140,7 @@ def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | 
 def _last_commit(
     storage: Storage, config: TableConfig, timeline: Timeline, last: str | None, *, transition_times: bool
 ) -> list[Commit]:
-    """The last commit up to a time which is no table service, if there is one."""
+    """The last commit up to a time that is not a table service, if there is one."""
     by_requested = timeline.layout.version < 2 and not transition_times
     times = sorted(i.time if by_requested else i.completion_time or i.time for i in timeline.write_completed)
     within = [time for time in times if last is None or time <= last]
@@ -158,7 +158,7 @@ def _check_version(config: TableConfig, options: Options, uri: str) -> None:
     meant = options.get(incremental.TABLE_VERSION)
     if meant and (meant >= 8) != (config.version >= 8):
         raise ConfigError(
-            f"Option {options.name_of(incremental.TABLE_VERSION)} = '{meant}' does not go with the table at {uri} of "
-            f"version {config.version}: ranges are on completion times since version 8, and on requested times "
-            "before; leave it out"
+            f"Option {options.name_of(incremental.TABLE_VERSION)} = '{meant}' does not match the table at {uri} of "
+            f"version {config.version}: ranges use completion times since version 8, and requested times "
+            "before; omit the option"
         )

@@ -43,11 +43,11 @@ FILE_SLICE_SCHEMA = pa.schema(
 def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline, archived: bool = False) -> pa.Table:
     """One row for each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
 
-    The numbers are those of commits, pending ones included, and -1 for other actions. Completion_Time is null while an
+    The numbers are those of commits, including pending ones, and -1 for other actions. Completion_Time is null while an
     instant is pending.
 
     Args:
-        archived: whether archived instants come before the active ones.
+        archived: whether to include archived instants, before the active ones.
 
     Raises:
         CorruptFileError: an instant's metadata or the archive cannot be read.
@@ -76,13 +76,13 @@ def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline,
 def file_slice_relation(
     storage: Storage, config: TableConfig, timeline: Timeline, pattern: str | None = None
 ) -> pa.Table:
-    """Every committed file slice that is still there, replaced file groups among them: `FILE_SLICE_SCHEMA`.
+    """Every committed file slice that still exists, including replaced file groups: `FILE_SLICE_SCHEMA`.
 
-    Base_File_Path is absolute, empty where a slice has only logs, and Base_File_Size then -1. Logs whose delta commit
-    is the slice's own instant count as scheduled, as in Java.
+    Base_File_Path is absolute; for slices of logs only it is empty and Base_File_Size is -1. Logs whose delta commit is
+    the slice's own instant count as scheduled, as in Java.
 
     Args:
-        pattern: partition path, in which `*` and `?` stand for parts of one folder's name; None: every partition.
+        pattern: partition path in which `*` and `?` match within one folder name; None: every partition.
     """
     view = load_view(storage, config, timeline)
     by_name = config.version < 8
@@ -117,7 +117,7 @@ _RELATIONS: Final = {
 
 
 def relation(path: str, options: Options, name: str, *arguments: Any) -> pa.Table:
-    """The rows of a table function, by its name, with the arguments that follow the path."""
+    """The rows of the table function `name`, called with the arguments that follow the path."""
     storage = open_storage(path, options.storage or None)
     config = load_table_config(storage)
     report: Any = _RELATIONS[name][0]
@@ -129,7 +129,8 @@ def relation_schema(path: str, options: Options, name: str) -> pa.Schema:
     """The columns of a table function.
 
     Raises:
-        TableNotFoundError, UnsupportedTableError: there is no table, or it cannot be read.
+        TableNotFoundError: there is no table at `path`.
+        UnsupportedTableError: the table cannot be read.
     """
     load_table_config(open_storage(path, options.storage or None))
     return _RELATIONS[name][1]
@@ -154,7 +155,7 @@ def _active_numbers(storage: Storage, timeline: Timeline, instant: Instant) -> d
 
 
 def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:
-    """What a commit's statistics sum up to (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
+    """The totals of a commit's statistics (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
     if action not in WRITE_ACTIONS:
         return dict.fromkeys(_NUMBERS, -1)
     stats = decode_commit_metadata(data, context).stats

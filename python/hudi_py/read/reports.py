@@ -1,4 +1,4 @@
-"""What a table consists of, as Arrow tables for people and programs."""
+"""Reports on a table's timeline, files and partitions, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SPLITS = pa.schema(
 
 
 def table_report(path: str, options: Options, view: str) -> pa.Table:
-    """The report `files`, `partitions` or `timeline` of a table, now, as of the instant in the options, or pinned."""
+    """The report `files`, `partitions` or `timeline` of a table's newest state, or of the options' instant or pin."""
     storage, config, timeline, _ = load_pinned(path, options)
     if view == "timeline":
         return instant_report(timeline)
@@ -54,7 +54,7 @@ def table_report(path: str, options: Options, view: str) -> pa.Table:
 
 
 def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
-    """Instants of the active timeline and those given of the archived one, oldest first."""
+    """Instants of the active timeline and the given archived ones, oldest first."""
     active = {(instant.time, instant.action.comparable) for instant in timeline.instants}
     found: list[Instant | ArchivedInstant] = [*timeline.instants]
     found += [instant for instant in archived if (instant.time, instant.action) not in active]
@@ -71,10 +71,7 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
 
 
 def history_report(storage: Storage, timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
-    """Completed writes with what they wrote, oldest first: of the active timeline, and those given of the archived one.
-
-    `archived` are instants with their metadata.
-    """
+    """Completed writes and how much they wrote, oldest first; `archived` instants need their metadata."""
     written: dict[str, tuple[Instant | ArchivedInstant, CommitMetadata]] = {}
     for entry in archived:
         if entry.action in WRITE_ACTIONS:
@@ -105,7 +102,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
 def file_report(
     storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
 ) -> pa.Table:
-    """The newest file slice of each file group, now or as of an instant."""
+    """The newest file slice of each file group, or the one as of an instant."""
     rows = [
         {
             "partition": slice_.partition,
@@ -125,7 +122,7 @@ def file_report(
 def partition_report(
     storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
 ) -> pa.Table:
-    """Partitions and the size of their newest file slices, now or as of an instant."""
+    """Partitions and the sizes of their newest file slices, or of those as of an instant."""
     rows = [
         {
             "partition": path,
@@ -139,12 +136,12 @@ def partition_report(
 
 
 def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.Table:
-    """What a plan reads, a row for each file slice: partition, file_id, base_file (string), base_bytes (int64),
-    log_files (list of string), log_bytes (int64), kind (string: `base`, `base + log`, `log` or `changes`), native
-    (bool: whether any Parquet reader may read it) and why_not_native (string).
+    """One row for each split: partition, file_id, base_file (string), base_bytes (int64), log_files (list of string),
+    log_bytes (int64), kind (string: `base`, `base + log`, `log` or `changes`), native (bool: whether a generic Parquet
+    reader can read it) and why_not_native (string).
 
     Args:
-        reasons: for each split what `read.native.why_not_native` says.
+        reasons: the result of `read.native.why_not_native` for the splits.
     """
     rows = []
     for split, reason in zip(splits, reasons, strict=True):

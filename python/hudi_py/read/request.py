@@ -1,4 +1,4 @@
-"""What a scan is asked for: arguments and options, resolved once for snapshots, ranges, changes and streams."""
+"""Resolves the arguments and options of a scan once, for snapshots, ranges, changes and streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanArguments:
-    """The arguments of `Table.scan`, as they were given."""
+    """The arguments of `Table.scan`, as given."""
 
     columns: str | Iterable[str] | None = None
     filter: str | pc.Expression | None = None
@@ -39,10 +39,10 @@ class ScanArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What is to be read. Only the table's schema is missing, which columns and filter refer to."""
+    """What to read. Columns and filter are not yet checked against the table's schema."""
 
     options: Options
-    """For those who need more than is here: ranges, streams and mergers."""
+    """For what is not resolved here: options of ranges, streams and mergers."""
     query_type: str
     """`snapshot`, `read_optimized`, `incremental` or `cdc`."""
     columns: tuple[str, ...] | None
@@ -56,30 +56,30 @@ class ScanRequest:
     partitions: tuple[str, ...] | None
     """Paths of the partitions to read; None: all."""
     mode: SliceMode
-    """What of a file slice is read."""
+    """Which files of a slice are read, and whether they are merged."""
     emit_deletes: bool
-    """Whether deletes come out as rows."""
+    """Whether deletes are returned as rows."""
     limit: int | None
     batch_rows: int
     path_glob: str | None
-    """Of a range only slices whose newest file has a path that ends as this pattern says."""
+    """Incremental queries: only slices whose newest file has a path that ends with this pattern."""
     use_metadata: bool
     """Whether the metadata table is used at all."""
     use_indexes: bool
-    """Whether its indexes leave out files."""
+    """Whether its indexes prune files."""
     buckets: Buckets | None
-    """How the table is hashed, where the caller says so."""
+    """The simple bucket index, if the options describe one."""
     read_damaged: bool
-    """Whether what is left of damaged files is read."""
+    """Whether the readable rest of damaged files is read."""
     memory: LogMemory
     """How much memory the logs of a slice may take."""
 
     @classmethod
     def of(cls, options: Options, arguments: ScanArguments | None = None) -> ScanRequest:
-        """What options and arguments ask for; an argument stands for the option of the same meaning.
+        """The request of these options and arguments; some can be given as either.
 
         Raises:
-            ConfigError: one of them is not valid, or they contradict each other.
+            ConfigError: a value is not valid, or an argument and an option contradict each other.
         """
         given = arguments or ScanArguments()
         kind = str(_one_of("query_type", given.query_type, options, read_config.QUERY_TYPE) or "snapshot")
@@ -92,12 +92,12 @@ class ScanRequest:
         as_of = _one_of("as_of", given.as_of, options, read_config.AS_OF_INSTANT)
         if as_of is not None and ranged:
             raise ConfigError(
-                f"as_of={as_of!r} does not go with query type '{kind}': give begin and end of the range, or read a "
+                f"as_of={as_of!r} cannot be used with query type '{kind}': give begin and end of the range, or read a "
                 "snapshot"
             )
         if not ranged and (begin is not None or end is not None):
             raise ConfigError(
-                f"begin={begin!r} and end={end!r} do not go with query type '{kind}': they are for incremental and cdc"
+                f"begin={begin!r} and end={end!r} cannot be used with query type '{kind}': use incremental or cdc"
             )
         if given.limit is not None and given.limit < 0:
             raise ConfigError(f"A scan's limit is {given.limit}; it must be 0 or more")
@@ -133,18 +133,18 @@ class ScanRequest:
 
 
 def with_range_filters(condition: Any, options: Options) -> Any:
-    """The filter and the conditions of `hoodie.datasource.read.incr.filters`."""
+    """The filter together with the conditions of `hoodie.datasource.read.incr.filters`."""
     more = [part for part in options.get(incremental.FILTERS).split(",") if part.strip()]
     if not more:
         return condition
     if condition is not None and not isinstance(condition, str):
         key = options.name_of(incremental.FILTERS)
-        raise ConfigError(f"Option {key} goes with a filter of text, not with an expression; put its conditions there")
+        raise ConfigError(f"Option {key} needs a filter given as text, not as an expression; add its conditions there")
     return all_of([condition, *more])
 
 
 def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
-    """An argument, or the option of the same meaning; both only when they agree."""
+    """The value of an argument or of the option with the same meaning; both may be given if they agree."""
     if value is None:
         return options.get(option) if options.given(option) else None
     if options.given(option) and options.get(option) != value:
@@ -154,7 +154,7 @@ def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
 
 
 def _mode(merge: str, emit_deletes: bool, options: Options) -> tuple[SliceMode, bool]:
-    """How a slice is read, and whether deletes are rows: as the arguments say, or else the options."""
+    """The slice mode, and whether deletes are rows; arguments take precedence over options."""
     mode = _MODES.get(merge)
     if mode is None:
         raise ConfigError(f"merge={merge!r} is not valid; expected one of {', '.join(_MODES)}")

@@ -21,7 +21,7 @@ from hudi_py.read.ranges import resolve_range, time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import gone, read_split_on
+from hudi_py.read.task import missing_file, read_split_on
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """Rows of a table, not read yet. What it sees was fixed when it was made; each use reads anew, with one result.
+    """Rows of a table, read when they are used. A scan is pinned to one state of the table: reading it again gives the
+    same rows.
 
-    It can be handed to anything that takes the Arrow C stream interface.
+    Anything that accepts the Arrow C stream interface accepts a scan.
     """
 
     def __init__(self, snapshot: Snapshot, plan: Plan, request: ScanRequest, *, state: str) -> None:
-        """Made by `make_scan`. `state` says for people which state or range of the table it is."""
+        """Use `make_scan`. `state` describes the state or range of the table for `explain`."""
         self._snapshot = snapshot
         self._plan = plan
         self._query_type = request.query_type
@@ -48,7 +49,7 @@ class Scan:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the table which the scan sees."""
+        """The state of the table that the scan reads."""
         return self._snapshot
 
     @property
@@ -57,12 +58,12 @@ class Scan:
         return self._plan.spec.output_schema
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
-        """The parts of the scan, in the order of its rows. Each can be read alone, elsewhere, by `read_split`.
+        """The parts of the scan, in the order of its rows. `read_split` reads one, in any process.
+
+        A limit applies to each split, so that reading all of them may give more rows.
 
         Args:
-            target_bytes: slices without logs which are larger are divided at row groups; None: never.
-
-        A limit holds for each split, so that reading all of them may give more rows.
+            target_bytes: larger slices without logs are divided at row groups; None: never.
         """
         splits = list(self.plan().splits)
         return splits if target_bytes is None else divide(self._snapshot.storage, splits, target_bytes)
@@ -72,10 +73,10 @@ class Scan:
         return self._plan
 
     def to_batches(self, *, threads: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows in batches, in a fixed order; several slices are read at once, a few batches of each ahead.
+        """The rows in batches, in a deterministic order; reads several slices at once, a few batches of each ahead.
 
         Args:
-            threads: slices read at once; by default as many as there are processors, at most 4.
+            threads: slices to read at once; None: the number of processors, at most 4.
         """
         storage = self._snapshot.storage
         left = self._limit
@@ -96,7 +97,7 @@ class Scan:
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
     def count(self) -> int:
-        """Number of rows; from footers alone for slices without logs when there is no filter."""
+        """Number of rows; without a filter, slices without logs are counted from their footers."""
         plan = self.plan()
         footers = [split for split in plan.splits if _is_counted_by_footer(split, plan.spec)]
         total = sum(in_threads(self._footer_rows, footers))
@@ -105,16 +106,16 @@ class Scan:
         return total if self._limit is None else min(total, self._limit)
 
     def explain(self) -> str:
-        """What will be read and what was left out, for people."""
+        """What will be read and what was pruned, as text."""
         return explain_plan(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas data frame; needs pandas."""
+        """All rows as a pandas DataFrame; needs pandas."""
         frame: pandas.DataFrame = self.to_table().to_pandas()
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a polars data frame; needs polars."""
+        """All rows as a polars DataFrame; needs polars."""
         import polars
 
         frame = polars.from_arrow(self.to_table())
@@ -141,10 +142,10 @@ class Scan:
         try:
             return count_rows(self._snapshot.storage, split.base_file)
         except FileNotFoundError as error:
-            raise gone(self._snapshot.storage, split, error) from error
+            raise missing_file(self._snapshot.storage, split, error) from error
 
     def _without_columns(self) -> Scan:
-        """The same rows without columns: of the slices which footers do not count."""
+        """The scan of the slices that footers cannot count, without columns."""
         plan = self._plan
         spec = replace(plan.spec, columns=())
         rest = [split for split in plan.splits if not _is_counted_by_footer(split, plan.spec)]
@@ -154,12 +155,9 @@ class Scan:
 
 
 def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request: ScanRequest) -> Scan:
-    """The scan of a request, planned now; for errors see `Table.scan`.
+    """The scan of a request on the state in `timeline`. Raises what `Table.scan` raises.
 
-    What is planned later could pass over a file that is cleaned in between; a scan which holds its plan misses it.
-
-    Args:
-        config, timeline: of the table; what `timeline` lacks is not seen.
+    It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
     as_of = None if request.as_of is None else time_of(request.as_of, timeline, by_completion=False)
     snapshot = open_snapshot(storage, config, timeline, as_of)

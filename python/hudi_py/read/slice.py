@@ -1,4 +1,4 @@
-"""The rows of a file slice: its base file streamed, its logs merged over it, or one or both as they are."""
+"""Reads a file slice: streams its base file and merges its logs into it, or returns either unmerged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.log import LogBlock
 from hudi_py.merge import LogRecords, MergeSettings, load_log, scan_log
-from hudi_py.merge.base import BaseMerge, SliceCounts
+from hudi_py.merge.base import BaseMerge, MergeCounts
 from hudi_py.merge.decode import check_blocks, read_versions
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import all_rows
@@ -24,12 +24,12 @@ from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, SchemaHistory, co
 from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
-"""Rows of a base batch in a merge; fewer would build the key look-up too often."""
+"""Rows of a base batch in a merge; with fewer, the key look-up would be rebuilt too often."""
 _DELETE, _BEFORE, _INSERT = "D", "-U", "I"
 
 
 def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice with the columns `split.spec.wanted_columns`, neither filtered nor projected."""
+    """The rows of a slice with the columns `split.spec.wanted_columns`, not yet filtered or projected."""
     spec = split.spec
     if split.log_files and spec.mode != "base":
         for batch in read_slice(storage, split.base_file, split.log_files, spec):
@@ -38,7 +38,7 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     if split.base_file is None or spec.mode in ("log", "log_unmerged"):
         return
     schema = spec.read_schema()
-    # statistics of the file say nothing of columns whose value is that of the path
+    # the file's statistics do not apply to columns that take their value from the path
     replaced = {name for name, _ in split.partition_values}
     condition = spec.filter if spec.filter is None or replaced.isdisjoint(spec.filter.columns) else None
     groups = row_groups_matching(storage, split.base_file, split.row_groups, condition, spec.history)
@@ -57,30 +57,28 @@ def read_slice(
     log_files: Sequence[LogFile],
     spec: ReadSpec,
     *,
-    counts: SliceCounts | None = None,
+    counts: MergeCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file slice, always in the same order.
+    """The rows of a file slice, in a deterministic order.
 
-    Merged: base rows which stay, in their order; where versions make new rows, those behind the rows of their batch;
-    then log rows in the order of their keys' first appearance. A log larger than its memory is merged in parts, which
-    changes the order. Unmerged: base rows, then log rows in the order in which they were written.
+    Merged: per base batch the rows that remain, then rows made of two versions; finally log rows in the order in which
+    their keys first occur. A log that exceeds its memory is merged in parts, which changes the order. Unmerged: base
+    rows, then log rows as written.
 
-    Deletes are rows too in mode `unmerged` and with `emit_deletes`, as far as they are known: key, partition path,
-    ordering columns, the commit time of the delete; a data row that marks a delete as a whole. If `_hoodie_operation`
-    is among the columns, it is `D` in them (or `-U` where the row says so), and `I` in rows without one.
+    In mode `unmerged` and with `emit_deletes`, deletes are rows too: key, partition path, ordering columns and commit
+    time of the delete, or the whole data row if one marks the delete. If `_hoodie_operation` is read, it is `D` in
+    deletes (or `-U` if the row says so), and `I` in rows without an operation.
 
-    With `commit_times`, base rows of other commits are not merged, unless with partial updates: of a range, a row is
-    what the range's commits made it (`HoodieFileGroupReader.makeBaseFileIterator` applies its `InstantRange` first,
-    1.2.0).
+    With `commit_times`, base rows of other commits are not merged, except with partial updates: rows of a range are
+    what its commits made them (`HoodieFileGroupReader.makeBaseFileIterator` applies its `InstantRange` first, 1.2.0).
 
     Args:
-        spec: says how versions merge. Its keys, filter and limit are left to the caller; so is the projection: what
-            the merge alone needs is left out, what they need is not. Log rows of partial updates have nulls where
-            nothing older is merged.
-        counts: what a merge did is added here.
+        spec: how versions merge. The caller applies its keys, filter, limit and projection. Log rows of partial updates
+            have nulls where no older version is merged.
+        counts: the statistics of the merge are added to it.
 
     Yields:
-        Batches with `spec.read_schema()`; none is empty.
+        Non-empty batches of `spec.read_schema()`.
     """
     settings, history, mode, commit_times = spec.merge, spec.history, spec.mode, spec.commit_times
     assert settings is not None
@@ -97,7 +95,7 @@ def read_slice(
         counts.blocks += len(blocks)
         counts.block_bytes += sum(block.content_length for block in blocks if block.type.is_data)
     if any(block.is_partial for block in blocks):
-        commit_times = None  # such rows have their other columns from older ones
+        commit_times = None  # such rows take their other columns from older versions
     rows = max(spec.batch_rows, MERGE_ROWS)
     emits_deletes = mode == "unmerged" or spec.emit_deletes
     base: Iterator[pa.RecordBatch] = iter(())
@@ -111,7 +109,7 @@ def read_slice(
         found = ((batch, None) for batch in base)
     else:
         by_row = None
-        if base_file is not None and mode == "merge" and commit_times is None and _has_rows(base_file, settings):
+        if base_file is not None and mode == "merge" and commit_times is None and _is_by_position(base_file, settings):
             ordering = settings.ordering_columns if settings.by_event_time else ()
             few = pa.schema([field for field in merge_schema if field.name in {*output.names, *ordering}])
             by_row = _BaseByRow(base_file, few, rows, history)
@@ -127,18 +125,18 @@ def _of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> p
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
 
 
-def _has_rows(base_file: BaseFile, settings: MergeSettings) -> bool:
-    """Whether positions in log blocks can be those of the rows as they are read."""
+def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
+    """Whether record positions in log blocks are row numbers of the base file as it is read."""
     return base_file.source is None and base_file.name.extension == "parquet" and not settings.key_fields
 
 
 @dataclass(frozen=True, slots=True)
 class _BaseByRow:
-    """A base file whose rows may be found by their numbers."""
+    """A base file whose rows can be matched by row number."""
 
     file: BaseFile
     few: pa.Schema
-    """Columns which are enough then, unless new rows are made of two versions."""
+    """Columns that are enough in that case, unless rows are made of two versions."""
     batch_rows: int
     history: SchemaHistory | None
 
@@ -147,7 +145,7 @@ class _BaseByRow:
 
 
 MarkedRows = tuple[pa.RecordBatch, Mask | None]
-"""Rows, and which of them are deletes."""
+"""Rows, and a mask of deletes; None: there are none."""
 
 
 def _merged(
@@ -157,7 +155,7 @@ def _merged(
     blocks: Sequence[LogBlock],
     schema: pa.Schema,
     spec: ReadSpec,
-    counts: SliceCounts | None,
+    counts: MergeCounts | None,
 ) -> Iterator[MarkedRows]:
     settings, emit_deletes = spec.merge, spec.emit_deletes
     assert settings is not None
@@ -222,7 +220,7 @@ def _unmerged(
 
 
 def _with_operations(batch: pa.RecordBatch, deletes: Mask | None) -> pa.RecordBatch:
-    """The batch with `_hoodie_operation` filled in, where the column is among those read."""
+    """Fills in `_hoodie_operation`, if the batch has that column."""
     at = batch.schema.get_field_index(OPERATION)
     if at < 0:
         return batch
@@ -238,6 +236,5 @@ def _with_values(batch: pa.RecordBatch, values: Sequence[tuple[str, pa.Scalar]])
     for name, value in values:
         at = batch.schema.get_field_index(name)
         if at >= 0:
-            column = pa.array([value.as_py()], value.type).take(pa.array([0] * batch.num_rows, pa.int32()))
-            batch = batch.set_column(at, batch.schema.field(at), column)
+            batch = batch.set_column(at, batch.schema.field(at), pa.repeat(value, batch.num_rows))
     return batch

@@ -1,4 +1,4 @@
-"""One state of a table for reading: properties, pinned timeline, schema, checks."""
+"""One state of a table for reading: properties, pinned timeline and schema."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from hudi_py.view import load_view
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a scan sees, fixed when the scan is made."""
+    """The state of a table that a scan reads."""
 
     storage: Storage
     config: TableConfig
     timeline: Timeline
     """Without what completed after the pin."""
     schema: pa.Schema
-    """All columns as rows show them, meta columns first."""
+    """All columns of rows, meta columns first."""
     pin: Pin
     as_of: InstantTime | None = None
     history: SchemaHistory | None = None
-    """How columns of base files and log blocks become those of `schema`; None where names tell."""
+    """How columns of base files and log blocks become those of `schema`; None: by name."""
 
     @property
     def committed(self) -> CommittedInstants | None:
-        """Instants whose log blocks count; see `CommittedInstants.of`."""
+        """See `CommittedInstants.of`."""
         return CommittedInstants.of(self.config, self.timeline)
 
     def with_deletes(self, emitted: bool) -> Snapshot:
-        """This state with `_hoodie_operation` among the columns, where deletes come out as rows."""
+        """This state, with the column `_hoodie_operation` if deletes are returned as rows."""
         return replace(self, schema=with_operation(self.schema)) if emitted else self
 
 
@@ -57,15 +57,15 @@ def open_snapshot(
     *,
     schema_as_of: InstantTime | None = None,
 ) -> Snapshot:
-    """The state of a table, or its state as of an instant.
+    """The newest state of a table, or its state as of an instant.
 
     Args:
-        schema_as_of: take the columns which the table had at this instant.
+        schema_as_of: use the columns that the table had at this instant.
 
     Raises:
-        UnsupportedTableError: the table has a feature that would be read wrong.
+        UnsupportedTableError: the table has an unsupported feature.
         ConfigError: `as_of` is not a time.
-        HistoryCleanedError: file versions of that time have been cleaned.
+        HistoryCleanedError: files of that time have been cleaned.
     """
     check_table(config, storage.uri)
     pin = timeline.pin()
@@ -77,7 +77,7 @@ def open_snapshot(
 
 
 def table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Schema:
-    """All columns of the newest state, as rows show them; see `open_snapshot`."""
+    """All columns of the newest state; see `open_snapshot`."""
     return _schema(storage, config, timeline, None)[0]
 
 
@@ -86,7 +86,7 @@ def _schema(
 ) -> tuple[pa.Schema, SchemaHistory | None]:
     seen = timeline
     if as_of is not None:
-        # the schema is that of the time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)
+        # the schema of that time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)
         earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
         then = Timeline(timeline.layout, earlier, timeline.start)
         seen = then if then.write_completed else timeline
@@ -94,7 +94,7 @@ def _schema(
     try:
         resolved = resolve_table_schema(storage, config, seen, commits)
     except UnsupportedTableError as error:
-        # the Avro layer knows the type, not the table
+        # the Avro layer does not know the table
         raise UnsupportedTableError(f"Table at {storage.uri} is not supported: {error}") from error
     if resolved is None:
         return (with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])), None
@@ -110,23 +110,23 @@ def _schema(
 
 
 def earliest_retained(storage: Storage, timeline: Timeline) -> str | None:
-    """Requested time of the first commit whose state is whole after the last clean; None where nothing was cleaned.
+    """Requested time of the first commit whose state is complete after the last clean; None if nothing was cleaned.
 
-    Source: `TimelineUtils.validateTimestampAsOf`, 1.2.0: the clean says it, or, when it retains a number of file
-    versions, the first active write stands for it.
+    Source: `TimelineUtils.validateTimestampAsOf`, 1.2.0: the clean records it; for cleans that retain a number of file
+    versions, it is the first active write.
     """
     cleans = [instant for instant in timeline.completed if instant.action is Action.CLEAN]
     if not cleans:
         return None
-    metadata = _clean_metadata(storage, timeline, cleans[-1])
-    if metadata is None:
+    metadata = clean_metadata(storage, timeline, cleans[-1])
+    if not metadata:
         return None
     earliest: str | None = metadata.get("earliestCommitToRetain")
     return earliest or (timeline.write_completed[0].time if timeline.write_completed else None)
 
 
 def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
-    """As Apache Hudi, by the last clean, but what a savepoint keeps can be read."""
+    """Like Apache Hudi, checks against the last clean, but allows states that a savepoint keeps."""
     earliest = earliest_retained(storage, timeline)
     if earliest is None or _is_savepoint(timeline, as_of):
         return
@@ -139,48 +139,48 @@ def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline
 
 
 def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
-    """Cleans which retain a number of file versions may have taken one that counts as of a later time, too."""
-    taken: dict[str, dict[str, str]] = defaultdict(dict)
+    """Cleans that retain a number of file versions may have removed one that is current at a later time, too."""
+    removed: dict[str, dict[str, str]] = defaultdict(dict)
     for clean in timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:
             continue
-        metadata = _clean_metadata(storage, timeline, clean)
-        if metadata is None or metadata.get("earliestCommitToRetain"):
+        metadata = clean_metadata(storage, timeline, clean)
+        if not metadata or metadata.get("earliestCommitToRetain"):
             continue
         for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
             for path in cleaned.get("successDeleteFiles") or ():
                 name = parse_base_file_name(path.rpartition("/")[2])
                 if name is not None and name.instant <= as_of:
-                    taken[partition][name.file_id] = max(taken[partition].get(name.file_id, ""), name.instant)
-    if not taken:
+                    removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
+    if not removed:
         return
     view = load_view(storage, config, timeline)
-    for partition, groups in taken.items():
+    for partition, groups in removed.items():
         path = PartitionPath(partition)
         found = {slice_.file_id: slice_.base_instant for slice_ in view.latest_slices(path, InstantTime(as_of))}
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
-            gone = replaced_at is not None and replaced_at <= as_of
-            if not gone and found.get(FileId(file_id), "") < instant_time:
+            is_replaced = replaced_at is not None and replaced_at <= as_of
+            if not is_replaced and found.get(FileId(file_id), "") < instant_time:
                 raise HistoryCleanedError(
                     f"Table at {storage.uri} cannot be read as of {as_of}: the version {instant_time} of file group "
                     f"{file_id} in partition '{partition}' has been cleaned; choose a later time"
                 )
 
 
-def _clean_metadata(storage: Storage, timeline: Timeline, clean: Instant) -> dict[str, Any] | None:
-    """What a completed clean did; None when it was archived since it was listed, or tells nothing."""
+def clean_metadata(storage: Storage, timeline: Timeline, clean: Instant) -> dict[str, Any] | None:
+    """The metadata of a completed clean, `{}` if its file is empty; None if it was archived since it was listed."""
     path = timeline.layout.path(clean.file_name)
     try:
         data = storage.read(path)
     except FileNotFoundError:
         return None
-    return decode_record(data, f"{storage.uri}/{path}") if data else None
+    return decode_record(data, f"{storage.uri}/{path}") if data else {}
 
 
 def _is_savepoint(timeline: Timeline, as_of: str) -> bool:
-    """Whether the state as of a time is that of a savepoint, whose files no clean takes."""
+    """Whether the state as of a time is that of a savepoint, whose files are never cleaned."""
     last = max((instant.time for instant in timeline.write_completed if instant.time <= as_of), default=None)
     if last is None or (last != as_of and (timeline.start is None or last < timeline.start)):
-        return False  # behind a savepoint, commits may have been archived
+        return False  # commits after the savepoint may have been archived
     return any(i.completed and i.time == last for i in timeline.instants if i.action is Action.SAVEPOINT)

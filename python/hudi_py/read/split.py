@@ -1,4 +1,4 @@
-"""Splits: what one task of a scan reads. Frozen, small, and independent of the process that planned them."""
+"""Splits: what one task of a scan reads, in any process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hudi_py.schema import COMMIT_TIME, RECORD_KEY, SchemaHistory
 
 SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
 """`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
-`unmerged`: as `skip`, deletes among them as rows. `base`: the base file alone. `log`: the logs alone, merged among
-themselves. `log_unmerged`: every log row in order."""
+`unmerged`: as `skip`, with deletes as rows. `base`: the base file only. `log`: the logs only, merged with each other.
+`log_unmerged`: every log row in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,35 +26,34 @@ class ReadSpec:
     uri: str
     """The table's root, without credentials."""
     table_schema: pa.Schema
-    """All columns of the table, meta columns included, as rows show them."""
+    """All columns of rows, including meta columns."""
     columns: tuple[str, ...]
     """Output columns, in order."""
     batch_rows: int
     filter: Filter | None = None
     merge: MergeSettings | None = None
-    """None where no file slice has logs."""
+    """None if no file slice has logs."""
     committed: CommittedInstants | None = None
-    """Instants whose log blocks count; None where log files were chosen by their instants (table versions 8 and 9)."""
+    """Instants whose log blocks count; None if log files were chosen by their instants (table versions 8 and 9)."""
     as_of: str | None = None
-    """Log blocks of later instants are left out."""
+    """Log blocks of later instants are ignored."""
     limit: int | None = None
-    """No split yields more rows than this."""
+    """Maximum rows of each split."""
     mode: SliceMode = "merge"
-    """What of a slice is read, and whether its versions are merged."""
     commit_times: frozenset[str] | None = None
     """Incremental queries: only rows whose `_hoodie_commit_time` is one of these requested times; None: all."""
     keys: frozenset[str] | None = None
     """Only rows of these record keys; None: all."""
     key_fields: tuple[str, ...] = ()
-    """Columns which make the record key where files have no `_hoodie_record_key`; looked at with `keys` alone."""
+    """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys` only."""
     emit_deletes: bool = False
-    """Whether deletes found in logs come out as rows too, with `_hoodie_operation` = `D`."""
+    """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
-    """How columns of base files and log blocks become those of the table; None where names tell."""
+    """How columns of base files and log blocks become those of the table; None: by name."""
     memory: LogMemory = field(default_factory=LogMemory)
     """How much memory the logs of one slice may take."""
     read_damaged: bool = False
-    """Whether what is left of damaged logs is read, with a warning."""
+    """Whether the readable rest of damaged logs is read, with a warning."""
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -62,15 +61,15 @@ class ReadSpec:
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
-        """Columns which rows must have before they are filtered and projected."""
+        """Columns that rows need before they are filtered and projected."""
         wanted = [*self.columns, *(self.filter.columns if self.filter else ())]
         wanted += [COMMIT_TIME] if self.commit_times is not None else []
         wanted += (self.key_fields or (RECORD_KEY,)) if self.keys is not None else ()
         return tuple(dict.fromkeys(wanted))
 
-    def read_schema(self, extra: tuple[str, ...] = ()) -> pa.Schema:
-        """Output and filter columns, and those of `extra` which the table has, in the table's order."""
-        wanted = {*self.wanted_columns, *extra}
+    def read_schema(self) -> pa.Schema:
+        """`wanted_columns` in the table's order."""
+        wanted = set(self.wanted_columns)
         return pa.schema([field for field in self.table_schema if field.name in wanted])
 
 
@@ -84,13 +83,13 @@ class Split:
     base_file: BaseFile | None
     log_files: tuple[LogFile, ...]
     row_groups: tuple[int, int] | None = None
-    """First row group and the one behind the last; None: all."""
+    """Half-open range of row groups; None: all."""
     partition_values: tuple[tuple[str, pa.Scalar], ...] = ()
-    """Columns which are not in the files because their value is that of the path."""
+    """Columns that take their value from the partition path."""
 
     @property
     def merged(self) -> bool:
-        """Whether logs are merged over the base file."""
+        """Whether it has logs to merge."""
         return bool(self.log_files)
 
     @property
@@ -104,7 +103,7 @@ class Split:
 
 
 def split_of(spec: ReadSpec, file_slice: FileSlice, values: tuple[tuple[str, pa.Scalar], ...] = ()) -> Split:
-    """The split which reads a whole file slice."""
+    """The split that reads a whole file slice."""
     return Split(
         spec,
         file_slice.partition,

@@ -1,8 +1,7 @@
-"""Which partitions and file slices can hold rows that satisfy a filter, by statistics of the metadata table.
+"""Prunes partitions and file slices by the statistics in the metadata table.
 
-A filter is exact after the merge. A slice with logs is left out only when nothing in it can match: statistics of its
-base file and of every log are known, and no version of a row, old or new, lies within what the filter asks for. An
-older version must never surface because the newer one was left out.
+A slice with logs is pruned only if none of its row versions can match: statistics of its base file and of every log
+must be known. Otherwise an older version could surface because the newer one was left out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.predicate import Column, IsNull, Node
-from hudi_py.read.prune_row_groups import Bounds, has_order, may_be_true
+from hudi_py.read.prune_row_groups import Bounds, has_usable_bounds, may_be_true
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 
 
@@ -29,41 +28,40 @@ class Statistics:
         conjuncts: Iterable[Node],
         schema: pa.Schema,
         history: SchemaHistory | None = None,
-        apart: Collection[str] = (),
+        ignored: Collection[str] = (),
     ) -> None:
         """
         Args:
-            conjuncts: conditions which must all be true of a row.
-            history: as in `read_base`; statistics of columns which are not those of their names say nothing.
-            apart: columns which rows show with another value than files hold; neither do theirs.
+            conjuncts: conditions that must all be true for a row.
+            history: as in `read_base`; columns that it does not resolve by name are ignored.
+            ignored: further columns whose statistics do not describe the rows.
         """
         self._metadata = metadata
         unclear = {path.partition(".")[0] for path, _ in history.repairs} if history is not None else set()
         if history is not None and history.query is not None:
             unclear = set(schema.names)
-        unclear.update(apart)
+        unclear.update(ignored)
         self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
         self._columns = {
             found.path[0]: found.kind
             for node in self._conjuncts
             for found in node.walk()
-            if isinstance(found, Column) and len(found.path) == 1 and has_order(found.kind)
+            if isinstance(found, Column) and len(found.path) == 1 and has_usable_bounds(found.kind)
             if found.path[0] not in unclear
         }
         self._has_keys = RECORD_KEY in schema.names
 
     @property
     def columns(self) -> str:
-        """Names of the columns whose statistics count."""
+        """Names of the columns whose statistics are used."""
         return ", ".join(self._columns)
 
     def partitions(self, paths: Sequence[PartitionPath]) -> list[PartitionPath] | None:
-        """The partitions which may hold rows that match; None where statistics do not tell.
+        """The partitions that may hold matching rows; None if statistics cannot decide.
 
-        Bounds of a column count where they cover as many rows as those of the record key, which is in every file's
-        statistics: a column whose statistics began later says nothing of older files. Those of texts and floating
-        numbers never count: Apache Hudi 1.2.0 joins the bounds of files, and passes over files whose bounds are not
-        known (texts above 4 kB, NaN).
+        Bounds of a column are used only if they cover as many rows as those of the record key, which every file has:
+        if statistics of a column were enabled later, older files have none. Bounds of strings and floats are never
+        used: Apache Hudi 1.2.0 ignores files without bounds (strings above 4 kB, NaN) when it combines them.
         """
         conjuncts = [node for node in self._conjuncts if not any(isinstance(part, IsNull) for part in node.walk())]
         joined = {name: kind for name, kind in self._columns.items() if _is_always_known(kind)}
@@ -88,11 +86,11 @@ class Statistics:
         return [path for path in paths if matches(path)]
 
     def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
-        """The slices which may hold rows that match; None where statistics do not tell.
+        """The slices that may hold matching rows; None if statistics cannot decide.
 
         Args:
-            with_logs: whether slices with logs may be left out: only where each value of a merged row is one of those
-                in the files.
+            with_logs: whether slices with logs may be pruned, which requires that merged rows have only values from the
+                files.
         """
         among = [slice_ for slice_ in slices if with_logs or not slice_.log_files]
         if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
@@ -121,11 +119,11 @@ def _names(slice_: FileSlice) -> list[str]:
 
 
 def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
-    """Bounds of the rows of several files; None unless those of each are known."""
+    """Combined bounds of several files; None unless all are known."""
     known = [found for found in ranges if found is not None]
     if len(known) < len(ranges) or not known:
         return None
-    # files without a value do not widen the bounds
+    # files with only nulls do not widen the bounds
     some = [found for found in known if found.nulls is None or found.nulls != found.values]
     bounded = some and all(found.low is not None for found in some)
     nulls = [found.nulls for found in known]
@@ -140,11 +138,14 @@ def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
 
 def _usable(node: Node, schema: pa.Schema) -> bool:
     return any(
-        isinstance(part, Column) and len(part.path) == 1 and part.path[0] in schema.names and has_order(part.kind)
+        isinstance(part, Column)
+        and len(part.path) == 1
+        and part.path[0] in schema.names
+        and has_usable_bounds(part.kind)
         for part in node.walk()
     )
 
 
 def _is_always_known(kind: pa.DataType) -> bool:
-    """Whether every file has bounds of a column of this type, unless it is all null."""
+    """Whether every file has bounds of such a column, unless it holds only nulls."""
     return not (pa.types.is_string(kind) or pa.types.is_floating(kind))

@@ -1,8 +1,8 @@
-"""A table as a stream: which commits a micro-batch takes, and the plan that reads them.
+"""Streaming reads: which commits a micro-batch takes, and the plan that reads them.
 
 Rules of `HoodieStreamSourceV1`, `HoodieStreamSourceV2` (Spark) and `IncrementalInputSplits` (Flink), 1.2.0: since table
-version 8 a stream advances by completion time; before, by requested time, and stops before the first pending write, so
-that nothing which completes late is passed over. Compactions and clusterings rewrite rows and bring none.
+version 8 a stream advances by completion time; before, by requested time, and it stops before the first pending write
+so as not to miss it. Compactions and clusterings rewrite rows and add none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
 from hudi_py.read.plan import Plan, check_columns, plan_scan
 from hudi_py.read.request import ScanRequest, with_range_filters
-from hudi_py.read.snapshot import Snapshot, open_snapshot
+from hudi_py.read.snapshot import Snapshot, clean_metadata, open_snapshot
 from hudi_py.schema.conform import conform_array
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.commits import Commit, first_hole, pin_at
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 
@@ -40,29 +39,29 @@ __all__ = ["Limits", "StreamOffset", "TableStream"]
 class TableStream:
     """A table followed commit by commit.
 
-    Nothing but offsets is to be kept between batches: `plan_batch` gives the same rows for the same two offsets
-    whenever it is asked, or raises `HistoryCleanedError`. An object serves one query, from one thread.
+    Offsets are the only state between batches: for the same two offsets, `plan_batch` always gives the same rows or
+    raises `HistoryCleanedError`. An object serves one query, from one thread.
     """
 
     def __init__(self, storage: Storage, options: Options, schema: pa.Schema | None = None) -> None:
         """
         Args:
-            options: read options. `columns` is not looked at here.
-            schema: columns of every batch, those of the query's start; None: those of the table at the first batch.
+            options: read options; `columns` is ignored.
+            schema: columns of every batch, from the start of the query; None: those of the table at the first batch.
 
         Raises:
-            ConfigError: options which a stream cannot follow.
+            ConfigError: an option is not supported for streams.
         """
         self._storage = storage
         self._options = options
         self._schema = schema
-        _refuse(options)
+        _check_options(options)
         self._start, self._instant = _start_of(options)
         request = ScanRequest.of(options.without(read_config.COLUMNS))
         self._request = replace(request, filter=with_range_filters(options.get(read_config.FILTER), options))
         self._changes = request.query_type == "cdc"
         if self._changes and self._start is Start.SNAPSHOT:
-            self._start = Start.EARLIEST  # a snapshot is no change
+            self._start = Start.EARLIEST  # a snapshot has no changes
         self._seen: Seen | None = None
         self._opened: tuple[Seen, Snapshot] | None = None
         self._offered: StreamOffset | None = None
@@ -73,11 +72,11 @@ class TableStream:
         return cls(open_storage(path, options.storage or None), options, schema)
 
     def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """What a query that starts now has: the columns named, in their order; None: all.
+        """The schema of a query that starts now, with these columns in order; None: all.
 
         Raises:
             ConfigError: the instant to begin at is not a time.
-            SchemaMismatchError: there is no such column.
+            SchemaMismatchError: a column does not exist.
         """
         seen = self._load()
         self._beginning(seen)
@@ -85,14 +84,14 @@ class TableStream:
         return pa.schema([schema.field(name) for name in check_columns(columns, schema, self._storage.uri)])
 
     def limits(self) -> Limits:
-        """What the options say a batch may take."""
+        """The limits on a batch in the options."""
         return Limits(
             commits=self._options.get(streaming.MAX_COMMITS) or None,
             bytes=self._options.get(streaming.MAX_BYTES) or None,
         )
 
     def initial_offset(self) -> StreamOffset:
-        """Where a query without checkpoint begins.
+        """Where a query without a checkpoint begins.
 
         Raises:
             ConfigError: the instant to begin at is not a time.
@@ -113,13 +112,13 @@ class TableStream:
         return StreamOffset(parse_instant(self._instant, table_zone(seen.config)), axis, start)
 
     def newest_offset(self) -> StreamOffset:
-        """How far a stream could read now; without time while nothing is committed. One listing of the timeline."""
+        """The end of the table now, with an empty time while nothing is committed; lists the timeline once."""
         seen = self._load()
         self._seen, self._offered = seen, None
         return StreamOffset(self._newest(seen) or "", seen.axis)
 
     def seen_offset(self) -> StreamOffset | None:
-        """How far a stream could read when this object last looked; None while nothing is committed."""
+        """The end of the table when this object last loaded it; None while nothing is committed."""
         if self._seen is None:
             return None
         time = self._newest(self._seen)
@@ -128,11 +127,11 @@ class TableStream:
     def latest_offset(
         self, start: StreamOffset, limits: Limits | None = None, until: StreamOffset | None = None
     ) -> StreamOffset:
-        """Where the batch after `start` ends: `start` itself while nothing new is committed.
+        """Where the batch after `start` ends: at `start` itself while nothing new is committed.
 
         Args:
-            limits: how many commits it takes, from the oldest; None: all.
-            until: no further than this (`newest_offset` at some time).
+            limits: how much it takes, from the oldest commit on; None: everything.
+            until: a `newest_offset` beyond which it must not extend.
 
         Raises:
             ConfigError: `start` is not an offset of this table.
@@ -165,20 +164,20 @@ class TableStream:
         return self._offer(seen, StreamOffset(commits[first + taken - 1].completion_time, axis, since=since))
 
     def plan_batch(self, start: StreamOffset, end: StreamOffset) -> Plan | None:
-        """The plan of the batch after `start` up to `end`; None when there is nothing to read.
+        """The plan of the batch after `start` up to `end`; None if there is nothing to read.
 
-        Rows are those of the commits between the two as they were at `end`: of one commit, each of its rows once; of
-        several, the last version of each key. With `hoodie.datasource.query.incremental.format=cdc` every change, and
-        with `changelog.enabled` every version and delete; there splits differ in their specs.
+        Rows are those of the commits in between, as of `end`: the last version of each key. With
+        `hoodie.datasource.query.incremental.format=cdc` it has every change, with `changelog.enabled` every version and
+        delete; then splits may have different specs.
 
         Raises:
             HistoryCleanedError: files that the batch needs were cleaned.
-            SchemaMismatchError: the table no longer has a column of the stream, or in a type that does not fit.
+            SchemaMismatchError: the table no longer has a column of the stream, or its type no longer fits.
             UnsupportedTableError, CorruptFileError: as for any read.
         """
         begin = start
         if start.start is not None and end.since is not None:
-            # An engine asks for the beginning anew when it repeats the first batch
+            # An engine that repeats the first batch asks for the initial offset again
             begin = StreamOffset(end.since, end.axis)
         if end.axis is begin.axis and end.time <= begin.time:
             return None
@@ -195,18 +194,19 @@ class TableStream:
             key = incremental.FALLBACK.key
             raise HistoryCleanedError(
                 f"The stream of {self._storage.uri} is slower than the cleaner: the batch after {begin.time} up to "
-                f"{end.time} needs files which were cleaned; start the query with a new checkpoint, or set {key} = "
-                f"true to go on with what is left of these commits ({error})"
+                f"{end.time} needs files that were cleaned; start the query with a new checkpoint, or set {key} = "
+                f"true to continue with what remains of these commits ({error})"
             ) from error
 
-    # ---- what there is
+    # ---- the state of the table
 
     def _load(self) -> Seen:
         config = load_table_config(self._storage)
         if not config.populates_meta_fields and not self._changes:
             raise UnsupportedTableError(
                 f"Cannot stream from the table at {self._storage.uri}: it has hoodie.populate.meta.fields=false, and "
-                "without the meta fields no row tells its commit; supported are snapshots and changes of such a table"
+                "rows without meta fields do not record their commit; supported are snapshots and changes of such a "
+                "table"
             )
         timeline = load_timeline(self._storage, config)
         by_completion = timeline.layout.version == 2 or self._holes() == "USE_TRANSITION_TIME"
@@ -217,12 +217,12 @@ class TableStream:
         return offset
 
     def _holes(self) -> str:
-        """As in Apache Hudi a stream waits at a hole, where a batch query fails, unless an option says what to do."""
+        """What to do at a pending write: as in Apache Hudi a stream waits by default, where a batch query fails."""
         given = self._options.given(incremental.HOLLOW_COMMITS)
         return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
 
     def _newest(self, seen: Seen) -> str | None:
-        """The time of the last commit in reach."""
+        """The time of the last commit that the stream may read."""
         newest = self._newest_committed(seen)
         end = self._options.get(incremental.END)
         return newest if end is None or newest is None else min(newest, parse_instant(end, table_zone(seen.config)))
@@ -244,11 +244,11 @@ class TableStream:
         """The commits after `begin` up to the time `end`, oldest first; with limits at least those of one batch."""
         if begin.axis is Axis.COMPLETION and seen.axis is Axis.REQUESTED:
             raise ConfigError(
-                f"Cannot go on with the stream of {self._storage.uri} at completion time {begin.time}: the table's "
-                f"version is {seen.config.version}, which is followed by requested times; start the query with a new "
+                f"Cannot continue the stream of {self._storage.uri} at completion time {begin.time}: the table has "
+                f"version {seen.config.version}, whose streams use requested times; start the query with a new "
                 "checkpoint"
             )
-        # An offset of a table that was upgraded since is a requested time
+        # If the table was upgraded since, the offset is a requested time
         old = begin.axis is not seen.axis
 
         def after(commits: Sequence[Commit]) -> list[Commit]:
@@ -264,7 +264,7 @@ class TableStream:
         return after(self._backlog.ahead(seen, begin.time, end, enough))
 
     def _bringing(self, commits: Sequence[Commit]) -> list[Commit]:
-        """Rewrites are left out unless the options ask for them, as they bring rows which were delivered."""
+        """The commits without compactions and clusterings, unless the options include them: their rows are not new."""
 
         def skips(option: Option[bool]) -> bool:
             return self._options.get(option) or not self._options.given(option)
@@ -278,9 +278,9 @@ class TableStream:
         ]
 
     def _first_readable(self, seen: Seen, commits: Sequence[Commit], start: StreamOffset, limits: Limits) -> int:
-        """Index of the first commit with which a batch can begin; that of no commit when there is none.
+        """Index of the first commit with which a batch can begin; the number of commits if there is none.
 
-        The cleaner takes the oldest files first, so what can be read is an end of the list.
+        The cleaner removes the oldest files first, so the readable commits are the last ones.
         """
         if self._changes:
             inference = Inference(self._snapshot(seen), None)
@@ -307,7 +307,7 @@ class TableStream:
     # ---- plans
 
     def _snapshot(self, seen: Seen) -> Snapshot:
-        """The table's state of now: its schema is what rows of every time are read with."""
+        """The table's current state, whose schema is used for rows of any time."""
         if self._opened is None or self._opened[0] is not seen:
             snapshot = open_snapshot(self._storage, seen.config, seen.timeline)
             self._opened = (seen, snapshot.with_deletes(self._request.emit_deletes))
@@ -325,7 +325,7 @@ class TableStream:
             return plan_changes(snapshot, commits, self._batch(CHANGE_SCHEMA))
         if not self._request.emit_deletes:
             return self._plan_range(snapshot, commits, end)
-        # A later base file has no deletes and one version of a key: every commit's own files have what it changed
+        # A later base file has no deletes and one version of each key, so read every commit's own files
         plans = [
             self._plan_range(snapshot, [commit], replace(end, time=commit.completion_time))
             for commit in self._bringing(commits)
@@ -339,12 +339,12 @@ class TableStream:
             self._batch(snapshot.schema),
             end=_pin(snapshot.timeline, end),
             rows_of=[commit.time for commit in self._bringing(commits)],
-            # Other than in a batch query it must be asked for: rows would be missing without a word
+            # Unlike in a batch query it must be requested: rows would be missing silently
             fallback=bool(self._options.get(incremental.FALLBACK)),
         )
 
     def _batch(self, schema: pa.Schema) -> ScanRequest:
-        """The request with the columns of the stream, if it has begun; they are looked up in `schema`."""
+        """The request, with the columns of the stream once it has begun; `schema` must have them."""
         if self._schema is None:
             return self._request
         try:
@@ -352,12 +352,12 @@ class TableStream:
             return replace(self._request, columns=names)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
-                f"Cannot go on with the stream of {self._storage.uri}: a column it was started with is gone ({error}); "
-                "start the query again, so that it takes the table's schema of now"
+                f"Cannot continue the stream of {self._storage.uri}: a column it was started with was removed "
+                f"({error}); restart the query so that it uses the table's current schema"
             ) from error
 
     def _checked(self, plan: Plan) -> Plan:
-        """The plan, whose columns fit those of the stream."""
+        """The plan, after checking that its columns fit those of the stream."""
         found = plan.spec.output_schema
         if self._schema is None:
             self._schema = found
@@ -366,15 +366,15 @@ class TableStream:
                 conform_array(pa.array([], own.type), wanted.type, path=wanted.name)
             except SchemaMismatchError as error:
                 raise SchemaMismatchError(
-                    f"Cannot go on with the stream of {self._storage.uri}: it was started with column '{wanted.name}' "
-                    f"as {wanted.type}, and the column is {own.type} now, which does not fit; start the query again, "
-                    "so that it takes the table's schema of now"
+                    f"Cannot continue the stream of {self._storage.uri}: it was started with column '{wanted.name}' "
+                    f"as {wanted.type}, and the column is {own.type} now, which does not fit; restart the query so "
+                    "that it uses the table's current schema"
                 ) from error
         return plan
 
 
 def _start_of(options: Options) -> tuple[Start, str]:
-    """Where the options want a stream to begin; with an instant, its text."""
+    """Where a stream begins according to the options, and the instant if they name one."""
     given = {option: options.get(option) for option in (streaming.START_OFFSET, incremental.BEGIN)}
     texts = {text.lower(): option for option, text in given.items() if text is not None}
     if len(texts) > 1:
@@ -390,8 +390,8 @@ def _start_of(options: Options) -> tuple[Start, str]:
     return Start.INSTANT, text
 
 
-def _refuse(options: Options) -> None:
-    """Options of batch reads which say what a stream cannot do."""
+def _check_options(options: Options) -> None:
+    """Raises ConfigError for options of batch reads that a stream does not support."""
     query_type = options.get(read_config.QUERY_TYPE)
     if query_type == "read_optimized":
         raise ConfigError(
@@ -401,8 +401,8 @@ def _refuse(options: Options) -> None:
     as_of = options.get(read_config.AS_OF_INSTANT)
     if as_of is not None:
         raise ConfigError(
-            f"Cannot stream with {options.name_of(read_config.AS_OF_INSTANT)} = '{as_of}': a stream goes on from a "
-            f"time; give {streaming.START_OFFSET.key} for where it begins"
+            f"Cannot stream with {options.name_of(read_config.AS_OF_INSTANT)} = '{as_of}': a stream continues from a "
+            f"time; set {streaming.START_OFFSET.key} to where it begins"
         )
 
 
@@ -411,14 +411,11 @@ def _pin(timeline: Timeline, end: StreamOffset) -> Pin:
 
 
 def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
-    """The snapshot at `end` is whole: no clean since then has taken files of it (`validateTimestampAsOf`, 1.2.0).
-
-    It is asked for again when an engine repeats its first batch.
-    """
-
+    """Raises if a clean has removed files of the snapshot at `end`, which an engine reads again when it repeats its
+    first batch (`validateTimestampAsOf`, 1.2.0)."""
     timeline = seen.timeline
 
-    def gone(instant: Instant | None) -> HistoryCleanedError:
+    def cleaned(instant: Instant | None) -> HistoryCleanedError:
         what = "its instants were archived" if instant is None else f"clean {instant.time} has removed files of it"
         return HistoryCleanedError(
             f"Cannot repeat the first batch of the stream of {storage.uri}, the table as of {end.time}: {what} since; "
@@ -427,26 +424,23 @@ def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
 
     reached = max((i.time for i in timeline.write_completed if seen.place(i) <= end.time), default=None)
     if reached is None:
-        raise gone(None)
+        raise cleaned(None)
     cleans = [i for i in timeline.completed if i.action is Action.CLEAN and seen.place(i) > end.time]
     for clean in reversed(cleans):
-        path = timeline.layout.path(clean.file_name)
-        try:
-            data = storage.read(path)
-        except FileNotFoundError as error:  # archived since it was listed
-            raise gone(clean) from error
-        metadata = decode_record(data, f"{storage.uri}/{path}") if data else {}
+        metadata = clean_metadata(storage, timeline, clean)
+        if metadata is None:
+            raise cleaned(clean)
         earliest = metadata.get("earliestCommitToRetain")
         if earliest and reached >= earliest:
             return  # earlier cleans retained no less
         if earliest or metadata.get("totalFilesDeleted"):
-            raise gone(clean)
+            raise cleaned(clean)
 
 
 def _weight(commit: Commit) -> Weight:
     stats = commit.metadata.stats
     return Weight(
-        # a log's stat counts what was appended, a base file's all of the file
+        # for a log the stat counts the appended bytes, for a base file the whole file
         sum(stat.total_write_bytes or stat.file_size for stat in stats),
         sum(stat.num_writes + stat.num_deletes for stat in stats),
     )

@@ -1,4 +1,4 @@
-"""What a table may ask of a reader that this release does not do: refused by name, never read wrong."""
+"""Refuses tables with features that this release would read incorrectly."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _KNOWN_LOGICAL_TYPES = frozenset(
     }
 )
 BASE_FORMATS = ("parquet", "orc", "lance")
-"""Extensions of base files which are read."""
+"""Supported extensions of base files."""
 _TIME_KEYGENS = ("TimestampBasedKeyGenerator", "TimestampBasedAvroKeyGenerator")
 
 
 def check_table(config: TableConfig, uri: str) -> None:
-    """Raises UnsupportedTableError when the table's properties ask for what is not supported, whatever is read."""
+    """Raises UnsupportedTableError if the table's properties have an unsupported value."""
     if config.base_file_format not in ("PARQUET", "ORC", "LANCE"):
         _refuse(uri, "hoodie.table.base.file.format", config.base_file_format, "PARQUET, ORC and LANCE base files")
 
 
 def check_schema(avro: Any, uri: str) -> None:
-    """Raises UnsupportedTableError when the table's Avro schema has a logical type which this release does not read."""
+    """Raises UnsupportedTableError if the table's Avro schema has an unknown logical type."""
     for path, logical in _logical_types(avro, ""):
         if logical not in _KNOWN_LOGICAL_TYPES:
             supported = ", ".join(sorted(_KNOWN_LOGICAL_TYPES))
@@ -48,7 +48,7 @@ def check_schema(avro: Any, uri: str) -> None:
 
 
 def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> None:
-    """Raises UnsupportedTableError for file slices which cannot be read right."""
+    """Raises UnsupportedTableError for file slices that cannot be read."""
     for file_slice in slices:
         base = file_slice.base_file
         if base is not None and base.name.extension not in BASE_FORMATS:
@@ -58,10 +58,10 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> 
 
 
 def text_partition_columns(config: TableConfig) -> tuple[str, ...]:
-    """Partition columns which Spark shows as text whatever they are stored as (timestamp key generators).
+    """Partition columns that Spark shows as text, whatever their stored type (timestamp key generators).
 
-    Source: `SparkParsePartitionUtil.getPartitionSchema`, 1.2.0. The timestamp parts of custom key generators keep their
-    type: what Apache Hudi shows, where it can read such a table at all, is the column's own value.
+    Source: `SparkParsePartitionUtil.getPartitionSchema`, 1.2.0. Timestamp parts of custom key generators keep their
+    type: where Apache Hudi can read such a table at all, it shows the column's own value.
     """
     by_class = config.keygen_class.rpartition(".")[2] in _TIME_KEYGENS
     if by_class or config.keygen_type in ("TIMESTAMP", "TIMESTAMP_AVRO"):

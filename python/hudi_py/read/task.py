@@ -1,4 +1,4 @@
-"""One split to record batches: rows of a slice or of its changes, then filter, limit and projection."""
+"""Reads one split: rows of a slice or its changes, then filter, limit and projection."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from hudi_py.timeline.timeline import load_timeline
 def read_split(
     split: Split, *, skip_rows: int = 0, storage_options: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, always in the same order.
+    """The rows of a split, in a deterministic order.
 
     Args:
-        split: from `Scan.splits()`, maybe pickled and unpickled elsewhere.
-        skip_rows: output rows to leave out at the start, so that a reader can go on where it stopped.
+        split: from `Scan.splits()`; may come from another process.
+        skip_rows: output rows to skip at the start, so that a reader can continue where it stopped.
         storage_options: credentials and settings of the storage.
 
     Yields:
-        Batches of `split.output_schema`, none of them empty.
+        Non-empty batches of `split.output_schema`.
 
     Raises:
         HistoryCleanedError: a file of the split was cleaned since it was planned.
-        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: a file cannot be read.
     """
     return read_split_on(open_storage(split.spec.uri, storage_options), split, skip_rows=skip_rows)
 
 
 def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iterator[pa.RecordBatch]:
-    """As `read_split`, on a storage that is open already."""
+    """As `read_split`, on an open storage."""
     spec = split.spec
     output = spec.output_schema
     left = None if spec.limit is None else spec.limit + skip_rows
@@ -61,11 +61,11 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
             if left == 0:
                 return
     except FileNotFoundError as error:
-        raise gone(storage, split, error) from error
+        raise missing_file(storage, split, error) from error
 
 
-def gone(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
-    """What to raise when a file of a split is missing: it was cleaned since, unless the table still counts on it."""
+def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
+    """The error for a split with a missing file: corruption if the table still refers to it, else it was cleaned."""
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     lister, _ = metadata_lister(storage, config, timeline)
@@ -80,13 +80,13 @@ def gone(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
                 "the commits that need it (rollback, restore); metadata.verify() compares all files"
             )
     return HistoryCleanedError(
-        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} is gone, cleaned "
-        f"since this read was planned ({error}); re-create the DataFrame, or scan again"
+        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} was cleaned since "
+        f"this read was planned ({error}); re-create the DataFrame, or scan again"
     )
 
 
 def _chosen(batch: pa.RecordBatch, spec: ReadSpec) -> pa.RecordBatch:
-    """The rows of the commits and keys asked for: chosen after the merge, so that no older version surfaces."""
+    """The rows of the requested commits and keys, chosen after the merge so that no older version surfaces."""
     if spec.commit_times is not None:
         batch = batch.filter(_is_in(batch.column(COMMIT_TIME), spec.commit_times))
     if spec.keys is not None:

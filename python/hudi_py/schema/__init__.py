@@ -1,4 +1,4 @@
-"""Arrow schemas of tables: meta columns and the conforming of batches to a schema; knows no timeline."""
+"""Arrow schemas of tables: meta columns, and conforming batches to a schema."""
 
 from hudi_py.schema.conform import conform, conform_array
 from hudi_py.schema.floats import java_float_texts

@@ -1,7 +1,7 @@
-"""Conforming batches to a schema: columns by name, missing ones null, types promoted.
+"""Conforms batches to a schema: matches columns by name, fills missing ones with nulls, promotes types.
 
-Every base file and every log block carries the schema of its writer. The promotions are those which Apache Hudi allows
-without schema-on-read (format reference, section 13; `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, 1.2.0).
+Every base file and log block has the schema of its writer. The promotions are those that Apache Hudi allows without
+schema on read (format reference, section 13; `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, 1.2.0).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from hudi_py.formats.vectors import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
 
 Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]
-"""Turns values that are not nested into a type that is not nested either: values, type, the column's dotted path, and
-what is being read or written, for messages."""
+"""Converts values of one type that is not nested to another: (values, type, the column's dotted path, and what is being
+read or written, for messages)."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -36,20 +36,20 @@ _BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Which member of a type that was read each member of the type wanted is, where names do not tell."""
+    """Maps members of the target type to members of the source type that have other names."""
 
     members: Mapping[str, tuple[str | None, Sources | None]]
-    """Name wanted to name read (None: it is not there, whatever is called so) and the same for what is within it.
+    """Target name to source name (None: missing, even if a member has the name) and the mapping within the member.
     Lists have the member `element`, maps `value`."""
 
     def of(self, name: str) -> tuple[str | None, Sources | None]:
-        """What a member is read from, and how what is within it is told apart."""
+        """The source name of a target member, and the mapping within it."""
         return self.members.get(name, (name, None))
 
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """Timestamps whose stored numbers mean what the table's schema says, not what the file says.
+    """Timestamps whose stored numbers have the unit in the table's schema, not the one in the file's.
 
     Source: `HoodieSchemaRepair` and `SchemaRepair` (1.2.0).
     """
@@ -58,7 +58,7 @@ class Repairs:
     """Dotted path of a column to the Avro logical type in the table's schema."""
 
     def apply(self, array: pa.Array, path: str) -> pa.Array:
-        """The array at a path with the type it should have been written with."""
+        """The array at a path, in the type that it should have been written with."""
         wanted = self.types.get(path)
         source = array.type
         if wanted is None:
@@ -82,15 +82,15 @@ def conform(
     """The batch with the columns of `target`, in its order and exactly its types.
 
     Args:
-        batch: columns are matched by name; those which `target` lacks are left out.
-        target: columns missing in the batch become null; struct members likewise.
+        batch: columns are matched by name; those that `target` lacks are left out.
+        target: columns and struct members that the batch lacks become null.
         context: what is being read, for messages, e.g. a file's path.
-        sources: which columns of the batch those of `target` are; None: those of their names.
-        repairs: timestamps whose type in the batch is not what their numbers mean.
-        convert: how values of another type become those of `target`; None: by the promotions of a reader.
+        sources: which columns of the batch become those of `target`; None: those of the same name.
+        repairs: timestamps whose type in the batch is wrong.
+        convert: how to convert values to another type; None: by the promotions of a reader.
 
     Raises:
-        SchemaMismatchError: a column's type is neither that of `target` nor promotable to it, or a column which may not
+        SchemaMismatchError: a column's type is neither that of `target` nor promotable to it, or a column that must not
             be null is missing.
     """
     if sources is None and repairs is None and batch.schema.equals(target):
@@ -105,7 +105,7 @@ def conform(
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
     if not columns:
-        # a batch without columns keeps its number of rows only through a struct array
+        # without columns only a struct array keeps the number of rows
         empty = pa.StructArray.from_arrays([], fields=[], mask=pa.array(np.zeros(batch.num_rows, dtype=np.bool_)))
         return pa.RecordBatch.from_struct_array(empty)
     return pa.RecordBatch.from_arrays(columns, schema=target)
@@ -157,14 +157,14 @@ def promotable(source: pa.DataType, target: pa.DataType) -> bool:
 def readable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a column of scalar type `source` may be read as `target`.
 
-    Besides promotions these are the changes of type which schema on read allows (`SchemaChangeUtils`, 1.2.0).
+    Besides promotions these are the type changes that schema on read allows (`SchemaChangeUtils`, 1.2.0).
     """
     if promotable(source, target):
         return True
     if pa.types.is_decimal(target):
         return bool(pa.types.is_integer(source) or pa.types.is_floating(source) or _is(source, _TEXT))
     if pa.types.is_timestamp(source):
-        # partition columns of timestamp key generators are shown as texts
+        # partition columns of timestamp key generators are shown as text
         return _is(target, _TEXT)
     return bool(pa.types.is_date(target) and _is(source, _TEXT))
 
@@ -213,27 +213,27 @@ def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa
     if pa.types.is_date(target) and _is(source, _TEXT):
         return _to_date(array)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
-        # Zones are labels here: the count since the epoch is kept (a file may lack the zone the table has)
-        plain = array if source.tz is None else array.cast(pa.timestamp(source.unit, "UTC"))
-        return plain.cast(pa.timestamp(target.unit, plain.type.tz), safe=False).cast(target)
+        # Zones are only labels: the number since the epoch is kept (a file may lack the table's zone)
+        values = array if source.tz is None else array.cast(pa.timestamp(source.unit, "UTC"))
+        return values.cast(pa.timestamp(target.unit, values.type.tz), safe=False).cast(target)
     try:
         return pc.cast(array, target, safe=not pa.types.is_floating(target))
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
-            f"Column '{path}' of {context or 'the data'} holds a value which {target} cannot hold: {error}"
+            f"Column '{path}' of {context or 'the data'} has a value that {target} cannot represent: {error}"
         ) from error
 
 
 def _timestamp_texts(array: pa.Array) -> pa.Array:
-    """Timestamps as Spark casts them to text in a session whose zone is UTC: no zeros at the end of the fraction."""
+    """Timestamps as text, as Spark casts them in a UTC session: without trailing zeros in the fraction."""
     texts = pc.strftime(array, "%Y-%m-%d %H:%M:%S")
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".") if array.type.unit != "s" else texts
 
 
 def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers and texts as decimals, rounded half up; what is no number or has too many digits becomes null.
+    """Numbers and texts as decimals, rounded half up; invalid numbers and those with too many digits become null.
 
-    Integers and floats go through their text, as in `HoodieParquetFileFormatHelper` (1.2.0).
+    Integers and floats are converted through their text, as in `HoodieParquetFileFormatHelper` (1.2.0).
     """
     texts = java_float_texts(array) if pa.types.is_floating(array.type) else array.cast(pa.string())
     step = decimal.Decimal(1).scaleb(-target.scale)
@@ -247,7 +247,7 @@ def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
         number = number.quantize(step, context=context)
         return number if abs(number) < limit else None
 
-    # One by one: no Arrow kernel turns texts into decimals and rounds
+    # One by one: no Arrow kernel parses decimals and rounds them
     return pa.array([one(text) for text in texts.to_pylist()], target)
 
 
@@ -263,14 +263,14 @@ def _to_date(array: pa.Array) -> pa.Array:
         except ValueError:
             return None
 
-    # One by one: Arrow's own parsing fails as a whole where one text is no date
+    # One by one: Arrow's parser fails if a single text is not a date
     return pa.array([one(text) for text in array.to_pylist()], pa.date32())
 
 
 def _float_to_double(array: pa.Array) -> pa.Array:
-    """Doubles which print as the floats did: 0.1f becomes 0.1, as Apache Hudi and its Spark reader promote them."""
+    """Doubles that print like the floats: 0.1f becomes 0.1, as in Apache Hudi and its Spark reader."""
     values = array.to_numpy(zero_copy_only=False)
-    # the shortest decimal text of a float is what Java goes through (`Double.valueOf(floatValue + "")`)
+    # through the shortest decimal text, as in Java (`Double.valueOf(floatValue + "")`)
     doubles = values.astype(np.str_).astype(np.float64) if len(values) else values.astype(np.float64)
     return pa.array(doubles, pa.float64(), mask=_null_mask(array))
 
@@ -281,7 +281,7 @@ def _null_mask(array: pa.Array) -> np.ndarray | None:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Conforming through nested types."""
+    """Conforms nested types recursively."""
 
     context: str
     repairs: Repairs | None
@@ -294,11 +294,11 @@ class _Walk:
         if sources is None and self.repairs is None and source.equals(target):
             return array
         if pa.types.is_dictionary(source):
-            # converted before they are taken: Arrow cannot take from views
+            # converted before `take`, which Arrow does not support for views
             return self.conform(array.dictionary, target, path, sources).take(array.indices)
         if isinstance(array, pa.ExtensionArray):
-            plain = pc.not_equal(array.storage, 0) if source.equals(pa.bool8()) else array.storage
-            return self.conform(plain, target, path, sources)
+            storage = pc.not_equal(array.storage, 0) if source.equals(pa.bool8()) else array.storage
+            return self.conform(storage, target, path, sources)
         if pa.types.is_null(source):
             return pa.nulls(len(array), target)
         if pa.types.is_struct(target) and pa.types.is_struct(source):
@@ -318,7 +318,7 @@ class _Walk:
         if "typed_value" in names and {field.name for field in target} == {"metadata", "value"}:
             raise UnsupportedTableError(
                 f"Column '{path}' of {self.context or 'the data'} is a shredded variant, with values in 'typed_value'; "
-                "supported are variants of metadata and value"
+                "only variants of metadata and value are supported"
             )
         members = array.flatten()
         children = []
@@ -342,8 +342,7 @@ class _Walk:
         child = self.conform(values, target.value_type, f"{path}.element", inner)
         mask = pc.is_null(array) if array.null_count else None
         if pa.types.is_fixed_size_list(target):
-            plain = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, mask=mask)
-            return plain.cast(target)
+            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, mask=mask).cast(target)
         if pa.types.is_large_list(target):
             return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), child, type=target, mask=mask)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=target, mask=mask)
@@ -365,8 +364,8 @@ class _Walk:
 
 
 def _offsets(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Offsets from zero and the child values they cover, whatever slice of its buffers the array is."""
-    if _is_list_view(array.type):  # its lists may lie in any order; Arrow 26 casts them wrongly
+    """Offsets from zero and the child values that they cover, also for a slice."""
+    if _is_list_view(array.type):  # lists may have any order; Arrow 26 casts them wrongly
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         return np.concatenate(([0], np.cumsum(lengths))), array.flatten()
     offsets = np.asarray(array.offsets)

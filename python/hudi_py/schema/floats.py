@@ -1,4 +1,4 @@
-"""Floating-point numbers as Java prints them."""
+"""Formats floating-point numbers as Java does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pyarrow as pa
 
 
 def java_float_texts(array: pa.Array) -> pa.StringArray:
-    """The values of a floating array as `Double.toString` or, of 32 bits, `Float.toString` prints them; nulls stay.
+    """The values of a floating-point array as printed by `Double.toString` (32 bits: `Float.toString`); keeps nulls.
 
-    These are the shortest digits that tell a value from its neighbours, as Java prints them since 19; older releases
-    print a superfluous digit for a few values.
+    Prints the shortest digits that identify a value, as Java does since 19; older releases print a superfluous digit
+    for a few values.
     """
     if pa.types.is_float16(array.type):
         array = array.cast(pa.float32())
@@ -42,7 +42,7 @@ def _java_form(value: float, shortest: str) -> str:
     if value == 0:
         return f"{sign}0.0"
     if sum(map(str.isdigit, shortest.lower().partition("e")[0].replace("0", ""))) == 1:
-        shortest = f"{value:.1e}"  # of two digits Java takes the closest, which matters for subnormal values
+        shortest = f"{value:.1e}"  # with two digits Java chooses the closest, which matters for subnormal values
     mantissa, _, exponent_text = shortest.lstrip("-").lower().partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = whole + fraction

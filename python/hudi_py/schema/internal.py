@@ -1,8 +1,8 @@
-"""Schemas whose columns are told apart by id (schema on read), and how a file's columns become those of a query.
+"""Schema on read: schemas that identify columns by id, and how a file's columns become those of a query.
 
-A table whose schema evolves on read keeps every version of its schema (`.hoodie/.schema`, format reference section 13).
-A file was written under the newest version that is no later than its instant; a column of the query is the file's
-column of the same id, whatever either calls it. Source: `InternalSchema`, `SerDeHelper`, `InternalSchemaMerger`,
+A table with schema on read keeps every version of its schema (`.hoodie/.schema`, format reference section 13). A file
+was written with the newest version that is not later than its instant; a column of the query is the file's column with
+the same id, whatever their names. Source: `InternalSchema`, `SerDeHelper`, `InternalSchemaMerger`,
 `InternalSchemaUtils.searchSchema` (1.2.0).
 """
 
@@ -44,7 +44,7 @@ class InternalMap:
 
 @dataclass(frozen=True, slots=True)
 class InternalField:
-    """A column or a member of a struct; the id stays when name, place or type change."""
+    """A column or a member of a struct; its id does not change with name, position or type."""
 
     id: int
     name: str
@@ -52,7 +52,7 @@ class InternalField:
 
 
 InternalType: TypeAlias = str | InternalRecord | InternalArray | InternalMap
-"""Primitive types are their names, for example `long` or `decimal(10, 2)`."""
+"""Primitive types are represented by their names, for example `long` or `decimal(10, 2)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def parse_internal_schema(text: str, context: str = "an internal schema") -> Int
     """The schema of a commit's `latest_schema`.
 
     Raises:
-        CorruptFileError: the text is no JSON of an internal schema; `context` names where it is from.
+        CorruptFileError: the text is not the JSON of an internal schema; the message names `context`.
     """
     return _schema(_json(text, context), context)
 
@@ -89,31 +89,31 @@ def parse_history(text: str, context: str = "a schema history") -> tuple[Interna
 
 @dataclass(frozen=True, slots=True)
 class SchemaHistory:
-    """How the columns of files and log blocks become those of a query. Pickles."""
+    """How the columns of files and log blocks become those of a query."""
 
     query: InternalSchema | None = None
-    """What the query sees; None where columns are told apart by name."""
+    """The schema of the query; None if columns are matched by name."""
     versions: tuple[InternalSchema, ...] = ()
     """Oldest first."""
     repairs: tuple[tuple[str, str], ...] = ()
     """Columns whose logical type the table's schema corrects: dotted path and Avro logical type."""
 
     def at(self, instant: str) -> InternalSchema | None:
-        """The version under which an instant wrote; None where columns go by name."""
+        """The version with which an instant wrote; None if columns are matched by name."""
         if self.query is None or not instant.isdecimal():
             return None
         found = [schema for schema in self.versions if schema.version_id <= int(instant)]
         return found[-1] if found else None
 
     def sources(self, instant: str) -> Sources | None:
-        """Which column of a file by an instant each column of the query is; None: the one of its name."""
+        """Maps the query's columns to those of a file written by an instant; None: by name."""
         written = self.at(instant)
         if written is None or self.query is None:
             return None
         return _pair(self.query.record, written.record)
 
     def columns(self, instant: str, names: Iterable[str]) -> list[str]:
-        """Names in a file or block by an instant of the query's columns `names`; those it lacks are left out."""
+        """The names that the query's columns `names` have in a file or block of an instant, without missing ones."""
         sources = self.sources(instant)
         if sources is None:
             return list(names)
@@ -126,11 +126,11 @@ class SchemaHistory:
         """A batch of a file or log block in the schema of the query.
 
         Args:
-            batch: with at least the columns that `columns` tells.
-            instant: of the base file, or of the log block.
-            target: columns wanted, by the query's names.
+            batch: with at least the result of `columns`.
+            instant: instant of the base file or log block.
+            target: the result's columns, with the query's names.
             context: what is being read, for messages.
-            repaired: the batch was decoded with the schema that `writer_schema` gave.
+            repaired: whether the batch was decoded with the result of `writer_schema`.
 
         Raises:
             SchemaMismatchError: as `hudi_py.schema.conform`.
@@ -139,10 +139,8 @@ class SchemaHistory:
         return conform(batch, target, context=context, sources=self.sources(instant), repairs=repairs)
 
     def writer_schema(self, avro: Any) -> Any:
-        """The Avro schema to decode a log block with, given the one in its header.
-
-        Same but for the logical types of timestamps which the table's schema corrects (`HoodieSchemaRepair`, 1.2.0).
-        """
+        """The Avro schema to decode a log block with: the one in its header, with the logical types of timestamps
+        corrected by the table's schema (`HoodieSchemaRepair`, 1.2.0)."""
         return _repaired(avro, "", dict(self.repairs)) if self.repairs else avro
 
 
@@ -171,10 +169,10 @@ def _collect(avro: Any, path: str, found: list[tuple[str, str]], depth: int) -> 
 
 
 def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
-    """The schemas within a schema and the paths they have, as `hudi_py.schema.conform` names them."""
+    """The schemas within a schema, with their paths as in `hudi_py.schema.conform`."""
     if isinstance(avro, list):
         values = [branch for branch in avro if branch != "null"]
-        # members of unions of several types are structs of their own, in which nothing is repaired
+        # unions of several types become structs, in which nothing is repaired
         return [(path, values[0])] if len(values) == 1 else []
     if not isinstance(avro, dict):
         return []
@@ -225,7 +223,7 @@ def _repaired(avro: Any, path: str, repairs: Mapping[str, str]) -> Any:
 
 @functools.lru_cache(256)
 def _pair(query: InternalRecord, written: InternalRecord) -> Sources | None:
-    """Sources of a record's members; None when each is the one of its name and nothing else could be taken for it."""
+    """Maps a record's members by id; None if every member has the same name."""
     by_id = {each.id: each for each in written.fields}
     members: dict[str, tuple[str | None, Sources | None]] = {}
     same = True
@@ -265,7 +263,7 @@ def _schema(parsed: Any, context: str) -> InternalSchema:
         record = _type(parsed, 0)
         version = _number(parsed, "version_id", "version-id")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise CorruptFileError(f"Cannot read {context}: it is no internal schema; {error!r}") from None
+        raise CorruptFileError(f"Cannot read {context}: it is not an internal schema; {error!r}") from None
     if not isinstance(record, InternalRecord):
         raise CorruptFileError(f"Cannot read {context}: it is an internal schema of {record}, not of a record")
     return InternalSchema(version, record)
@@ -290,12 +288,12 @@ def _type(parsed: Any, depth: int) -> InternalType:
 def _fields(parsed: Sequence[Any], depth: int) -> tuple[InternalField, ...]:
     fields = tuple(InternalField(int(each["id"]), str(each["name"]), _type(each["type"], depth + 1)) for each in parsed)
     if len({each.id for each in fields}) != len(fields) or len({each.name for each in fields}) != len(fields):
-        raise ValueError("two fields of one id or name")
+        raise ValueError("two fields have the same id or name")
     return fields
 
 
 def _number(parsed: Mapping[str, Any], *keys: str) -> int:
-    """A number under its key, or under the key that some releases used."""
+    """A number by its key, or by the key that some releases used."""
     for key in keys:
         if key in parsed:
             return int(parsed[key])

@@ -1,4 +1,4 @@
-"""The five meta columns which Hudi puts before a row's own columns (`HoodieRecord.HOODIE_META_COLUMNS`, 1.2.0)."""
+"""The five meta columns that precede a row's own columns (`HoodieRecord.HOODIE_META_COLUMNS`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 
 META_FIELDS: tuple[str, ...] = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
-"""In the order in which they stand in a file; each is a nullable string."""
+"""In their order in files; each is a nullable string."""
 
 OPERATION = "_hoodie_operation"
-"""The sixth meta column, present only where the changelog mode is on: `I`, `-U`, `U` or `D`."""
+"""The sixth meta column, only present in changelog mode: `I`, `-U`, `U` or `D`."""
 
 
 def with_meta(schema: pa.Schema) -> pa.Schema:
-    """The schema with the five meta columns in front; columns of those names are replaced, not doubled."""
+    """The schema with the five meta columns first, replacing columns of these names."""
     meta = [pa.field(name, pa.string()) for name in META_FIELDS]
     return pa.schema(meta + [field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
 
 
 def with_operation(schema: pa.Schema) -> pa.Schema:
-    """The schema with `_hoodie_operation` behind the meta columns in front."""
+    """The schema with `_hoodie_operation` after the meta columns."""
     if OPERATION in schema.names:
         return schema
     return schema.insert(sum(name in META_FIELDS for name in schema.names), pa.field(OPERATION, pa.string()))
@@ -36,7 +36,7 @@ def without_meta(schema: pa.Schema) -> pa.Schema:
 
 
 def split_meta(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The meta columns which a table has, and all its other columns, as two tables of the same rows."""
+    """A table's meta columns and its other columns, as two tables of the same rows."""
     meta = [name for name in table.column_names if name in META_FIELDS]
     own = [name for name in table.column_names if name not in META_FIELDS]
     return table.select(meta), table.select(own)

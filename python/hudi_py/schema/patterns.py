@@ -1,7 +1,7 @@
-"""Patterns which users give, matched in time linear in the text, whatever the pattern.
+"""Matches patterns given by users, in time linear in the text.
 
-Python's `re` and Java's `Pattern` try every way to match, of which a small pattern may have exponentially many; the
-matcher behind Arrow (RE2) follows all ways at once. It has no references to groups and does not look around.
+Python's `re` and Java's `Pattern` backtrack, which can take exponential time even for a small pattern; Arrow's matcher
+(RE2) does not. It supports neither back-references nor look-around.
 """
 
 from __future__ import annotations
@@ -16,37 +16,34 @@ from hudi_py.errors import ConfigError
 
 
 def check_regex(regex: str, option: str) -> None:
-    """Raises ConfigError where a text is no regular expression, or one that refers to groups or looks around.
-
-    Args:
-        option: the key under which it was given.
-    """
+    """Raises ConfigError, naming `option`, if a text is not a regular expression, or has back-references or
+    look-around."""
     matching(regex, [""], option)
 
 
 def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = False) -> list[str]:
-    """The texts in which a regular expression has a match; with `whole`, which it matches as a whole.
+    """The texts in which a regular expression matches; with `whole`, those that it matches completely.
 
     Raises:
         ConfigError: as `check_regex`.
     """
     given = pa.array(texts, pa.string())
     try:
-        pc.match_substring_regex([""], regex)  # by itself, as a bracket may close the one around it
+        pc.match_substring_regex([""], regex)  # on its own, as it could close the group added below
         kept = pc.match_substring_regex(given, rf"\A(?:{regex})\z" if whole else regex)
     except pa.ArrowInvalid as error:
         reason = str(error).removeprefix("Invalid regular expression: ")
         raise ConfigError(
-            f"Option {option} = '{regex}' is not valid: {reason}; expected a regular expression, without references to "
-            "groups and without looking ahead or behind"
+            f"Option {option} = '{regex}' is not valid: {reason}; expected a regular expression without "
+            "back-references and look-around"
         ) from None
     found: list[str] = given.filter(kept).to_pylist()
     return found
 
 
 def glob_regex(pattern: str, option: str) -> str:
-    """The regular expression of a glob (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also within each
-    other, and a backslash before a character that stands for itself.
+    """The regular expression of a glob (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also nested, and
+    a backslash before a literal character.
 
     Raises:
         ConfigError: a brace or bracket is not closed, or nothing follows a backslash.

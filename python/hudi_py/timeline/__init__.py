@@ -1,1 +1,1 @@
-"""The timeline: what was done to a table, in which order, and how far each action has come."""
+"""The timeline: the actions on a table, their order and their states."""

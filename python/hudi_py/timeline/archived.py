@@ -1,4 +1,4 @@
-"""Archived instants: the archive of layout 1, and one entry point for both layouts.
+"""Reads archived instants: the archive of layout 1, and one entry point for both layouts.
 
 Layout 1 keeps log files `.commits_.archive.<n>_<token>` whose Avro blocks hold `HoodieArchivedMetaEntry` records, one
 for each state of an instant (`ArchivedTimelineLoaderV1`, 1.2.0; format reference 4.1).
@@ -26,6 +26,7 @@ from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.history import (
     VERSION_FILE,
     ArchivedInstant,
+    ArchiveQuery,
     Chosen,
     archived_action,
     manifest_versions,
@@ -58,7 +59,7 @@ _PLANS = {
 
 
 def archive_folder(config: TableConfig) -> str:
-    """Where archived instants lie, relative to the base path."""
+    """Folder of the archived timeline, relative to the base path."""
     if config.layout >= 2:
         name = config.properties.get("hoodie.timeline.history.path", "").strip().strip("/") or "history"
         return join_path(config.timeline_folder, name)
@@ -77,43 +78,27 @@ def archived_instants(
     metadata: bool = False,
     plans: bool = False,
 ) -> list[ArchivedInstant]:
-    """Completed instants of the archived timeline, sorted by requested time; empty when nothing was archived.
+    """Completed instants of the archived timeline, sorted by requested time; empty if nothing was archived.
 
     Args:
-        since, until: requested times, both included.
-        completed_after: completion time, excluded.
-        chosen: further choice, told without metadata and plan; those of other instants are not read.
-        metadata: whether to read what the instants' completed files held.
+        since, until: requested times, both inclusive.
+        completed_after: completion time, exclusive.
+        chosen: a further condition, evaluated without metadata and plan, which are read for chosen instants only.
+        metadata: whether to read the content of the instants' completed files.
         plans: whether to read the plans of compactions, clusterings and cleans.
 
     Raises:
-        CorruptFileError: the archive is not what the format says.
+        CorruptFileError: the archive contradicts the format.
     """
     folder = archive_folder(config)
     _check_there(storage, config, folder)
-    if config.layout < 2:
-        if completed_after is not None:
-            given, after = chosen, completed_after
-
-            def chosen(instant: ArchivedInstant) -> bool:
-                return instant.completion_time > after and (given is None or given(instant))
-
-        return _read_archive(storage, folder, since=since, until=until, chosen=chosen, metadata=metadata, plans=plans)
-    return read_history(
-        storage,
-        folder,
-        since=since,
-        until=until,
-        completed_after=completed_after,
-        chosen=chosen,
-        metadata=metadata,
-        plans=plans,
-    )
+    query = ArchiveQuery(since, until, completed_after, chosen, metadata, plans)
+    return _read_archive(storage, folder, query) if config.layout < 2 else read_history(storage, folder, query)
 
 
 def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
-    """Raises CorruptFileError where there is no archive, although a write on the active timeline says that it went on
-    from an instant which is older than all of them, and so was archived."""
+    """Raises CorruptFileError if there is no archive although an active write names a previous commit that is older
+    than the active timeline, so must have been archived."""
     if config.layout >= 2:
         there = storage.stat(join_path(folder, VERSION_FILE)) is not None or bool(manifest_versions(storage, folder))
     else:
@@ -131,9 +116,9 @@ def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
             before = stat.prev_commit
             if before.isdecimal() and before not in active and before < (timeline.start or ""):
                 raise CorruptFileError(
-                    f"Cannot read the archived timeline {storage.uri}/{folder}: there is none, although the "
-                    f"{instant.action.comparable.value} {instant.time} went on from {before}, which is older than the "
-                    "active timeline; restore the folder from a copy, or correct the path to it in hoodie.properties"
+                    f"Cannot read the archived timeline {storage.uri}/{folder}: it does not exist, although the "
+                    f"{instant.action.comparable.value} {instant.time} follows {before}, which is older than the "
+                    "active timeline; restore the folder from a copy, or correct its path in hoodie.properties"
                 )
 
 
@@ -150,10 +135,10 @@ def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
 def archived_states(
     storage: Storage, file: FileInfo, *, since: str, until: str
 ) -> set[tuple[InstantTime, Action, State]]:
-    """Layout 1: what an archive file holds of a range of requested times, both ends included.
+    """Layout 1: the instants and states in an archive file within a range of requested times, both inclusive.
 
     Raises:
-        CorruptFileError: the file is not what the format says.
+        CorruptFileError: the file contradicts the format.
     """
     found: set[tuple[InstantTime, Action, State]] = set()
     for records in _grouped(_blocks(storage, file), f"{storage.uri}/{file.path}", since, until):
@@ -161,31 +146,22 @@ def archived_states(
     return found
 
 
-def _read_archive(
-    storage: Storage,
-    folder: str,
-    *,
-    since: str | None,
-    until: str | None,
-    chosen: Chosen | None,
-    metadata: bool,
-    plans: bool,
-) -> list[ArchivedInstant]:
+def _read_archive(storage: Storage, folder: str, query: ArchiveQuery) -> list[ArchivedInstant]:
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
-    # Releases before 0.10 wrote to `.hoodie` itself, whatever the property says
+    # Releases before 0.10 wrote to `.hoodie` itself and ignored the property
     files = [file for place in dict.fromkeys((".hoodie", folder)) for file in archive_files(storage, place)]
     ordered = [info for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name))]
-    for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", since, until):
+    for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", query.since, query.until):
         for row, instant in records.instants():
             key = (instant.time, instant.action)
-            if chosen is not None and not chosen(instant):
+            if not query.wants(instant):
                 continue
-            plan = records.value(row, instant.action, _PLANS) if plans else None
+            plan = records.value(row, instant.action, _PLANS) if query.plans else None
             if plan is not None:
                 plan_of[key] = plan
             if instant.state is State.COMPLETED:
-                content = records.value(row, instant.action, _METADATA) if metadata else None
+                content = records.value(row, instant.action, _METADATA) if query.metadata else None
                 found[key] = replace(instant, metadata=content) if content is not None else instant
     return [
         replace(instant, plan=plan_of[key]) if key in plan_of else instant
@@ -198,14 +174,14 @@ class _Block:
     """An Avro block of an archive file."""
 
     schema: str | None
-    """As its header has it."""
+    """From its header."""
     content: bytes
     context: str
 
 
 def _blocks(storage: Storage, file: FileInfo) -> list[_Block]:
-    """The whole blocks of a file. Raises FileNotFoundError."""
-    # A block that was cut off was archived again by the next writer; Java passes over it too
+    """The complete blocks of a file. Raises FileNotFoundError."""
+    # The next writer archived the content of a torn block again; Java skips it too
     return [
         _Block(block.header.get(HeaderKey.SCHEMA), read_content(storage, block), f"{storage.uri}/{file.path}")
         for block in read_blocks(storage, file.path, file.size)
@@ -214,8 +190,6 @@ def _blocks(storage: Storage, file: FileInfo) -> list[_Block]:
 
 
 def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]:
-    """The blocks of files in their order."""
-
     def read(file: FileInfo) -> list[_Block]:
         try:
             return _blocks(storage, file)
@@ -229,7 +203,7 @@ def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]
 
 
 def _grouped(blocks: Iterable[_Block], context: str, since: str | None, until: str | None) -> Iterator[_Records]:
-    """Blocks of one schema together, as many as are well decoded at once: archives have thousands of small ones."""
+    """Groups blocks of one schema to decode them together, since archives have thousands of small blocks."""
     group: list[_Block] = []
     size = 0
     for block in blocks:
@@ -243,7 +217,7 @@ def _grouped(blocks: Iterable[_Block], context: str, since: str | None, until: s
 
 
 class _Records:
-    """The entries of blocks of one schema. Columns other than the heads are decoded when one is first asked for."""
+    """The entries of blocks of one schema. Columns of metadata and plans are decoded when they are first needed."""
 
     def __init__(self, blocks: Sequence[_Block], context: str, since: str | None, until: str | None) -> None:
         self._blocks = blocks
@@ -254,7 +228,7 @@ class _Records:
         self._heads = self._decode(_HEAD)
 
     def instants(self) -> Iterator[tuple[int, ArchivedInstant]]:
-        """Row number and instant of each state within the range; metadata and plan are left out."""
+        """Row number and instant (without metadata and plan) of each state within the range."""
         heads: list[list[str | None]] = [
             self._heads.column(name).to_pylist() if name in self._heads.schema.names else [None] * self._heads.num_rows
             for name in _HEAD
@@ -267,7 +241,7 @@ class _Records:
                 )
             if (self._since is not None and time < self._since) or (self._until is not None and time > self._until):
                 continue
-            # Entries of old releases have no state: they are of completed instants
+            # Entries of old releases have no state; their instants are completed
             yield (
                 row,
                 ArchivedInstant(
@@ -279,7 +253,7 @@ class _Records:
             )
 
     def value(self, row: int, action: Action, columns: Mapping[Action, str]) -> bytes | None:
-        """What an entry holds in the column for its action: commit metadata as JSON, others as an Avro container."""
+        """An entry's value in the column for its action: commit metadata as JSON, others as an Avro container."""
         name = columns.get(action)
         if name is None:
             return None
@@ -292,7 +266,7 @@ class _Records:
         scalar = array[row]
         if not scalar.is_valid:
             return None
-        record = _plain(scalar.as_py(), array.type)
+        record = _avro_value(scalar.as_py(), array.type)
         if action in WRITE_ACTIONS and columns is _METADATA:
             return json.dumps(record).encode()
         return write_container(_field_schema(self._schema, name), [record])
@@ -304,7 +278,7 @@ class _Records:
         except SchemaMismatchError as error:
             raise CorruptFileError(f"Cannot read {self._context}: {error}") from error
         except CorruptFileError:
-            for block in self._blocks:  # the error of the first broken one names its file
+            for block in self._blocks:  # the error of the first corrupt block names its file
                 decode_log_content([block.content], self._schema, names, context=block.context)
             raise
 
@@ -314,24 +288,24 @@ def _parsed_schema(text: str | None, context: str) -> Any:
     try:
         return json.loads(text or "")
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read {context}: a block's Avro schema is no JSON ({error!r})") from None
+        raise CorruptFileError(f"Cannot read {context}: a block's Avro schema is not JSON ({error!r})") from None
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value with maps as dictionaries, as Avro and JSON have them."""
+def _avro_value(value: Any, kind: pa.DataType) -> Any:
+    """An Arrow value as Python object with maps as dictionaries, as Avro and JSON need it."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind}
+        return {field.name: _avro_value(value[field.name], field.type) for field in kind}
     if pa.types.is_map(kind):
-        return {key: _plain(item, kind.item_type) for key, item in value}
+        return {key: _avro_value(item, kind.item_type) for key, item in value}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
+        return [_avro_value(item, kind.value_type) for item in value]
     return value
 
 
 def _field_schema(schema: Any, name: str) -> dict[str, Any]:
-    """Schema of a field's record, complete in itself: types which the archive defines elsewhere are put in."""
+    """The self-contained schema of a field's record: named types that the archive defines elsewhere are inlined."""
     named = named_types(schema)
     field = next(field for field in schema["fields"] if field["name"] == name)
     branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
@@ -341,7 +315,7 @@ def _field_schema(schema: Any, name: str) -> dict[str, Any]:
 
 
 def named_types(schema: Any) -> dict[str, Any]:
-    """Records which a schema defines, by name without namespace."""
+    """The records that a schema defines, by name without namespace."""
     named: dict[str, Any] = {}
     _collect(schema, named)
     return named

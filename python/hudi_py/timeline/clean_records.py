@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from hudi_py.timeline.records import Fields, decode_record, encode_record
 
 VERSION = 2
-"""Of both records. Version 1 (releases before 0.5.1) is read: plans of file names, results of whole paths."""
+"""Version of both records. Version 1 (releases before 0.5.1: file names in plans, paths in results) can be read."""
 SAVEPOINTS = "savepointed_timestamps"
-"""Key of the extra metadata with the savepoints there were when a clean was planned, separated by commas."""
+"""Key in the extra metadata for the savepoints at the time a clean was planned, separated by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class CleanPlan:
     earliest: RetainedInstant | None = None
     """None under KEEP_LATEST_FILE_VERSIONS."""
     last_completed: str = ""
-    """Requested time of the newest completed commit when the plan was made; empty when there was none."""
+    """Requested time of the newest completed commit when the plan was made; empty if there was none."""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Partition path to absolute paths of files to delete."""
     source_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Partition path to files of a bootstrapped table's source which are to be deleted too."""
+    """Partition path to source files of a bootstrapped table to delete too."""
     partitions_to_delete: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class CleanedPartition:
     planned: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
-    """Those which are still there."""
+    """Files that could not be deleted."""
     partition_deleted: bool = False
 
 
@@ -67,12 +67,12 @@ class CleanMetadata:
 
     @property
     def savepoints(self) -> frozenset[str]:
-        """Times of the savepoints there were when the clean was planned; of partitioned tables only."""
+        """Times of the savepoints when the clean was planned; recorded for partitioned tables only."""
         return frozenset(time for time in self.extra.get(SAVEPOINTS, "").split(",") if time)
 
 
 def encode_clean_plan(plan: CleanPlan) -> bytes:
-    """An Avro container file. Files of a bootstrap source are never planned here, so `source_files` is left out."""
+    """An Avro container file. Omits `source_files`: hudi-py never plans to delete files of a bootstrap source."""
     files = {
         partition: [{"filePath": path, "isBootstrapBaseFile": False} for path in paths]
         for partition, paths in plan.files.items()

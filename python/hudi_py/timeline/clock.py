@@ -1,4 +1,4 @@
-"""Choosing the times of instants (`HoodieInstantTimeGenerator`, `SkewAdjustingTimeGenerator`, 1.2.0)."""
+"""Chooses the times of new instants (`HoodieInstantTimeGenerator`, `SkewAdjustingTimeGenerator`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, epoch_ms, format_instant, table_zone
 
 _LONGEST_FOLD_MS = 3 * 3_600_000
-"""How far back a clock change is looked for; time zones move by two hours at most."""
+"""How far back to look for a clock change; time zones change by two hours at most."""
 _AFTER_FOLD_MS = 60_000
-"""How long after a repeated hour times may still be ahead by what was counted on within it."""
+"""How long after a repeated hour times may still be ahead because they were incremented during it."""
 
 
 def wall_clock_ms() -> int:
@@ -25,11 +25,11 @@ def wall_clock_ms() -> int:
 
 
 class InstantClock:
-    """Gives times greater than every one on a table's timeline, and than every one it gave before.
+    """Generates times greater than every time on a table's timeline and every time it returned before.
 
-    The zone of a LOCAL table is fixed when the clock is made: a writer that is spread over processes passes its zone on
-    as `local`. Two processes never get the same time when each calls `next_instant` under the table lock, for the
-    process waits out the expected clock skew before it returns.
+    The zone of a LOCAL table is fixed when the clock is created; a write that runs in several processes passes its zone
+    on as `local`. Two processes that call `next_instant` under the table lock never get the same time, since the call
+    waits for the expected clock skew before it returns.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class InstantClock:
         self._lock = threading.Lock()
 
     def next_instant(self, timeline: Timeline) -> InstantTime:
-        """A requested time: now, or 1 ms after the newest time on the timeline. 17 digits.
+        """A requested time of 17 digits: now, or 1 ms after the newest time on the timeline.
 
         Raises:
             ConfigError: the timeline is ahead of this machine's clock by more than the skew. While an hour is repeated
-                at the end of daylight saving time, times count on by 1 ms instead.
+                at the end of daylight saving time, times are incremented by 1 ms instead.
         """
         instant = InstantTime(self._next(timeline, ""))
         if self.skew_ms > 0:
@@ -83,7 +83,7 @@ class InstantClock:
     def _refuse_if_ahead(self, newest: str, now: str, now_ms: int) -> None:
         readings = [epoch_ms(newest, self.zone, fold) for fold in (0, 1)]
         if any(self._at(now_ms - before_ms).fold for before_ms in (0, _AFTER_FOLD_MS)):
-            # Times that count on through a repeated hour may run past its end: read them in the offset from before it
+            # Times incremented during a repeated hour may exceed its end: interpret them in the offset from before it
             set_back = _offset(self._at(now_ms - _LONGEST_FOLD_MS)) - _offset(self._at(now_ms))
             readings.append(epoch_ms(newest, self.zone) - set_back // timedelta(milliseconds=1))
         ahead_ms = min(readings) - now_ms
@@ -91,8 +91,8 @@ class InstantClock:
             raise ConfigError(
                 f"Cannot choose the time of an instant: the newest time on the timeline is {newest}, "
                 f"{ahead_ms / 1000:.1f} s ahead of this machine's clock, {now} in the table's time zone ({self.zone}); "
-                f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); set the "
-                "clock or the time zone right (hoodie.table.timeline.timezone), or wait"
+                f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); correct the "
+                "clock or the time zone (hoodie.table.timeline.timezone), or wait"
             )
 
     def _at(self, moment_ms: int) -> datetime:

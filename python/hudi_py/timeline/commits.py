@@ -1,6 +1,6 @@
-"""Completed writes of a table over a range of time, active and archived, with what each wrote.
+"""Reads the completed writes of a range of time, active and archived, with their metadata.
 
-Ranges are on completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) and on requested times in layout 1
+Ranges use completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) and requested times in layout 1
 (`IncrementalRelationV1`, 1.2.0); format reference 12.1.
 """
 
@@ -25,7 +25,7 @@ _BULK_INSERT = "BULK_INSERT"
 
 @dataclass(frozen=True, slots=True)
 class InstantRange:
-    """A stretch of the time axis of a table's range queries."""
+    """A range of times on the axis of a table's range queries."""
 
     begin: str | None = None
     """Exclusive; None: from the start."""
@@ -41,9 +41,9 @@ class Commit:
     """One completed commit, deltacommit or replacecommit."""
 
     time: InstantTime
-    """Requested time: what `_hoodie_commit_time` of its rows is."""
+    """Requested time, which is also `_hoodie_commit_time` of its rows."""
     completion_time: CompletionTime
-    """Where it lies on the axis of ranges. Layout 1: the requested time, unless transition times are asked for."""
+    """Its time on the axis of ranges. Layout 1: the requested time, unless transition times are used."""
     action: Action
     metadata: CommitMetadata
     archived: bool = False
@@ -76,14 +76,14 @@ def read_commits(
     transition_times: bool = False,
     archived: bool = True,
 ) -> list[Commit]:
-    """The commits of a range, oldest first by the axis of ranges.
+    """The commits of a range, oldest first.
 
     Args:
         timeline: the active timeline, pinned or not.
-        skip_compaction: leave out compactions and log compactions: they change no row.
-        skip_clustering: leave out clusterings.
-        transition_times: layout 1: the axis is the completed files' modification time (`USE_TRANSITION_TIME`).
-        archived: whether to read archived instants; done only where the range can reach them.
+        skip_compaction: whether to leave out compactions and log compactions, which change no rows.
+        skip_clustering: whether to leave out clusterings.
+        transition_times: layout 1: whether the axis is the completed files' modification time (`USE_TRANSITION_TIME`).
+        archived: whether to read archived instants, if the range can contain some.
 
     Raises:
         CorruptFileError: an instant's metadata or the archive cannot be read.
@@ -93,16 +93,16 @@ def read_commits(
     def place(instant: Instant | ArchivedInstant) -> CompletionTime:
         return CompletionTime(instant.time) if by_requested else instant.completion_time or CompletionTime(instant.time)
 
-    # The oldest first, for archiving takes those away: what is gone from the listing by then is in the archive
+    # Active instants before the archive: those archived since they were listed are then found there
     active = [instant for instant in timeline.write_completed if span.holds(place(instant))]
     known = {instant.time for instant in timeline.write_completed}
-    found, gone = _active(storage, timeline, active, place)
-    # In layout 2 an archived write that took long may have completed within any range
+    found, moved = _active(storage, timeline, active, place)
+    # In layout 2 a long-running archived write may have completed within any range
     reaches = timeline.start is None or not by_requested or span.begin is None or span.begin < timeline.start
-    if archived and (reaches or gone):
+    if archived and (reaches or moved):
 
         def chosen(instant: ArchivedInstant) -> bool:
-            listed = instant.time in known and instant.time not in gone
+            listed = instant.time in known and instant.time not in moved
             return instant.action in WRITE_ACTIONS and not listed and span.holds(place(instant))
 
         for entry in archived_instants(
@@ -116,7 +116,7 @@ def read_commits(
             context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
             metadata = decode_commit_metadata(entry.metadata or b"", context)
             found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
-    commits = _with_compactions_told(found, config)
+    commits = _with_compactions_marked(found, config)
     kept = [
         commit
         for commit in commits
@@ -127,17 +127,16 @@ def read_commits(
 
 
 def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:
-    """The first pending write that will bring rows; None when there is none.
+    """The first pending write that will add rows; None if there is none.
 
-    Later writes of a table in layout 1 may not be read past it by requested time, or its rows would be missed. Pending
-    compactions and clusterings bring none (`TimelineUtils.handleHollowCommitIfNeeded`, 1.2.0).
+    In layout 1 reads by requested time must not go past it, or its rows would be missed. Pending compactions and
+    clusterings add no rows (`TimelineUtils.handleHollowCommitIfNeeded`, 1.2.0).
     """
-    plans = PendingPlans(storage, timeline)
-    return next((each for each in plans.of(*WRITE_ACTIONS) if not plans.is_clustering(each)), None)
+    return next(iter(PendingPlans(storage, timeline).writes), None)
 
 
 def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> Pin:
-    """What of a timeline there is at the end of a range; the arguments are those of `read_commits`."""
+    """The part of a timeline that is visible at the end of a range; for arguments see `read_commits`."""
     if timeline.layout.version == 2 or not transition_times:
         return Pin(end)
     kept = [instant for instant in timeline.completed if (instant.completion_time or instant.time) <= end]
@@ -160,13 +159,13 @@ def _active(
         return Commit(instant.time, place(instant), instant.action.comparable, metadata)
 
     commits = when_remote(storage, one, instants)
-    gone = {str(instant.time) for instant, commit in zip(instants, commits, strict=True) if commit is None}
-    return [commit for commit in commits if commit is not None], gone
+    moved = {str(instant.time) for instant, commit in zip(instants, commits, strict=True) if commit is None}
+    return [commit for commit in commits if commit is not None], moved
 
 
-def _with_compactions_told(commits: Iterable[Commit], config: TableConfig) -> list[Commit]:
-    """In a merge-on-read table a `commit` is a compaction, whatever its metadata says (archived ones may not). But a
-    bulk insert that makes the table is one, too, by releases up to 1.2.0 (apache/hudi#18878)."""
+def _with_compactions_marked(commits: Iterable[Commit], config: TableConfig) -> list[Commit]:
+    """Marks compactions: in a merge-on-read table every `commit` is one, even if its archived metadata does not say so,
+    except for bulk inserts that create the table with releases up to 1.2.0 (apache/hudi#18878)."""
     if not config.is_mor:
         return list(commits)
     return [

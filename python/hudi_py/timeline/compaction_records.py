@@ -1,7 +1,4 @@
-"""Plans of compactions and log compactions as bytes (`HoodieCompactionPlan`, Apache Hudi 1.2.0).
-
-They are read by `plans.decode_compaction_plan`.
-"""
+"""Encodes plans of compactions and log compactions (`HoodieCompactionPlan`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
@@ -11,17 +8,13 @@ from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.records import encode_record
 
 PLAN_VERSION = 2
-"""Since this version file names stand without their folders."""
+"""From this version on plans have file names without folders."""
 LOG_COMPACTION_HELPER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
-"""The class that log compaction plans name, still, in 1.2.0 (`HoodieLogCompactionPlanGenerator`)."""
+"""The class named in log compaction plans (`HoodieLogCompactionPlanGenerator`, 1.2.0)."""
 
 
 def encode_compaction_plan(plan: CompactionPlan, *, log_compaction: bool = False) -> bytes:
-    """An Avro container file.
-
-    `log_compaction`: the plan names the helper class and asks for meta columns to be kept, as those of log compactions
-    do.
-    """
+    """An Avro container file; plans of log compactions name a helper class and preserve meta columns."""
     operations = [
         {
             "baseInstantTime": operation.base_instant,

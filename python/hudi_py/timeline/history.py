@@ -1,6 +1,6 @@
-"""The history of layout 2: archived instants in sorted runs of Parquet files (`LSMTimeline`, 1.2.0).
+"""Reads the history of layout 2: archived instants in sorted runs of Parquet files (`LSMTimeline`, 1.2.0).
 
-`_version_` holds the number of the newest manifest, `manifest_<n>` names the runs, and a run is a Parquet file
+`_version_` has the number of the newest manifest, `manifest_<n>` names the runs, and a run is a Parquet file
 `<first>_<last>_<level>.parquet`, named by the requested times of its first and last instant.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,66 +31,76 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """An instant which has left the active timeline."""
+    """An instant that has left the active timeline."""
 
     time: InstantTime
     completion_time: CompletionTime
-    """Layout 1: when the completed file was last modified; the requested time where the archive does not tell."""
+    """Layout 1: the completed file's modification time, or the requested time if that was not archived."""
     action: Action
-    """The action it is known under once completed: a compaction is a `COMMIT`."""
+    """Its action once completed: a compaction is a `COMMIT`."""
     state: State
     metadata: bytes | None = None
-    """What the completed instant's file held, as JSON or an Avro container; None when empty or not asked for."""
+    """Content of the completed file, JSON or an Avro container; None if empty or not requested."""
     plan: bytes | None = None
-    """The plan of the requested instant as an Avro container, for actions which have one; None when not asked for."""
+    """The plan as an Avro container, for actions that have one; None if not requested."""
 
 
 Chosen = Callable[[ArchivedInstant], bool]
-"""Which archived instants are wanted, told without metadata and plan."""
+"""A condition on archived instants, evaluated without metadata and plan."""
 
 
-def read_history(
-    storage: Storage,
-    folder: str,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    completed_after: str | None = None,
-    chosen: Chosen | None = None,
-    metadata: bool = False,
-    plans: bool = False,
-) -> list[ArchivedInstant]:
-    """Instants of a history folder, sorted by requested time; empty when there is none.
+@dataclass(frozen=True, slots=True)
+class ArchiveQuery:
+    """Which archived instants to read, and which of their columns; see `archived.archived_instants`."""
 
-    Args:
-        since, until: requested times, both included. Runs outside are not opened.
-        completed_after: completion time, excluded. Of runs whose footer tells that all completed before, no more is
-            read.
-        chosen: further choice; metadata and plans of other instants are not read.
-        metadata, plans: whether to read these columns.
+    since: str | None = None
+    until: str | None = None
+    completed_after: str | None = None
+    chosen: Chosen | None = None
+    metadata: bool = False
+    plans: bool = False
+
+    def wants(self, instant: ArchivedInstant) -> bool:
+        return (
+            (self.since is None or instant.time >= self.since)
+            and (self.until is None or instant.time <= self.until)
+            and (self.completed_after is None or instant.completion_time > self.completed_after)
+            and (self.chosen is None or self.chosen(instant))
+        )
+
+    def overlaps(self, run: Run) -> bool:
+        return (self.since is None or run.last >= self.since) and (self.until is None or run.first <= self.until)
+
+
+_EVERYTHING = ArchiveQuery()
+
+
+def read_history(storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING) -> list[ArchivedInstant]:
+    """Instants of a history folder, sorted by requested time; empty if there are none.
+
+    Opens only runs whose range overlaps the query's. Reads no run in which all instants completed too early, by the
+    statistics in its footer.
 
     Raises:
-        CorruptFileError: a manifest or run is not what the format says, or a run is missing.
+        CorruptFileError: a manifest or run contradicts the format, or a run is missing.
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):
-        runs = newest_manifest(storage, folder).runs
-        wanted = [run.name for run in runs if _overlaps(run.name, since, until)]
+        wanted = [run for run in newest_manifest(storage, folder).runs if query.overlaps(run)]
 
-        def one(name: str) -> list[ArchivedInstant]:
-            path = join_path(folder, name)
-            return list(_read_run(storage, path, since, until, completed_after, chosen, metadata=metadata, plans=plans))
+        def one(run: Run) -> list[ArchivedInstant]:
+            return list(_read_run(storage, join_path(folder, run.name), run, query))
 
         try:
             parts = when_remote(storage, one, wanted)
-        except FileNotFoundError as error:  # compacted since the manifest was read: another manifest tells the new runs
+        except FileNotFoundError as error:  # compacted since the manifest was read: a newer manifest has the new runs
             missing = error
             continue
-        # An instant is in one run only, but a writer that was cut off and tried again may have left it in two
+        # A writer that failed and retried may have left an instant in two runs
         found = {(instant.time, instant.action): instant for part in parts for instant in part}
         return sorted(found.values(), key=lambda instant: (instant.time, instant.action.value))
     raise CorruptFileError(
-        f"Cannot read the archived timeline {storage.uri}/{folder}: a file which its newest manifest names is missing "
+        f"Cannot read the archived timeline {storage.uri}/{folder}: a file in its newest manifest is missing "
         f"({missing}); rebuild it or restore the file"
     )
 
@@ -102,7 +112,7 @@ class Run:
     name: str
     """`<first>_<last>_<level>.parquet`, by the requested times of its instants."""
     size: int
-    """Bytes, as the manifest says."""
+    """Bytes, from the manifest."""
 
     @property
     def first(self) -> str:
@@ -132,7 +142,7 @@ class Manifest:
     """In the order in which they were added."""
 
     def encode(self) -> bytes:
-        """As Apache Hudi writes it (`HoodieLSMTimelineManifest`, 1.2.0)."""
+        """The JSON that Apache Hudi writes (`HoodieLSMTimelineManifest`, 1.2.0)."""
         entries = ", ".join(
             f'{{\n    "fileName" : {json.dumps(run.name)},\n    "fileLen" : {run.size}\n  }}' for run in self.runs
         )
@@ -144,19 +154,20 @@ def manifest_path(folder: str, version: int) -> str:
 
 
 def manifest_versions(storage: Storage, folder: str) -> list[int]:
-    """Numbers of the manifests that are there, ascending."""
+    """Numbers of the existing manifests, ascending."""
     return sorted(int(found[1]) for info in storage.list(folder) if (found := _MANIFEST.fullmatch(info.name)))
 
 
 def newest_manifest(storage: Storage, folder: str) -> Manifest:
-    """The version that counts (`LSMTimeline.latestSnapshotManifest`, 1.2.0). Where `_version_` names one that is
-    missing, Apache Hudi takes the archive for empty.
+    """The current version of the history (`LSMTimeline.latestSnapshotManifest`, 1.2.0).
+
+    If the manifest that `_version_` names is missing, Apache Hudi treats the archive as empty.
 
     Raises:
-        CorruptFileError: it is not the JSON of a manifest, or is missing though `_version_` is there.
+        CorruptFileError: the manifest is not valid JSON, or is missing although `_version_` exists.
     """
     number: int | None = None
-    for _ in range(_TRIES):  # old manifests are removed as new ones come
+    for _ in range(_TRIES):  # old manifests are deleted when new ones are written
         number = _version(storage, folder)
         try:
             if number is not None:
@@ -192,7 +203,7 @@ def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
 
 
 def _version(storage: Storage, folder: str) -> int | None:
-    """The number in `_version_`; None where it is missing or torn, while it is being replaced."""
+    """The number in `_version_`; None while it is being replaced (missing or torn)."""
     try:
         text = storage.read(join_path(folder, VERSION_FILE)).decode("ascii", "replace").strip()
     except FileNotFoundError:
@@ -200,58 +211,44 @@ def _version(storage: Storage, folder: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
-def _overlaps(name: str, since: str | None, until: str | None) -> bool:
-    found = _RUN.fullmatch(name)
-    return found is not None and (since is None or found[2] >= since) and (until is None or found[1] <= until)
-
-
-def _read_run(
-    storage: Storage,
-    path: str,
-    since: str | None,
-    until: str | None,
-    completed_after: str | None,
-    chosen: Chosen | None,
-    *,
-    metadata: bool,
-    plans: bool,
-) -> Iterator[ArchivedInstant]:
+def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Iterator[ArchivedInstant]:
     with open_parquet(storage, path) as file:
         names = set(file.schema_arrow.names)
-        if completed_after is not None and _completed_before(file, completed_after):
+        if query.completed_after is not None and _completed_before(file, query.completed_after):
             return
         for needed in ("instantTime", "completionTime", "action"):
             if needed not in names:
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
         keys = file.read(["instantTime", "completionTime", "action"])
         instants = _instants(keys, f"{storage.uri}/{path}")
-        kept = [
-            at
-            for at, instant in enumerate(instants)
-            if (since is None or instant.time >= since)
-            and (until is None or instant.time <= until)
-            and (completed_after is None or instant.completion_time > completed_after)
-            and (chosen is None or chosen(instant))
-        ]
-        columns = ["metadata"] * (metadata and "metadata" in names) + ["plan"] * (plans and "plan" in names)
+        _check_range(instants, run, f"{storage.uri}/{path}")
+        kept = [at for at, instant in enumerate(instants) if query.wants(instant)]
+        columns = [name for name, wanted in (("metadata", query.metadata), ("plan", query.plans)) if wanted]
+        columns = [name for name in columns if name in names]
         if not kept or not columns:
             yield from (instants[at] for at in kept)
             return
         values = file.read(columns).take(pa.array(kept, pa.int64()))
     for row, at in enumerate(kept):
-        instant = instants[at]
-        yield ArchivedInstant(
-            instant.time,
-            instant.completion_time,
-            instant.action,
-            instant.state,
-            _bytes(values, "metadata", row),
-            _bytes(values, "plan", row),
+        yield replace(instants[at], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
+
+
+def _check_range(instants: Sequence[ArchivedInstant], run: Run, path: str) -> None:
+    """Raises CorruptFileError if a run does not have the first and last instant in its name, so is another file."""
+    times = [instant.time for instant in instants]
+    expected, found = (run.first, run.last), (min(times, default="none"), max(times, default="none"))
+    if found != expected:
+        raise CorruptFileError(
+            f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, expected are those "
+            "in its name; it was replaced by another file: restore it from a copy",
+            path=path,
+            expected=expected,
+            found=found,
         )
 
 
 def _completed_before(file: pq.ParquetFile, time: str) -> bool:
-    """Whether the statistics of every row group say that no instant completed after a time."""
+    """Whether no instant completed after a time, by the statistics of every row group."""
     at = file.schema_arrow.get_field_index("completionTime")
     if at < 0:
         return False
@@ -279,10 +276,10 @@ def _instants(keys: pa.Table, context: str) -> list[ArchivedInstant]:
 
 
 def archived_action(name: str, context: str) -> Action:
-    """The completed action of an archived instant. Raises CorruptFileError for a name that is no action."""
+    """The completed action of an archived instant. Raises CorruptFileError for an unknown action."""
     action = _ACTIONS.get(name)
     if action is None:
-        raise CorruptFileError(f"Cannot read the archived timeline {context}: '{name}' is no action of a timeline")
+        raise CorruptFileError(f"Cannot read the archived timeline {context}: '{name}' is not an action")
     return action.comparable
 
 

@@ -1,8 +1,8 @@
 """Names of the timeline's files, in layouts 0 and 1 (table versions 2 to 6) and layout 2 (8 and 9).
 
-Layout 0 is that of releases before 0.5.1, and of tables they made for as long as these keep it. Its names are those of
-layout 1, but one file goes through the states: `T.commit.requested` is renamed to `T.inflight`, and that to `T.commit`.
-So a completed instant has no other file, and the plan of a compaction under way is only in `.hoodie/.aux`.
+Releases before 0.5.1 created tables with layout 0. It has the names of layout 1, but renames one file from state to
+state: `T.commit.requested` to `T.inflight`, and that to `T.commit`. So a completed instant has no other file, and the
+plan of an inflight compaction is only in `.hoodie/.aux`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Layout:
         return f"{instant_time}.{self._pending(action).value}.inflight"
 
     def completed_name(self, instant_time: str, action: Action, completion_time: str | None = None) -> str:
-        """Layout 2 needs the completion time, others leave it out. Raises ConfigError when it is needed and None."""
+        """Only names of layout 2 have the completion time; raises ConfigError if it is missing there."""
         if self.version < 2:
             return f"{instant_time}.{action.comparable.value}"
         if not completion_time:
@@ -52,7 +52,7 @@ class Layout:
         return f"{instant_time}_{completion_time}.{action.comparable.value}"
 
     def plan_paths(self, instant_time: str, action: Action) -> tuple[str, ...]:
-        """Where the plan of a pending instant may be, relative to the table's base path, likeliest first.
+        """Possible paths of a pending instant's plan, relative to the table's base path, most likely first.
 
         Releases before 0.14 kept a copy of compaction plans in `.aux` (`CompactionUtils.getCompactionPlan`).
         """
@@ -68,13 +68,13 @@ class Layout:
     def parse(self, name: str) -> Instant | None:
         """The instant whose state file has this name; None for other files.
 
-        `completion_time` is what the name says: None for layouts 0 and 1, and for completed layout-2 names without one,
+        `completion_time` comes from the name: None in layouts 0 and 1, and for completed layout-2 names without one,
         which are marked `legacy`.
         """
         return _parse(self.version, name)
 
     def _pending(self, action: Action) -> Action:
-        # Layouts 0 and 1 have no name of their own for clustering
+        # Layouts 0 and 1 have no separate name for clustering
         return Action.REPLACE_COMMIT if self.version < 2 and action is Action.CLUSTERING else action
 
 

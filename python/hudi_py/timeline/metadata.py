@@ -62,12 +62,12 @@ def read_commit_metadata(
     """Metadata of a completed commit, deltacommit or replacecommit.
 
     Args:
-        may_be_empty: whether an empty file, as a writer of Apache Hudi leaves it that dies between making and filling
-            it, is metadata without content, as it is to Apache Hudi (1.2.0); for who can do without.
+        may_be_empty: whether to accept an empty file as empty metadata, as Apache Hudi does (1.2.0); its writers leave
+            one if they die between creating and writing it.
 
     Raises:
         FileNotFoundError: the instant was archived or rolled back since it was listed.
-        CorruptFileError: the file is empty and may not be, or is neither the JSON nor the Avro of a commit.
+        CorruptFileError: the file is empty without `may_be_empty`, or is not the JSON or Avro of a commit.
     """
     path = layout.path(instant.file_name)
     data = storage.read(path)
@@ -78,7 +78,7 @@ def read_commit_metadata(
 
 
 def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> CommitMetadata:
-    """Commit metadata from JSON or Avro, whichever it is; no bytes (a pending instant's) are metadata without content.
+    """Commit metadata from JSON or Avro; no bytes (a pending instant) give empty metadata.
 
     Raises:
         CorruptFileError: naming `context`.
@@ -91,7 +91,7 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
         try:
             values = json.loads(data)
             if b"\\u" in data:
-                json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair is no text
+                json.dumps(values, ensure_ascii=False).encode()  # fails for half a surrogate pair
         except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"Cannot read {context}: JSON or an Avro container is expected; {error}") from None
     record = Fields(values, context)
@@ -110,7 +110,7 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
 
 
 def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: Action, completed: bool) -> bytes:
-    """Content of a completed or inflight commit, deltacommit or replacecommit as the layout wants it.
+    """Content of a completed or inflight commit, deltacommit or replacecommit in the layout's format.
 
     Replaced file ids are written for completed replacecommits only.
     """
@@ -166,7 +166,7 @@ def _decode_stat(stat: Fields, partition: str) -> WriteStat:
 
 
 def _decode_compacted(stat: Fields) -> CompactedLogs | None:
-    """None where no log file was compacted."""
+    """None if no log file was compacted."""
     files = stat.number("totalLogFilesCompacted")
     if not files:
         return None

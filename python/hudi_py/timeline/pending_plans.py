@@ -1,12 +1,14 @@
-"""What the pending instants of a timeline are to do.
+"""Reads the plans of pending instants.
 
-The one place which knows that version 6 names a clustering like any other replacecommit, where plans lie, and that a
-plan which is not there was taken back, or completed, since the timeline was listed.
+Only this module knows that version 6 names a clustering like any other replacecommit, where plans are stored, and that
+a missing plan was cancelled or completed since the timeline was listed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.storage import Storage
@@ -24,13 +26,15 @@ from hudi_py.timeline.plans import (
 from hudi_py.timeline.recovery_records import RestorePlan, decode_restore_plan
 from hudi_py.timeline.timeline import Timeline
 
+T = TypeVar("T")
+
 COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def read_plan(storage: Storage, layout: Layout, time: str, action: Action) -> tuple[bytes, str]:
-    """The bytes of a plan, empty where there is none or its writer died before it was there; and its name for errors.
+    """The bytes of a plan (empty if there is none, or its writer died before writing it), and its name for errors.
 
-    Those of completed compactions are there as long as their requested files.
+    Plans of completed compactions exist as long as their requested files.
     """
     for path in layout.plan_paths(time, action):
         try:
@@ -41,17 +45,17 @@ def read_plan(storage: Storage, layout: Layout, time: str, action: Action) -> tu
 
 
 def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action) -> CompactionPlan | None:
-    """The plan of a compaction or log compaction, pending or completed; None where it is not there.
+    """The plan of a compaction or log compaction, pending or completed; None if there is none.
 
     Raises:
-        CorruptFileError: it cannot be read.
+        CorruptFileError: the plan cannot be read.
     """
     data, context = read_plan(storage, layout, time, action)
     return decode_compaction_plan(data, context) if data else None
 
 
 class PendingPlans:
-    """The plans of a timeline's pending instants. Each is read once for a timeline, when it is asked for.
+    """The plans of a timeline's pending instants. Each is read once per timeline, when it is needed.
 
     Raises (all methods):
         CorruptFileError: a plan cannot be read.
@@ -72,41 +76,37 @@ class PendingPlans:
 
     @cached_property
     def writes(self) -> list[Instant]:
-        """Writes (not table services) that were begun and not completed, oldest first."""
-        return [
-            instant
-            for instant in self._timeline.pending
-            if instant.action in WRITE_ACTIONS and not self.is_clustering(instant)
-        ]
+        """Pending writes, without table services, oldest first."""
+        return [instant for instant in self.of(*WRITE_ACTIONS) if not self.is_clustering(instant)]
 
     def is_clustering(self, instant: Instant) -> bool:
         return instant.action is Action.CLUSTERING or self.clustering(instant) is not None
 
     def clustering(self, instant: Instant) -> tuple[ClusteringSlice, ...] | None:
-        """The file slices that a clustering replaces; None where the instant is none, or its plan is not there."""
+        """The file slices that a clustering replaces; None if the instant is not a clustering, or has no plan."""
         if instant.action not in (Action.CLUSTERING, Action.REPLACE_COMMIT):
             return None
         return decode_clustering_plan(*self._content(instant))
 
     def compaction(self, instant: Instant) -> CompactionPlan | None:
-        """The plan of a compaction or log compaction; None where it is not there."""
-        data, context = self._content(instant)
-        return decode_compaction_plan(data, context) if data else None
+        """The plan of a compaction or log compaction; None if there is none."""
+        return self._decoded(instant, decode_compaction_plan)
 
     def clean(self, instant: Instant) -> CleanPlan | None:
-        data, context = self._content(instant)
-        return decode_clean_plan(data, context) if data else None
+        return self._decoded(instant, decode_clean_plan)
 
     def rollback(self, instant: Instant) -> RollbackPlan | None:
-        data, context = self._content(instant)
-        return decode_rollback_plan(data, context) if data else None
+        return self._decoded(instant, decode_rollback_plan)
 
     def restore(self, instant: Instant) -> RestorePlan | None:
+        return self._decoded(instant, decode_restore_plan)
+
+    def _decoded(self, instant: Instant, decode: Callable[[bytes, str], T]) -> T | None:
         data, context = self._content(instant)
-        return decode_restore_plan(data, context) if data else None
+        return decode(data, context) if data else None
 
     def file_groups(self, instant: Instant) -> frozenset[FileGroup]:
-        """The file groups that a compaction, log compaction or clustering is to rewrite; of other instants none."""
+        """The file groups that a compaction, log compaction or clustering will rewrite; empty for other instants."""
         if instant.action in COMPACTIONS:
             plan = self.compaction(instant)
             return frozenset((each.partition_path, each.file_id) for each in plan.operations) if plan else frozenset()
@@ -117,6 +117,6 @@ class PendingPlans:
         found = self._timeline.plans.get(key)
         if found is None:
             found = read_plan(self._storage, self._timeline.layout, *key)
-            if found[0]:  # else it may be written yet
+            if found[0]:  # otherwise it may still be written
                 self._timeline.plans[key] = found
         return found

@@ -15,7 +15,7 @@ CLUSTER = "CLUSTER"
 
 @dataclass(frozen=True, slots=True)
 class RollbackRequest:
-    """What is to be undone in a partition: files to delete, or the log blocks of one file slice (table version 6)."""
+    """What to undo in a partition: files to delete, or the log blocks of one file slice (table version 6)."""
 
     partition_path: str
     file_id: str = ""
@@ -43,11 +43,11 @@ class RollbackPartition:
     partition_path: str
     deleted: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
-    """Files which could not be deleted."""
+    """Files that could not be deleted."""
     rollback_logs: Mapping[str, int] = field(default_factory=dict)
-    """Log files which hold the rollback blocks."""
+    """Log files with the rollback blocks."""
     failed_logs: Mapping[str, int] = field(default_factory=dict)
-    """Log files which hold the blocks undone."""
+    """Log files with the undone blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RollbackMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CompactionOperation:
-    """One file slice to be compacted; file names without folder."""
+    """One file slice to compact; file names without folder."""
 
     partition_path: str
     file_id: str
@@ -71,9 +71,9 @@ class CompactionOperation:
     base_file: str | None
     log_files: tuple[str, ...]
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What strategies choose by: bytes of logs, MB to read and write (`FileSliceMetricUtils`)."""
+    """Input of compaction strategies: bytes of logs, MB to read and write (`FileSliceMetricUtils`)."""
     bootstrap_file: str | None = None
-    """URI of the file with the rows, of a bootstrapped base file."""
+    """URI of a bootstrapped base file's source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class CompactionPlan:
 
     operations: tuple[CompactionOperation, ...]
     missing_partitions: tuple[str, ...] | None = None
-    """Partitions with logs that a strategy left out; None where the plan does not tell."""
+    """Partitions with logs that a strategy left out; None if not recorded."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,7 +93,7 @@ class ClusteringSlice:
     partition_path: str
     file_id: str
     files: tuple[str, ...]
-    """Paths of its base file and logs, absolute."""
+    """Absolute paths of its base file and logs."""
 
 
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
@@ -139,7 +139,7 @@ def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
 
 
 def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
-    """The fields of `HoodieRollbackMetadata`, which restores hold too."""
+    """The fields of `HoodieRollbackMetadata`, which is also part of restores."""
     partitions = {
         partition.partition_path: {
             "partitionPath": partition.partition_path,
@@ -167,7 +167,7 @@ def decode_rollback_metadata(data: bytes, context: str = "a completed rollback")
 
 
 def rollback_of(record: Fields) -> RollbackMetadata:
-    """What the fields of `HoodieRollbackMetadata` say."""
+    """Decodes the fields of `HoodieRollbackMetadata`."""
     infos = record.records("instantsRollback")
     partitions = tuple(
         RollbackPartition(
@@ -190,9 +190,9 @@ def rollback_of(record: Fields) -> RollbackMetadata:
 
 
 def encode_replace_request(operation: str | None = None) -> bytes:
-    """Content of a requested replacecommit that is no clustering: an Avro container file.
+    """Content of a requested replacecommit other than a clustering: an Avro container file.
 
-    Apache Hudi leaves all fields null for an overwrite, and names the operation for DELETE_PARTITION.
+    In Apache Hudi all fields are null for an overwrite; for DELETE_PARTITION the operation is set.
     """
     named = operation is not None
     record: dict[str, Any] = {
@@ -205,7 +205,7 @@ def encode_replace_request(operation: str | None = None) -> bytes:
 
 
 def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> tuple[ClusteringSlice, ...] | None:
-    """Input slices of a requested replacecommit or clustering; None when it is no clustering, or empty.
+    """Input slices of a requested replacecommit or clustering; None if it is not a clustering, or empty.
 
     Raises:
         CorruptFileError: naming `context`.
@@ -218,12 +218,12 @@ def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> t
         return () if record.text("operationType") == CLUSTER else None
     return tuple(
         ClusteringSlice(
-            piece.text("partitionPath"),
-            piece.text("fileId"),
-            tuple(path for path in (piece.text("dataFilePath"), *piece.texts("deltaFilePaths")) if path),
+            slice_.text("partitionPath"),
+            slice_.text("fileId"),
+            tuple(path for path in (slice_.text("dataFilePath"), *slice_.texts("deltaFilePaths")) if path),
         )
         for group in plan.records("inputGroups")
-        for piece in group.records("slices")
+        for slice_ in group.records("slices")
     )
 
 

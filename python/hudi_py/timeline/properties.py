@@ -1,4 +1,4 @@
-"""`.hoodie/hoodie.properties`: reading it while others update it, creating it, updating it."""
+"""Reads, creates and updates `.hoodie/hoodie.properties`, which other processes may update at the same time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hudi_py.model.properties import (
     NAME,
     TableConfig,
     checksum,
+    damaged_keys,
     format_properties,
     invalid_properties,
     parse_properties,
@@ -22,30 +23,30 @@ from hudi_py.storage import Storage
 PROPERTIES = ".hoodie/hoodie.properties"
 BACKUP = ".hoodie/hoodie.properties.backup"
 LAYOUTS_OF_VERSION = {2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1), 6: (0, 1), 8: (2,), 9: (2,)}
-"""Table versions which are read, and the timeline layouts each one may have."""
+"""Readable table versions, and the timeline layouts that each may have."""
 WRITABLE_VERSIONS = (6, 8, 9)
-"""Table versions which are written."""
 _READS = 5
 _PAUSE_SECONDS = 0.1
 
 
 def load_table_config(storage: Storage) -> TableConfig:
-    """The table's properties, from the backup while an update is under way.
+    """The table's properties, from the backup during an update.
 
     Raises:
         TableNotFoundError: neither file exists.
-        CorruptFileError: neither file is valid.
-        UnsupportedTableError: the table version is none of 2 to 6, 8 and 9, or its timeline layout does not go with it;
-            or a property has a value that is not known.
+        CorruptFileError: neither file is valid, or a key is damaged.
+        UnsupportedTableError: the table version is not one of 2 to 6, 8 and 9, does not match the timeline layout, or
+            a property has an unknown value.
     """
     config = TableConfig(_read(storage))
+    _check_keys(storage, config)
     _check_version(storage, config)
     _check_values(storage, config)
     return config
 
 
 def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool:
-    """Writes the properties of a new table, with their checksum; False when there is a table already."""
+    """Writes the properties of a new table, with their checksum; False if there is a table already."""
     if storage.stat(BACKUP) is not None:
         _recover(storage)
     text = format_properties(properties, _comment("Properties saved on"))
@@ -55,15 +56,15 @@ def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool
 
 
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
-    """Sets keys, and removes those whose value is None; the caller holds the table lock.
+    """Sets keys, and removes those whose value is None; the caller must hold the table lock.
 
-    The order of steps is Apache Hudi's (`HoodieTableConfig.modify`, 1.2.0): a reader finds a valid file at every
-    moment, and after a crash at any of them the next reader or writer goes on with the old or the new properties.
+    The order of steps is Apache Hudi's (`HoodieTableConfig.modify`, 1.2.0): readers find a valid file at any time, and
+    after a crash the next reader or writer continues with the old or the new properties.
 
     Raises:
         TableNotFoundError: there is no table.
         ConflictError: another process is updating the file.
-        CorruptFileError: the file read back is not the one written.
+        CorruptFileError: the file read back differs from the one written.
     """
     _recover(storage)
     before = _read(storage)
@@ -75,14 +76,14 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
     if not storage.put_if_absent(BACKUP, storage.read(PROPERTIES)):
         raise ConflictError(
             f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, another process is "
-            "updating them; take the table lock, then try again"
+            "updating them; acquire the table lock, then try again"
         )
     storage.delete(PROPERTIES)
     storage.put(PROPERTIES, text)
     if parse_properties(storage.read(PROPERTIES).decode("latin-1")).get(CHECKSUM) != str(checksum(after)):
         raise CorruptFileError(
             f"The properties just written to {storage.uri}/{PROPERTIES} read back with another checksum; {BACKUP} "
-            "holds the former ones"
+            "has the previous ones"
         )
     storage.delete(BACKUP)
     storage.sync()
@@ -102,7 +103,7 @@ def _read(storage: Storage) -> dict[str, str]:
         if not seen and storage.stat(".hoodie") is None:
             break
         if attempt < _READS - 1:
-            # Between the two reads an update may have gone on from one file to the other
+            # An update may have switched from one file to the other between the two reads
             time.sleep(_PAUSE_SECONDS)
     if seen:
         raise CorruptFileError(
@@ -118,7 +119,7 @@ def _parse(data: bytes) -> dict[str, str]:
     return dict(_parsed(data))
 
 
-@lru_cache(maxsize=64)  # the same few tables are opened over and over
+@lru_cache(maxsize=64)  # the same few tables are opened repeatedly
 def _parsed(data: bytes) -> Mapping[str, str]:
     properties = parse_properties(data.decode("latin-1"))
     stored = properties.get(CHECKSUM)
@@ -128,7 +129,7 @@ def _parsed(data: bytes) -> Mapping[str, str]:
 
 
 def _recover(storage: Storage) -> None:
-    """Ends an update which broke off, so that the main file is valid and there is no backup."""
+    """Completes an interrupted update, so that the main file is valid and there is no backup."""
     try:
         _parse(storage.read(PROPERTIES))
     except (FileNotFoundError, CorruptFileError):
@@ -142,8 +143,7 @@ def _recover(storage: Storage) -> None:
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raises UnsupportedTableError for a table which is read only: of an older version, of timeline layout 0, or with
-    base files in Lance."""
+    """Raises UnsupportedTableError for tables that can only be read: older versions, timeline layout 0, Lance files."""
     if config.base_file_format == "LANCE":
         raise UnsupportedTableError(
             f"Cannot write to table '{config.name}': it has hoodie.table.base.file.format=LANCE; tables with base "
@@ -152,8 +152,8 @@ def check_writable(config: TableConfig) -> None:
     if config.version not in WRITABLE_VERSIONS or config.layout == 0:
         raise UnsupportedTableError(
             f"Cannot write to table '{config.name}': it has hoodie.table.version={config.version} and timeline layout "
-            f"{config.layout}; written are versions 6 (layout 1), 8 and 9 (layout 2), older ones are only read; let "
-            "Apache Hudi upgrade it"
+            f"{config.layout}; versions 6 (layout 1), 8 and 9 (layout 2) can be written, older ones only read; upgrade "
+            "it with Apache Hudi"
         )
 
 
@@ -164,13 +164,26 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
         found = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={found}; supported are {supported}; "
-            "let a release of Apache Hudi which reads it upgrade or downgrade it"
+            "upgrade or downgrade it with a release of Apache Hudi that reads it"
         )
     if config.layout not in layouts:
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
-            f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; let Apache Hudi repair or "
-            "upgrade it"
+            f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; repair or upgrade it with "
+            "Apache Hudi"
+        )
+
+
+def _check_keys(storage: Storage, config: TableConfig) -> None:
+    damaged = damaged_keys(config.properties)
+    if damaged:
+        key, known = min(damaged.items())
+        raise CorruptFileError(
+            f"Cannot open the table at {storage.uri}: {PROPERTIES} has the unknown key {key!r}, which differs from "
+            f"{known} in one character, and has no {known}; correct the file",
+            path=PROPERTIES,
+            key=key,
+            expected=known,
         )
 
 
@@ -187,7 +200,7 @@ def _check_values(storage: Storage, config: TableConfig) -> None:
         )
 
 
-def _comment(words: str) -> str:
+def _comment(text: str) -> str:
     """The two comment lines that Java's `Properties.store` and Hudi write."""
     now = datetime.now(timezone.utc)
-    return f"{words} {now.isoformat().replace('+00:00', 'Z')}\n#{now.strftime('%a %b %d %H:%M:%S UTC %Y')}"
+    return f"{text} {now.isoformat().replace('+00:00', 'Z')}\n#{now.strftime('%a %b %d %H:%M:%S UTC %Y')}"

@@ -1,4 +1,4 @@
-"""The one-record Avro container files of a timeline, and the writer schemas of those that are written."""
+"""Reads and writes the timeline's Avro container files, which have one record each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAGIC = b"Obj\x01"
 
 
 def is_container(data: bytes) -> bool:
-    """Whether the bytes begin as an Avro object container file does."""
+    """Whether the bytes start like an Avro object container file."""
     return data.startswith(_MAGIC)
 
 
@@ -23,27 +23,27 @@ def decode_record(data: bytes, context: str) -> dict[str, Any]:
     """The record of a container file, read with the schema embedded in it.
 
     Raises:
-        CorruptFileError: the bytes are no container file with exactly one record; `context` says of which file.
+        CorruptFileError: the bytes are not a container file with exactly one record; the message names `context`.
     """
     try:
         if not is_container(data):
-            raise CorruptFileError(f"it begins with {data[:4]!r}")
+            raise CorruptFileError(f"it starts with {data[:4]!r}")
         records = read_container(data)[1]
     except CorruptFileError as error:
         raise CorruptFileError(f"Cannot read {context}: an Avro container file is expected; {error}") from error
     if len(records) != 1 or not isinstance(records[0], dict):
-        raise CorruptFileError(f"Cannot read {context}: it holds {len(records)} Avro records; one is expected")
+        raise CorruptFileError(f"Cannot read {context}: it has {len(records)} Avro records; one is expected")
     return records[0]
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """A container file with one record of a schema that Apache Hudi 1.2.0 embeds in its own files."""
+    """A container file with one record, in the schema that Apache Hudi 1.2.0 embeds."""
     return _writer(name).write([dict(record)])
 
 
 @cache
 def record_schema(name: str) -> dict[str, Any]:
-    """Writer schema by record name, for example `HoodieCommitMetadata`; do not change it."""
+    """Writer schema by record name, for example `HoodieCommitMetadata`; must not be modified."""
     text = resources.files(__package__).joinpath("avsc").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -55,16 +55,16 @@ def _writer(name: str) -> ContainerWriter:
 
 
 class Fields:
-    """Typed access to a decoded record, Avro or JSON: a missing field or null gives the default.
+    """Typed access to a decoded Avro or JSON record; missing fields and nulls give the default.
 
-    Raises CorruptFileError, naming the file, where a value has another type.
+    Raises CorruptFileError, naming the file, if a value has another type.
     """
 
     __slots__ = ("_context", "_values")
 
     def __init__(self, values: object, context: str) -> None:
         if not isinstance(values, Mapping):
-            raise CorruptFileError(f"Cannot read {context}: found a {type(values).__name__} where a record is expected")
+            raise CorruptFileError(f"Cannot read {context}: found {type(values).__name__}; a record is expected")
         self._values = values
         self._context = context
 
@@ -72,12 +72,12 @@ class Fields:
         value = self._values.get(name)
         if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
             raise CorruptFileError(
-                f"Cannot read {self._context}: field {name} is a {type(value).__name__}; a {kind.__name__} is expected"
+                f"Cannot read {self._context}: field {name} is {type(value).__name__}; {kind.__name__} is expected"
             )
         return value
 
     def has(self, name: str) -> bool:
-        """Whether there is a value, of whatever type."""
+        """Whether there is a value of any type."""
         return self._values.get(name) is not None
 
     def text(self, name: str, default: str = "") -> str:
@@ -104,7 +104,7 @@ class Fields:
         return tuple(self._checked(name, value, str) for value in self._get(name, list) or ())
 
     def text_map(self, name: str) -> dict[str, str]:
-        """A map of strings; entries without a value are left out."""
+        """A map of strings, without null entries."""
         values = self._get(name, dict) or {}
         return {key: self._checked(name, value, str) for key, value in values.items() if value is not None}
 
@@ -149,7 +149,7 @@ class Fields:
     def _checked(self, name: str, value: Any, kind: type) -> Any:
         if not isinstance(value, kind):
             raise CorruptFileError(
-                f"Cannot read {self._context}: field {name} holds a {type(value).__name__}, a {kind.__name__} is "
+                f"Cannot read {self._context}: field {name} contains {type(value).__name__}; {kind.__name__} is "
                 "expected"
             )
         return value

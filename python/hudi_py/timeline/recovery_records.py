@@ -24,12 +24,12 @@ class SavepointMetadata:
     """Milliseconds since the epoch."""
     comment: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Partition path to names of the base and log files that must stay."""
+    """Partition path to names of the base and log files that must be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstantInfo:
-    """An instant as plans name it."""
+    """An instant in a plan."""
 
     time: str
     action: str
@@ -43,7 +43,7 @@ class RestorePlan:
     savepoint: str
     """Requested time of the savepoint; empty in plans of releases before 0.14."""
     instants: tuple[InstantInfo, ...] = ()
-    """What is to be rolled back, in this order."""
+    """Instants to roll back, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RestoreMetadata:
     start_time: str
     time_taken_ms: int
     instants: tuple[InstantInfo, ...] = ()
-    """What was rolled back by the attempt that completed the restore, in this order."""
+    """Instants rolled back by the attempt that completed the restore, in this order."""
     rollbacks: Mapping[str, tuple[RollbackMetadata, ...]] = field(default_factory=dict)
     """Requested time of an instant to its rollbacks."""
 
@@ -129,7 +129,7 @@ def decode_restore_metadata(data: bytes, context: str = "a completed restore") -
     return RestoreMetadata(
         start_time=record.text("startRestoreTime"),
         time_taken_ms=record.number("timeTakenInMillis"),
-        # releases before 0.8 wrote the times alone
+        # releases before 0.8 wrote only the times
         instants=infos or tuple(InstantInfo(time, "") for time in record.texts("instantsToRollback")),
         rollbacks={
             time: tuple(rollback_of(rollback) for rollback in rollbacks)

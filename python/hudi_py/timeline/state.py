@@ -1,4 +1,4 @@
-"""A table at one moment."""
+"""Properties and timeline of a table, loaded together."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Properties and active timeline. Read under the table lock they are true until it is let go; whoever takes the
-    lock again reads them again, for another process may have been there."""
+    """Properties and active timeline. Loaded under the table lock they are valid until it is released; load them again
+    after acquiring it again, since another process may have changed the table."""
 
     config: TableConfig
     timeline: Timeline
 
 
 def load_state(storage: Storage, zone: tzinfo | None = None) -> TableState:
-    """The table as it is now. Arguments and errors: `load_timeline`, `load_table_config`."""
+    """The current state. For arguments and errors see `load_timeline` and `load_table_config`."""
     config = load_table_config(storage)
     return TableState(config, load_timeline(storage, config, zone))

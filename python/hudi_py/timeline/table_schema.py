@@ -1,4 +1,4 @@
-"""The schema of a table's rows at a moment of its timeline (`TableSchemaResolver`, 1.2.0)."""
+"""Resolves the schema of a table's rows from its timeline (`TableSchemaResolver`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
 
 SCHEMA_KEY = "schema"
-"""Of `extraMetadata`: the table schema as Avro JSON."""
+"""Key in `extraMetadata`: the table schema as Avro JSON."""
 LATEST_SCHEMA_KEY = "latest_schema"
-"""Of `extraMetadata`: the internal schema, in tables whose schema evolves on read."""
+"""Key in `extraMetadata`: the internal schema, in tables with schema on read."""
 HISTORY_FOLDER = ".hoodie/.schema"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
 _HISTORY = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit", re.ASCII)
 SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
-"""Operations whose commits have the schema of their plan, maybe an older one (`WriteOperationType.canUpdateSchema`)."""
+"""Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,23 @@ class TableSchema:
     """A table's schema, as Avro and as Arrow."""
 
     avro: dict[str, Any]
-    """The record, without the five meta columns; with `_hoodie_operation` where the table has it."""
+    """The record, without the five meta columns; with `_hoodie_operation` if the table has it."""
     arrow: pa.Schema
-    """All columns of a row, the meta columns first in tables which populate them."""
+    """All columns of a row, starting with the meta columns if the table populates them."""
     history: SchemaHistory | None = None
-    """How columns of files become these; None where names tell."""
+    """How columns of files become these; None: by name."""
 
     @property
     def evolves_on_read(self) -> bool:
-        """Whether columns are told apart by id (`hoodie.schema.on.read.enable`)."""
+        """Whether columns are identified by id (`hoodie.schema.on.read.enable`)."""
         return self.history is not None and self.history.query is not None
 
 
 class NewestCommits:
-    """Metadata of completed writes, newest first. Read when it is come to, and once, however often it is gone over.
+    """Metadata of completed writes, newest first. Each is read once, when an iteration first reaches it.
 
     Raises:
-        CorruptFileError: on the way, a commit cannot be read.
+        CorruptFileError: during iteration, if a commit cannot be read.
     """
 
     def __init__(self, storage: Storage, timeline: Timeline) -> None:
@@ -77,12 +77,12 @@ class NewestCommits:
 def resolve_table_schema(
     storage: Storage, config: TableConfig, timeline: Timeline, commits: NewestCommits | None = None
 ) -> TableSchema | None:
-    """The schema which the newest completed write recorded, else that of the table's creation, else a data file's.
+    """The schema that the newest completed write recorded, else that of the table's creation, else a data file's.
 
     None for an empty table that was created without a schema.
 
     Args:
-        commits: of this timeline, where the caller has use for them too.
+        commits: of this timeline, if the caller needs them too.
 
     Raises:
         CorruptFileError: a schema or a commit cannot be read.
@@ -107,7 +107,7 @@ def resolve_table_schema(
 
 
 def has_operation_column(storage: Storage, config: TableConfig, commits: NewestCommits) -> bool:
-    """Whether rows carry `_hoodie_operation`, which no commit tells: a file of the newest write with files does.
+    """Whether rows have `_hoodie_operation`. Commits do not record it, so this reads a file of the newest write.
 
     Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a footer or block header.
     """
@@ -117,7 +117,7 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
         for stat in metadata.stats:
             try:
                 record = _of_data_file(storage, config, stat.path)
-            except (FileNotFoundError, HudiError):  # cleaned; or who reads the file will say what is wrong with it
+            except (FileNotFoundError, HudiError):  # cleaned, or damaged, which reading the file reports
                 record = None
             if record is not None:
                 return any(field.get("name") == OPERATION for field in record["fields"])
@@ -127,7 +127,7 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
 
 
 def schema_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:
-    """The versions of a schema that evolves on read, oldest first, from the newest completed file that keeps them.
+    """The versions of a schema that evolves on read, oldest first, from the newest completed history file.
 
     Source: `FileBasedInternalSchemaStorageManager` (1.2.0).
 
@@ -143,7 +143,7 @@ def schema_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchem
 
 
 def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
-    """The table schema which an Avro record stands for: meta columns are cut off, dropped partition columns added."""
+    """The table schema of an Avro record, without meta columns, with partition columns that are not in the files."""
     fields = [field for field in record["fields"] if field.get("name") not in META_FIELDS]
     if config.drops_partition_columns:
         names = {field.get("name") for field in fields}
@@ -155,7 +155,7 @@ def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
 
 
 def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] | None, InternalSchema | None]:
-    """The record in the newest write, and the internal schema beside it where the schema evolves on read."""
+    """The schema in the newest write, and its internal schema if the schema evolves on read."""
     service: tuple[dict[str, Any], InternalSchema | None] | None = None
     for metadata in commits:
         text = metadata.extra.get(SCHEMA_KEY)
@@ -199,7 +199,7 @@ def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str,
         text = footer.metadata.get(FOOTER_SCHEMA)
         if text is not None:
             return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
-        # Files by Spark's row writer have no Avro schema
+        # Files of Spark's row writer have no Avro schema
         return avro_schema(without_meta(footer.schema.remove_metadata()), *record_name(config.name))
     if base_name is not None and base_name.extension == "orc":
         text = orc_metadata(storage, path).get(ORC_SCHEMA)

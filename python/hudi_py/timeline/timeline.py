@@ -1,4 +1,4 @@
-"""The active timeline: which instants there are, how far each has come, and which count as committed."""
+"""The active timeline: its instants, their states, and which of them count as committed."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.times import format_instant, table_zone
 
 INITIAL = "00000000000000"
-"""What the times of a metadata table's initial commits begin with (format reference 10.3)."""
+"""Prefix of the times of a metadata table's initial commits (format reference 10.3)."""
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
-"""As in the keys by which instants are sorted."""
+"""`WRITE_ACTIONS` as they occur in `Instant.sort_key`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What of a timeline a reader or writer has seen; small, and travels with plans and messages.
+    """The part of a timeline that a reader or writer has seen.
 
-    Layout 2: everything completed up to a completion time. Layout 1, where completion times are not written: everything
-    up to the newest completed instant, without those then pending.
+    Layout 2: everything completed up to a completion time. Layout 1, which does not store completion times: everything
+    up to the newest completed instant, except for instants that were pending.
     """
 
     time: str
     """Greatest completion time (layout 2) or requested time (layout 1) seen; empty for an empty timeline."""
     pending: tuple[tuple[str, str], ...] = ()
-    """Layout 1: (requested time, comparable action) of instants below `time` which had not completed."""
+    """Layout 1: (requested time, comparable action) of instants below `time` that had not completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Instants of a table at one moment. Rules are those of `HoodieDefaultTimeline` and `InstantComparators`, 1.2.0."""
+    """The instants of a table when they were listed (`HoodieDefaultTimeline`, `InstantComparators`, 1.2.0)."""
 
     layout: Layout
     files: tuple[Instant, ...]
     """Every state file, sorted."""
     start: InstantTime | None = None
-    """First active write instant that has no savepoint, in whatever state; older ones were archived, so completed."""
+    """First active write instant without a savepoint, in any state; older instants were archived, hence completed."""
     instants: tuple[Instant, ...] = field(init=False, compare=False)
     """One per (requested time, comparable action), in its highest state; sorted by requested time."""
     completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     pending: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     """Requested or inflight."""
     write_completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
-    """Completed commits, deltacommits and replacecommits, those of table services among them."""
+    """Completed commits, deltacommits and replacecommits, including those of table services."""
     _completions: dict[str, CompletionTime] = field(init=False, compare=False, repr=False)
 
     plans: dict[tuple[str, Action], tuple[bytes, str]] = field(init=False, compare=False, repr=False)
-    """What `PendingPlans` has read: plans do not change as long as their instants are pending."""
+    """Cache of `PendingPlans`: plans do not change while their instants are pending."""
 
     def __post_init__(self) -> None:
-        # Sorted by state, so the last one is the highest; the dictionary keeps the order of times and actions
+        # Sorted by state, so the highest is last; the dictionary keeps the order of times and actions
         instants = tuple({instant.sort_key[:2]: instant for instant in self.files}.values())
         completed = tuple(instant for instant in instants if instant.state is State.COMPLETED)
         writes = tuple(instant for instant in completed if instant.sort_key[1] in _WRITES)
@@ -73,18 +73,18 @@ class Timeline:
         return self.write_completed[-1] if self.write_completed else None
 
     def is_committed(self, instant_time: str) -> bool:
-        """Whether files and log blocks of an instant are valid: it is a completed write, or older than the timeline."""
+        """Whether files and log blocks of an instant count: it is a completed write, or older than the timeline."""
         return instant_time in self._completions or self._is_archived(instant_time)
 
     def completion_time(self, instant_time: str) -> CompletionTime | None:
-        """Completion time of a write instant; its own time when archived, None when pending or unknown."""
+        """Completion time of a write instant; its own time if archived, None if pending or unknown."""
         found = self._completions.get(instant_time)
         if found is None and self._is_archived(instant_time):
             return CompletionTime(instant_time)
         return found
 
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
-        """The instant with a requested time, a write instant before others; with `action` only one comparable to it."""
+        """The instant with a requested time, preferably a write; with `action` only one of a comparable action."""
         found = [
             instant
             for instant in self.instants
@@ -99,18 +99,18 @@ class Timeline:
         return tuple(file for file in self.files if (file.time, file.action.comparable) == key)
 
     def plus(self, completed: Instant) -> Timeline:
-        """The timeline once an instant has completed, by the completed file alone."""
+        """The timeline with a completed instant added."""
         return timeline_of(self.layout, (*self.files, completed))
 
     def latest_times(self) -> tuple[InstantTime | None, CompletionTime | None]:
-        """The greatest requested time of any instant, and the greatest completion time written in a name (layout 2)."""
+        """The greatest requested time of any instant, and the greatest completion time in a file name (layout 2)."""
         requested = self.instants[-1].time if self.instants else None
         if self.layout.version < 2:
             return requested, None
         return requested, max((i.completion_time for i in self.completed if i.completion_time), default=None)
 
     def pin(self) -> Pin:
-        """What this timeline shows, to be seen again with `at` when there is more."""
+        """The pin with which `at` reproduces this state from a later timeline."""
         if self.layout.version == 2:
             return Pin(self.latest_times()[1] or "")
         if not self.completed:
@@ -119,7 +119,7 @@ class Timeline:
         return Pin(newest, tuple((i.time, i.action.comparable.value) for i in self.pending if i.time < newest))
 
     def at(self, pin: Pin) -> Timeline:
-        """The timeline as it was pinned: instants completed since then are pending, where their files still say so."""
+        """The pinned state of this timeline: instants completed since are pending again, if they have other files."""
         if self.layout.version == 2:
             kept = [i for i in self.files if not i.completed or (i.completion_time or i.time) <= pin.time]
         else:
@@ -141,17 +141,17 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
     active = [i.time for i in ordered if i.sort_key[1] in _WRITES]
     writes = [time for time in active if time not in saved]
-    # partitions which a metadata table got later have initial times, too, behind which others were archived
+    # partitions added to a metadata table later have initial times, too, although later instants were archived
     regular = next((time for time in writes if not time.startswith(INITIAL)), None)
-    # Where all have savepoints, commits between them may be archived; Apache Hudi loses sight of those
+    # If all have savepoints, commits between them may have been archived; Apache Hudi ignores those
     return Timeline(layout, ordered, regular or next(iter(writes or active[-1:]), None))
 
 
 def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = None) -> Timeline:
-    """Lists the active timeline. `zone` stands for the process's own zone in tables whose times are LOCAL.
+    """Lists the active timeline; `zone` replaces the process's own zone for tables with LOCAL times.
 
-    Completed files without completion time in their name (layouts 0 and 1, legacy names of layout 2) complete at their
-    modification time.
+    Completed files without a completion time in their name (layouts 0 and 1, legacy names of layout 2) have their
+    modification time as completion time.
     """
     layout = layout_for(config)
     times = table_zone(config, zone)
@@ -169,7 +169,7 @@ def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = N
 
 
 def _check_elsewhere(storage: Storage, layout: Layout) -> None:
-    """Raises CorruptFileError where a timeline without instants is not the one that was written."""
+    """Raises CorruptFileError if an empty timeline's table has instants in the folder of another layout."""
     for folder, version in ((".hoodie", 1), (".hoodie/timeline", 2)):
         if folder == layout.folder:
             continue
@@ -177,8 +177,8 @@ def _check_elsewhere(storage: Storage, layout: Layout) -> None:
         found = next((info.name for info in storage.list(folder) if not info.is_dir and other.parse(info.name)), None)
         if found is not None:
             raise CorruptFileError(
-                f"Cannot read the timeline {storage.uri}/{layout.folder}: it has no instant, but {folder} has {found}; "
-                "correct hoodie.timeline.layout.version or hoodie.timeline.path in hoodie.properties"
+                f"Cannot read the timeline {storage.uri}/{layout.folder}: it has no instants, but {folder} has {found};"
+                " correct hoodie.timeline.layout.version or hoodie.timeline.path in hoodie.properties"
             )
 
 

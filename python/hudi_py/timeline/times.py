@@ -1,7 +1,7 @@
-"""Instant times as text, as points in time, and in every form a user may write them.
+"""Converts instant times from and to points in time and the forms that users may write.
 
 An instant time is wall-clock time, `yyyyMMddHHmmssSSS`, in the table's time zone: UTC, or the zone of the writer's
-process (`hoodie.table.timeline.timezone`). Order is the order of the texts.
+process (`hoodie.table.timeline.timezone`). Instant times are ordered as strings.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _ZONE_FILES = "/zoneinfo/"
 
 
 def local_zone() -> tzinfo:
-    """The zone of this process, as `TZ` or `/etc/localtime` say now; keep the value where it must not change.
+    """The current zone of this process, from `TZ` or `/etc/localtime`; keep the value if it must not change.
 
-    A zone that has no name in the time zone database becomes the fixed offset of the moment.
+    A zone without a name in the time zone database becomes its current fixed offset.
     """
     name = os.environ.get("TZ", "").lstrip(":")
     if not name:
@@ -54,21 +54,21 @@ def local_zone() -> tzinfo:
 
 
 def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:
-    """Zone of a table's instants: UTC, or `local` (this process's zone unless given) for a LOCAL timeline."""
+    """Zone of a table's instants: UTC, or for a LOCAL timeline `local` (None: this process's zone)."""
     return timezone.utc if config.timezone == "UTC" else (local or local_zone())
 
 
 def format_instant(epoch_ms: int, zone: tzinfo) -> InstantTime:
-    """A point in time, milliseconds since the epoch, as an instant time in a zone."""
+    """The instant time in a zone of a point in time, in milliseconds since the epoch."""
     moment = datetime.fromtimestamp(epoch_ms // 1000, zone)
     return _text(moment, epoch_ms % 1000)
 
 
 def epoch_ms(instant_time: str, zone: tzinfo, fold: int = 0) -> int:
-    """The point in time of an instant time, milliseconds since the epoch.
+    """The point in time of an instant time, in milliseconds since the epoch.
 
-    A time with 14 digits counts as the last millisecond of its second (`HoodieInstantTimeGenerator`, 1.2.0). `fold` is
-    which of two passes of a repeated hour is meant.
+    A time of 14 digits counts as the last millisecond of its second (`HoodieInstantTimeGenerator`, 1.2.0). `fold`
+    selects the first or second occurrence of a repeated hour.
 
     Raises:
         ConfigError: the text is not a time.
@@ -79,18 +79,18 @@ def epoch_ms(instant_time: str, zone: tzinfo, fold: int = 0) -> int:
 
 
 def add_ms(instant_time: str, millis: int) -> InstantTime:
-    """The instant time `millis` milliseconds of wall-clock time later, whatever the zone; 17 digits."""
+    """The instant time `millis` milliseconds of wall-clock time later; 17 digits."""
     moment, own = _naive(instant_time)
     seconds, rest = divmod(own + millis, 1000)
     return _text(moment + timedelta(seconds=seconds), rest)
 
 
 def parse_instant(value: str | int | date, zone: tzinfo) -> InstantTime:
-    """An instant time from any form that Apache Hudi's `as.of.instant` takes, and ISO 8601, dates and datetimes.
+    """Parses any form that Apache Hudi's `as.of.instant` accepts, ISO 8601, dates and datetimes.
 
-    Times without a zone are in `zone`, those with one are converted to it. A time of 14 or 17 digits stays as it is, so
-    one of 14 digits is before all instants of 17 digits of its second, as in `HoodieSqlCommonUtils.formatQueryInstant`.
-    Fractions are cut to milliseconds.
+    Times without a zone are in `zone`, others are converted to it. Times of 14 or 17 digits are returned unchanged, so
+    one of 14 digits is before all 17-digit instants of its second, as in `HoodieSqlCommonUtils.formatQueryInstant`.
+    Fractions are truncated to milliseconds.
 
     Raises:
         ConfigError: the value has none of these forms.
@@ -132,7 +132,7 @@ def _offset(text: str) -> timezone:
 
 
 def _naive(instant_time: str) -> tuple[datetime, int]:
-    """Wall-clock time in whole seconds, and milliseconds. Digits beyond 17 (metadata table suffixes) do not count."""
+    """Wall-clock time in whole seconds, and milliseconds. Ignores digits beyond 17 (metadata table suffixes)."""
     digits = instant_time[:MILLIS_DIGITS]
     if instant_time in SPECIAL:
         return datetime(1, 1, 1), 0

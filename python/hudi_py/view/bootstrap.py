@@ -1,7 +1,7 @@
-"""Which files a bootstrapped table left in place (format reference 1.6: `.aux/.bootstrap`).
+"""Reads the bootstrap index (format reference 1.6: `.aux/.bootstrap`).
 
-A METADATA_ONLY bootstrap writes base files that hold nothing but the meta columns, at the instant `00000000000001`, and
-an index which names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBaseFileMapping` (1.2.0).
+A METADATA_ONLY bootstrap writes base files with only the meta columns, at the instant `00000000000001`, and an index
+that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBaseFileMapping` (1.2.0).
 """
 
 from __future__ import annotations

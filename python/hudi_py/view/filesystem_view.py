@@ -1,8 +1,8 @@
 """File groups and their slices at an instant (`AbstractTableFileSystemView`, `HoodieFileGroup`, 1.2.0).
 
-A slice is a base file and the log files to be merged over it, known by its base instant. Which logs are its own depends
-on the table version: in version 6 a log file names the base instant of its slice; since version 8 it names the delta
-commit that wrote it, and belongs to the newest slice that began no later than this delta commit completed.
+A slice is a base file and the log files to merge over it, identified by its base instant. Before table version 8 a log
+file's name has the base instant of its slice; since then it has the delta commit that wrote it, and the log belongs to
+the newest slice whose base instant is not later than the delta commit's completion.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class _Slice:
 
 @dataclass(slots=True)
 class _Group:
-    """Committed slices of a file group, newest first; the one of a pending compaction is among them, without base."""
+    """Committed slices of a file group, newest first, including that of a pending compaction, without base file."""
 
     partition: PartitionPath
     file_id: FileId
     slices: list[_Slice]
     lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
-    """Files of the newest slice that a commit wrote and the storage has not, or not whole; see `lost_files`."""
+    """Committed files of the newest slice that are missing or damaged; see `lost_files`."""
 
 
 class FileSystemView:
     """File slices of a table as a timeline shows them.
 
-    Files of uncommitted instants are hidden, and so are file groups that a completed replacecommit has replaced. A
-    partition is listed once, when it is first asked for. Safe to use from several threads.
+    Files of uncommitted instants are hidden, as are file groups that a completed replacecommit has replaced. Each
+    partition is listed once, when it is first needed. Thread-safe.
 
-    Where the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose newest slice
-    lacks a file that a commit wrote: `CorruptFileError`, or `HistoryCleanedError` where the table has changed since.
+    If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose newest slice lacks a
+    committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has changed since.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FileSystemView:
         self.replaced = replaced
         """(partition path, file id) to the requested time of the replacecommit that replaced it."""
         self.sources = load_bootstrap_sources(storage, config)
-        """(partition path, file id) to the URI of the file which a bootstrapped base file has its rows in."""
+        """(partition path, file id) to the URI of the source file of a bootstrapped base file."""
         self._storage = storage
         self._read_damaged = read_damaged
         self._recorded: RecordedFiles | None = None
@@ -101,16 +101,15 @@ class FileSystemView:
 
     @property
     def pending_clustering_groups(self) -> frozenset[FileGroup]:
-        """(partition path, file id) of file groups that a pending clustering is going to rewrite."""
+        """(partition path, file id) of file groups that a pending clustering will rewrite."""
         return frozenset(self.pending_clustering)
 
     def partitions(self) -> list[PartitionPath]:
-        """Sorted paths of the table's partitions; `[""]` when it is unpartitioned."""
+        """Sorted paths of the table's partitions; `[""]` if it is not partitioned."""
         if self._partitions is None:
             found = self.lister.partitions()
-            if (
-                self.lister.is_storage and self.config.base_file_format != "HFILE"
-            ):  # partitions of a metadata table are dropped
+            # not for metadata tables, whose partitions may be deleted
+            if self.lister.is_storage and self.config.base_file_format != "HFILE":
                 written = {
                     partition
                     for partition, groups in self._read_recorded().items()
@@ -123,14 +122,14 @@ class FileSystemView:
     def latest_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
         """The newest slice of each file group for a merging reader, sorted by file id.
 
-        While a compaction is pending, this is the slice it compacts with the logs written since. With `as_of`, slices
-        whose base instant, logs (version 8 and later) and replacements are not later than it; version 6 logs are
-        filtered by block when they are read.
+        While a compaction is pending, this is the slice that it compacts, with the logs written since. With `as_of`,
+        later base instants, logs (since version 8) and replacements do not count; blocks of version 6 logs are filtered
+        when they are read.
         """
         result: list[FileSlice] = []
         for group in self._visible(partition, as_of):
             self._check_whole(group, as_of)
-            slices = [piece for piece in group.slices if as_of is None or piece.base_instant <= as_of]
+            slices = [slice_ for slice_ in group.slices if as_of is None or slice_.base_instant <= as_of]
             if not slices:
                 continue
             newest = slices[0]
@@ -150,44 +149,36 @@ class FileSystemView:
         result: list[FileSlice] = []
         for group in self._visible(partition, as_of):
             self._check_whole(group, as_of, base_only=True)
-            for piece in group.slices:
-                if piece.base is not None and (as_of is None or piece.base_instant <= as_of):
-                    result.append(_file_slice(group, piece.base_instant, piece.base, []))
+            for slice_ in group.slices:
+                if slice_.base is not None and (as_of is None or slice_.base_instant <= as_of):
+                    result.append(_file_slice(group, slice_.base_instant, slice_.base, []))
                     break
         return result
 
     def latest_slices_for_write(self, partition: PartitionPath) -> list[FileSlice]:
-        """The slice of each file group to which new logs belong, sorted by file id; nothing is joined.
+        """The slice of each file group to which new logs belong, sorted by file id.
 
-        While a compaction is pending this is the slice that opened when it was scheduled: it has no base file, and may
-        be empty.
+        While a compaction is pending this is the slice that it opened when it was scheduled, which has no base file and
+        may be empty.
         """
-        return [
-            _file_slice(group, group.slices[0].base_instant, group.slices[0].base, group.slices[0].logs)
-            for group in self._visible(partition, None)
-            if group.slices
-        ]
+        return [_slice_of(group, group.slices[0]) for group in self._visible(partition, None) if group.slices]
 
     def every_slice(self, partition: PartitionPath) -> list[FileSlice]:
-        """All committed slices that are still there, replaced groups among them, by file id and then oldest first."""
+        """All existing committed slices, including replaced file groups, by file id and then oldest first."""
         return [
-            _file_slice(group, piece.base_instant, piece.base, piece.logs)
+            _slice_of(group, slice_)
             for group in self._load(partition)
-            for piece in reversed(group.slices)
-            if piece.base is not None or piece.logs
+            for slice_ in reversed(group.slices)
+            if slice_.base is not None or slice_.logs
         ]
 
     def slices_of(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
-        """All committed slices of a file group, newest first, whether it has been replaced or not; nothing is joined.
+        """All committed slices of a file group, replaced or not, newest first; empty if there is no such group.
 
-        A slice without base file was opened by a compaction, or has logs alone. Empty where there is no such group.
+        A slice without a base file was opened by a compaction, or has only logs.
         """
-        return [
-            _file_slice(group, piece.base_instant, piece.base, piece.logs)
-            for group in self._load(partition)
-            if group.file_id == file_id
-            for piece in group.slices
-        ]
+        groups = (group for group in self._load(partition) if group.file_id == file_id)
+        return [_slice_of(group, slice_) for group in groups for slice_ in group.slices]
 
     def _visible(self, partition: PartitionPath, as_of: InstantTime | None) -> list[_Group]:
         groups: list[_Group] = []
@@ -198,7 +189,7 @@ class FileSystemView:
         return groups
 
     def _check_whole(self, group: _Group, as_of: InstantTime | None, *, base_only: bool = False) -> None:
-        """Raises where a file that a reader needs is lost; warns where it is to be read without."""
+        """Raises if a file that a reader needs is lost, or warns with `read_damaged`."""
         for file, size in group.lost:
             if (base_only and isinstance(file.name, LogFileName)) or (as_of is not None and file.commit > as_of):
                 continue
@@ -234,7 +225,7 @@ class FileSystemView:
                 continue
             base_name = parse_base_file_name(info.name)
             if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
-                # Of several files of one instant, left by attempts of a task, the last one stands
+                # Attempts of a task may leave several files of one instant: the last one counts
                 source = None
                 if base_name.instant == METADATA_INSTANT:
                     source = self.sources.get((partition, base_name.file_id))
@@ -248,7 +239,7 @@ class FileSystemView:
             if file_id in recorded:
                 files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
                 files_here.update({base.name: base.size for base in group_bases.values()})
-                if (partition, file_id) not in self.replaced:  # of which a clean takes the newest slice, too
+                if (partition, file_id) not in self.replaced:  # of replaced groups the newest slice may be cleaned, too
                     lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
                 if self.config.version >= 8:
                     group_logs = as_recorded(group_logs, recorded[file_id])
@@ -273,9 +264,9 @@ class FileSystemView:
             if instant not in slices:
                 if not self._counts(instant):
                     continue
-                # A delta commit from before a downgrade from version 8 or 9, whose logs have its own instant in their
-                # names, or the first one of a group of logs alone. Times of completion are those of files here, which
-                # copying a table may change, so the instant itself decides
+                # Either a delta commit from before a downgrade from version 8 or 9, whose logs are named by their own
+                # instant, or the first one of a group without base files. Completion times are file times here, which
+                # change when a table is copied, so the instant itself decides
                 instant = max((each for each in slices if each < instant), default=instant)
             slices.setdefault(instant, _Slice(instant)).logs.append(log)
 
@@ -289,7 +280,7 @@ class FileSystemView:
 
 
 def base_extensions(config: TableConfig) -> frozenset[str]:
-    """Extensions of base files: that of the table's format, or of all where it may have files of several formats."""
+    """Extensions of base files: that of the table's format, or all if it may have files of several formats."""
     if config.properties.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         return frozenset(("parquet", "orc", "hfile", "lance"))
     return frozenset((config.base_file_format.lower(),))
@@ -303,9 +294,9 @@ def load_view(
     *,
     read_damaged: bool = False,
 ) -> FileSystemView:
-    """A view of a table's storage, or of what `lister` says; reads plans and replacements from the timeline's files.
+    """A view of the files that `lister` lists (None: the storage); reads pending plans and replaced file groups.
 
-    `read_damaged`: warn, rather than raise, where files are lost.
+    `read_damaged`: whether to warn, instead of raising an error, about lost files.
 
     Raises:
         CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
@@ -317,7 +308,7 @@ def load_view(
             return plans.file_groups(instant)
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant)
-        except FileNotFoundError:  # archived since it was listed, so its groups have been cleaned
+        except FileNotFoundError:  # archived since it was listed, so the groups it replaced have been cleaned
             return ()
         return [(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids]
 
@@ -327,7 +318,7 @@ def load_view(
     clustering: dict[FileGroup, InstantTime] = {}
     replaced: dict[FileGroup, InstantTime] = {}
     for instant, groups in zip(instants, when_remote(storage, file_groups, instants), strict=True):
-        # Instants come in order, so of several the newest stands, as in Apache Hudi
+        # Instants are in order, so the newest one counts, as in Apache Hudi
         pending = compacting if instant.action is Action.COMPACTION else clustering
         (replaced if instant.completed else pending).update(dict.fromkeys(groups, instant.time))
     return FileSystemView(
@@ -344,3 +335,7 @@ def load_view(
 
 def _file_slice(group: _Group, base_instant: str, base: BaseFile | None, logs: list[LogFile]) -> FileSlice:
     return FileSlice(group.partition, group.file_id, base_instant, base, tuple(logs))
+
+
+def _slice_of(group: _Group, slice_: _Slice) -> FileSlice:
+    return _file_slice(group, slice_.base_instant, slice_.base, slice_.logs)

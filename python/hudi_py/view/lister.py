@@ -1,4 +1,4 @@
-"""Which partitions a table has and which files lie in them."""
+"""Lists a table's partitions and files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _META_FOLDER = ".hoodie"
 
 
 class Lister(Protocol):
-    """Where a file system view takes its listing from: the storage, or the metadata table."""
+    """The source of a file system view's listing: the storage, or the metadata table."""
 
     @property
     def is_storage(self) -> bool:
-        """Whether files are listed as the storage has them, so that a lost one does not show."""
+        """Whether the storage itself is listed, which cannot reveal lost files."""
         ...
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        """Reads ahead what `files` will be asked for, where one pass over many partitions costs less."""
+        """Prepares for `files` of these partitions, if one pass over many costs less."""
         return
 
     def partitions(self) -> list[PartitionPath]:
@@ -33,14 +33,14 @@ class Lister(Protocol):
         ...
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        """Files of a partition, sorted by path; empty when there is no such partition."""
+        """Files of a partition, sorted by path; empty if it does not exist."""
         ...
 
 
 class StorageLister(Lister):
     """Lists folders of the storage (`FileSystemBackedTableMetadata`, 1.2.0).
 
-    A folder which holds a partition metafile is a partition and is not searched further; `.hoodie` is left out.
+    A folder with a partition metafile is a partition and is not searched further; `.hoodie` is ignored.
     """
 
     is_storage = True

@@ -1,10 +1,12 @@
-"""What completed commits say they wrote, compared with what the storage lists.
+"""Compares the files in commit metadata with those in storage.
 
-A listing cannot show that a file is gone: an older version, or nothing, takes its place. The metadata of commits can.
+A listing cannot show that a file was lost: an older version, or nothing, takes its place. Commit metadata can.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,19 +31,16 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
-"""How the instants begin under which partitions of a metadata table were first filled."""
-_RECENT: dict[tuple[str, str, str | None], list[RecordedFile]] = {}
-"""What commits wrote, by table, file of the timeline and completion time: a completed commit never changes."""
-_MOST_RECENT = 512
-_MOST_FILES = 256
-"""Commits that wrote more files are read again each time, so that what is kept stays small."""
+"""Prefix of the instants at which partitions of a metadata table are initialised."""
+_MAX_CACHED_FILES = 1 << 15
+"""Files of recent commits that a process caches, about 16 MB."""
 _FIRST_VERSION = 6
 """Table version from which on commits record the true sizes of their files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """A file as the metadata of a completed commit has it."""
+    """A file in the metadata of a completed commit."""
 
     commit: str
     """Requested time of the commit."""
@@ -49,17 +48,53 @@ class RecordedFile:
     partition: PartitionPath
     name: BaseFileName | LogFileName
     offset: int
-    """Where in the file the commit began to write; 0 except in logs of table version 6."""
+    """Byte at which the commit began to write; 0 except in logs of table version 6."""
     size: int
-    """Bytes of the whole file once the commit had written; 0 where it does not say."""
+    """Bytes of the whole file after the commit; 0 if not recorded."""
 
     @property
     def path(self) -> str:
         return join_path(self.partition, str(self.name))
 
 
+class CommitCache:
+    """The files of completed commits, which never change, by table URI, timeline file and completion time.
+
+    Holds at most `max_files` files and evicts the least recently used commits. A commit with more files is not cached.
+    """
+
+    def __init__(self, max_files: int) -> None:
+        self._max_files = max_files
+        self._commits: OrderedDict[CommitKey, list[RecordedFile]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.num_files = 0
+
+    def get(self, key: CommitKey) -> list[RecordedFile] | None:
+        with self._lock:
+            found = self._commits.get(key)
+            if found is not None:
+                self._commits.move_to_end(key)
+            return found
+
+    def put(self, key: CommitKey, files: list[RecordedFile]) -> None:
+        size = len(files) + 1  # a commit without files takes memory, too
+        if size > self._max_files:
+            return
+        with self._lock:
+            if key in self._commits:
+                return
+            self._commits[key] = files
+            self.num_files += size
+            while self.num_files > self._max_files:
+                self.num_files -= len(self._commits.popitem(last=False)[1]) + 1
+
+
+CommitKey = tuple[str, str, str | None]
+_CACHE = CommitCache(_MAX_CACHED_FILES)
+
+
 def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
-    """The base and log files that a commit names; logs of changes are left out."""
+    """The base and log files in a commit's metadata, without change logs."""
     for stat in metadata.stats:
         partition, _, name = stat.path.rpartition("/")
         log = parse_log_file_name(name)
@@ -72,27 +107,24 @@ RecordedFiles = Mapping[PartitionPath, Mapping[FileId, Sequence[RecordedFile]]]
 
 
 def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> RecordedFiles:
-    """What the active completed commits wrote, by partition and file id; nothing for tables before version 6.
+    """The files of active completed commits, by partition and file id; empty for tables before version 6.
 
-    Commits older than the timeline's start are left out, as what replaced their files may be archived; so are those
-    whose metadata cannot be read: who needs it will say what is wrong with it.
+    Ignores commits older than the timeline's start, as the commits that replaced their files may be archived, and
+    commits with unreadable metadata, which is reported where it is needed.
     """
     if config.version < _FIRST_VERSION:
         return {}
 
     def read(instant: Instant) -> list[RecordedFile]:
         key = (storage.uri, instant.file_name, instant.completion_time)
-        if (kept := _RECENT.get(key)) is not None:
-            return kept
+        if (cached := _CACHE.get(key)) is not None:
+            return cached
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except (FileNotFoundError, CorruptFileError):
             return []
         files = list(files_of(instant.time, instant.action.comparable.value, metadata))
-        if len(files) <= _MOST_FILES:
-            if len(_RECENT) >= _MOST_RECENT:
-                _RECENT.clear()
-            _RECENT[key] = files
+        _CACHE.put(key, files)
         return files
 
     active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
@@ -109,24 +141,24 @@ def lost_files(
     config: TableConfig,
     timeline: Timeline,
 ) -> list[tuple[RecordedFile, int | None]]:
-    """Files of the newest slice of a file group that are missing or too short, with the bytes there are (None: none).
+    """Files of the newest slice of a file group that are missing, too short or replaced, with their actual size.
 
-    A cleaner never takes the newest slice, so these are lost.
+    The newest slice is never cleaned, so missing files (size None) are lost.
 
     Args:
-        recorded: what commits wrote to the file group.
-        listed: its files that are there and count, with their bytes.
-        timeline: the one that `recorded` comes from.
+        recorded: the file group's files in commit metadata.
+        listed: its existing files that count, with their sizes.
+        timeline: the timeline that `recorded` comes from.
     """
     if config.base_file_format == "HFILE":
-        if not listed:  # of a partition that was dropped, or made anew with fewer file groups
+        if not listed:  # the partition was deleted, or rebuilt with fewer file groups
             return []
-        # a partition of a metadata table that was made anew begins with its base file; logs of before it went
+        # a rebuilt partition of a metadata table starts with its base file; earlier logs were deleted
         starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
         known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
         there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
-        begin = max(known) if known else min(there, default="~")
-        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= begin]
+        start = max(known) if known else min(there, default="~")
+        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= start]
     bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
     bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
     base = max(bases, default="")
@@ -138,12 +170,16 @@ def lost_files(
             return (timeline.completion_time(name.instant) or name.instant) >= base
         return name.instant >= base
 
+    def is_damaged(file: RecordedFile, size: int | None) -> bool:
+        # a larger base file was replaced; a larger log may have grown
+        return size is None or size < file.size or (isinstance(file.name, BaseFileName) and 0 < file.size < size)
+
     needed = [(file, listed.get(file.name)) for file in recorded if is_needed(file.name)]
-    return [(file, size) for file, size in needed if size is None or size < file.size]
+    return [(file, size) for file, size in needed if is_damaged(file, size)]
 
 
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
-    """Logs of table version 8 and later without what may follow what their commit wrote: nothing is appended there."""
+    """Logs limited to their recorded size; since table version 8 nothing is appended to a log."""
     sizes = {file.name: file.size for file in recorded if file.size}
     return [replace(log, size=min(log.size, sizes.get(log.name, log.size))) for log in logs]
 
@@ -151,8 +187,13 @@ def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> li
 def lost_error(
     storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
 ) -> HudiError:
-    """What to raise for one of `lost_files`: a writer may have changed the table since its timeline was read."""
-    there = "is missing" if size is None else f"has {size} of its {file.size} bytes"
+    """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
+    if size is None:
+        there = "is missing"
+    elif size < file.size:
+        there = f"has {size} of its {file.size} bytes"
+    else:
+        there = f"has {size} bytes instead of {file.size}, so it was replaced"
     what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
     is_metadata_table = config.base_file_format == "HFILE"
     now = {instant.file_name for instant in load_timeline(storage, config).files}
@@ -162,8 +203,12 @@ def lost_error(
             "re-create the DataFrame, or scan again"
         )
     if is_metadata_table:
-        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write makes it anew")
+        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
-        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left"
+        f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left",
+        path=file.path,
+        instant=file.commit,
+        expected=file.size,
+        found=size,
     )

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConflictError
+from hudi_py.formats.arrays import combined
 from hudi_py.merge import delete_marks, reduce_input
-from hudi_py.merge.reduce import combined
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.instant import Action

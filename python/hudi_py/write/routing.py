@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.file_stats.keys import KeyReader
+from hudi_py.formats.arrays import combined
 from hudi_py.merge import MergeSettings, Versions, delete_marks, find_winners, reduce_input
 from hudi_py.merge.ordering import default_mask
-from hudi_py.merge.reduce import combined, row_ordering
+from hudi_py.merge.reduce import row_ordering
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView

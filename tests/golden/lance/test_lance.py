@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.storage import open_storage
 from tests.golden.compare import assert_rows_equal
+from tests.support import archives
 
 DATA: Final = Path(__file__).parent / "data"
 QUERIES: Final = sorted(path.stem for path in DATA.glob("*.parquet"))
@@ -26,11 +26,7 @@ Opened = Callable[[str], Path]
 @pytest.fixture
 def extracted(tmp_path: Path) -> Opened:
     def extract(name: str) -> Path:
-        with tarfile.open(DATA / f"{name}_lance.tar.gz") as archive:
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(tmp_path, filter="data")
-            else:
-                archive.extractall(tmp_path)
+        archives.extract(DATA / f"{name}_lance.tar.gz", tmp_path)
         return tmp_path / name
 
     return extract

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from tests.support import archives
 
 HERE: Final = Path(__file__).resolve().parent
 
@@ -69,9 +70,5 @@ def extract(name: str, folder: Path) -> Path:
     """Unpacks a table below `folder`, unless it is there, modification times kept; its path."""
     path = folder / name
     if not path.exists():
-        with tarfile.open(HERE / name / "table.tar.gz") as archive:
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(folder, filter="data")
-            else:  # Python 3.10 before 3.10.12
-                archive.extractall(folder)
+        archives.extract(HERE / name / "table.tar.gz", folder)
     return path

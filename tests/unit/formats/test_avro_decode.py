@@ -222,7 +222,7 @@ def test_recursive_columns_can_be_skipped_but_not_read() -> None:
     with pytest.raises(UnsupportedTableError, match="contains itself"):
         decode_log_content([content], schema)
     endless = record(a="int", r={"type": "record", "name": "r", "fields": [{"name": "r", "type": "r"}]})
-    with pytest.raises(CorruptFileError, match="without end"):
+    with pytest.raises(CorruptFileError, match="too deeply"):
         decode_log_content([block(b"\x02")], endless, {"a"})
 
 
@@ -233,7 +233,7 @@ SIMPLE = record(s="string", n=["null", "int"], l={"type": "array", "items": ["nu
     ("content", "message"),
     [
         (b"", "0 bytes"),
-        (b"\0\0\0\3\0\0", "head alone"),
+        (b"\0\0\0\3\0\0", "header alone"),
         (block(version=0), "version 0"),
         (block(version=4), "version 4"),
         (block(count=-1), "claims -1 records"),

@@ -111,7 +111,7 @@ def test_named_types_are_found_by_name_in_their_namespace() -> None:
         ({"type": "array"}, "no 'items'"),
         (named("record", fields=[{"name": "a"}]), "lacks name or type"),
         (named("record", fields=[{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]), "two fields 'a'"),
-        (named("fixed", size=-1), "no number of bytes"),
+        (named("fixed", size=-1), "not a number of bytes"),
         ([], "empty"),
         (["null", ["int", "string"]], "holds a union"),
         (["null", "int", "null"], "null twice"),

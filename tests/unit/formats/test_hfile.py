@@ -139,7 +139,7 @@ def test_other_versions_are_refused() -> None:
 def test_a_block_cannot_claim_more_than_it_can_hold() -> None:
     data = bytearray(build_hfile(ENTRIES))
     data[12:16] = struct.pack(">i", 1 << 27)
-    with pytest.raises(CorruptFileError, match="claims to make"):
+    with pytest.raises(CorruptFileError, match="claims to decompress"):
         read_hfile(bytes(data)).scan()
     data[12:16] = struct.pack(">i", (1 << 31) - 1)
     with pytest.raises(CorruptFileError, match="more than"):

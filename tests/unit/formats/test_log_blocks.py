@@ -24,9 +24,9 @@ FIRST = encode_block(BlockType.AVRO, {HeaderKey.INSTANT_TIME: "20240101000000000
 SECOND = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "20240101000000001"}, b"0123456789")
 
 
-def blocks_of(data: bytes, *, trusted: bool = False, size: int | None = None) -> list[LogBlock]:
+def blocks_of(data: bytes, *, size: int | None = None) -> list[LogBlock]:
     storage = OneFile(data)
-    return list(read_blocks(storage, "p/f.log", len(data) if size is None else size, skip_corruption_check=trusted))
+    return list(read_blocks(storage, "p/f.log", len(data) if size is None else size))
 
 
 def shape(data: bytes) -> list[tuple[str, bytes]]:
@@ -131,14 +131,6 @@ def test_file_shorter_than_listed() -> None:
     assert (block.type, rest.type) == (BlockType.AVRO, BlockType.CORRUPT)
     with pytest.raises(CorruptFileError, match="expected 3 bytes of content"):
         read_content(OneFile(FIRST[: block.content_offset + 1]), block)
-
-
-def test_without_corruption_check() -> None:
-    assert [block.type for block in blocks_of(FIRST + SECOND, trusted=True)] == [BlockType.AVRO, BlockType.DELETE]
-    with pytest.raises(CorruptFileError, match="claims"):
-        blocks_of(FIRST + SECOND[:-1], trusted=True)
-    with pytest.raises(CorruptFileError):
-        blocks_of(b"#HUDI#" + struct.pack(">q", 3) + b"abcdef", trusted=True)
 
 
 def patched(block: bytes, offset: int, value: int, form: str = ">i") -> bytes:

@@ -158,11 +158,11 @@ def test_numbers_of_two_types_become_the_wider() -> None:
     [
         (b"", "index out of range"),
         (b"\x00", "an object of the class None"),
-        (ONE_KEY + b"\x00", "1 bytes behind the last record"),
+        (ONE_KEY + b"\x00", "1 bytes after the last record"),
         (ONE_KEY[:-1], "index out of range"),
         (ONE_KEY.replace(b"DeleteRecord\xbb\x01\x04", b"DeleteRecord\xbb\x01\xff\x7f"), "16382 records claimed"),
         (ONE_KEY.replace(b"\x01\x05\x01key \xb2", b"\x01\x63\x01key \xb2"), "a reference to object 97 of"),
-        (ONE_KEY.replace(b"\x01\x05\x01key \xb2", b"\x01\x02\x01key \xb2"), "which is no java.lang.String"),
+        (ONE_KEY.replace(b"\x01\x05\x01key \xb2", b"\x01\x02\x01key \xb2"), "which is not a java.lang.String"),
         (ONE_KEY.replace(b"\x01\x05\x01key \xb2", b"\x01\x05\x00"), "a record without a record key"),
         (SAMPLES["none_v1"][:2] + b"\xff\xff\xff\xff\x7f", "characters in 0 bytes"),
     ],

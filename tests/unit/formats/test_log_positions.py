@@ -100,10 +100,10 @@ def bucket(*parts: bytes) -> str:
     [
         ("no base64!", 1, "RECORD_POSITIONS of the block"),
         ("é", 1, "RECORD_POSITIONS"),
-        ("", 0, "8 bytes wanted"),
+        ("", 0, "0 of 8 bytes"),
         (ZERO, 2, "1 positions for 2 records"),
         (encode_positions(range(9)), 8, "9 positions or more for 8 records"),
-        (base64.b64encode(base64.b64decode(ZERO) + b"\0").decode(), 1, "1 bytes behind"),
+        (base64.b64encode(base64.b64decode(ZERO) + b"\0").decode(), 1, "1 bytes after"),
         (base64.b64encode(struct.pack("<Q", 1 << 60)).decode(), 1, "buckets claimed"),
         (encode_positions([1 << 63]), 1, "upper half"),
         (bucket(struct.pack("<I", 12345), bytes(16)), 1, "cookie 12345"),

@@ -1,4 +1,4 @@
-"""Damage that makes no error by itself: files that are missing or short, of the table and of its metadata table."""
+"""Damage that causes no error by itself: files of a table or its metadata table that are missing, short or replaced."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
@@ -182,12 +183,12 @@ def test_an_archive_that_is_gone(tmp_path: Path) -> None:
     properties = path / ".hoodie/hoodie.properties"
     text = properties.read_text()
     properties.write_text(text.replace("path=history", "path=histosy"))
-    with pytest.raises(CorruptFileError, match="there is none, although"):
+    with pytest.raises(CorruptFileError, match="it does not exist, although"):
         rows(path, **query)
     properties.write_text(text)
     assert rows(path, **query) == whole
     shutil.rmtree(history)
-    with pytest.raises(CorruptFileError, match="there is none, although"):
+    with pytest.raises(CorruptFileError, match="it does not exist, although"):
         rows(path, **query)
 
 
@@ -195,5 +196,20 @@ def test_a_timeline_in_another_place_than_the_properties_say(tmp_path: Path) -> 
     path = made(tmp_path / "t", "COPY_ON_WRITE", 9, LISTED)
     properties = path / ".hoodie/hoodie.properties"
     properties.write_text(f"{properties.read_text()}\nhoodie.timeline.path=timelind\n")
-    with pytest.raises(CorruptFileError, match=r"it has no instant, but \.hoodie/timeline has"):
+    with pytest.raises(CorruptFileError, match=r"it has no instants, but \.hoodie/timeline has"):
         rows(path)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_base_file_replaced_by_a_longer_one(tmp_path: Path, version: int) -> None:
+    """A valid Parquet file of the same table, such as one of another writer or a copy that was mixed up."""
+    path = made(tmp_path / "t", "COPY_ON_WRITE", version, LISTED)
+    base = newest(path, "*.parquet")
+    size = base.stat().st_size
+    pq.write_table(pq.read_table(base), base, compression="none")
+    assert base.stat().st_size > size
+    with pytest.raises(CorruptFileError, match=rf"{base.name}.* bytes instead of {size}, so it was replaced") as caught:
+        rows(path, LISTED)
+    assert (caught.value.path, caught.value.expected) == (base.name, size)
+    with pytest.warns(UserWarning, match="Rows are missing or old"):
+        assert rows(path, {**LISTED, "hoodie.py.read.damaged": "true"})

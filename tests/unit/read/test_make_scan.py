@@ -59,7 +59,7 @@ def test_how_slices_are_read(
         ({"limit": -1}, "limit is -1"),
         ({"options": {"hoodie.py.read.keys": "[1]"}}, "JSON list of texts"),
         ({"options": {"hoodie.py.read.keys": '["a'}}, "JSON list of texts"),
-        ({"begin": "20240101000000000"}, "do not go with query type 'snapshot'"),
+        ({"begin": "20240101000000000"}, "cannot be used with query type 'snapshot'"),
         ({"query_type": "incremental", "begin": "2024"}, "'2024'"),
         ({"query_type": "incremental", "begin": "000", "end": ""}, "Cannot take ''"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.model.names import PartitionPath
 from hudi_py.read.native import why_not_native
 from hudi_py.storage import open_storage
 
@@ -58,7 +60,7 @@ def test_a_file_as_the_table_has_it(table: Path) -> None:
     ("change", "options", "reason"),
     [
         (lambda rows: rows.drop_columns(["n"]), {}, "column n is not in the file"),
-        (lambda rows: rows.append_column("N", rows["n"]), {}, "column n is told from another by case alone"),
+        (lambda rows: rows.append_column("N", rows["n"]), {}, "column n differs from another only by case"),
         (
             lambda rows: rows.set_column(7, "n", rows["n"].cast(pa.int64())),
             {},
@@ -89,14 +91,24 @@ def test_logs_keys_and_ranges_need_more_than_a_file(tmp_path: Path) -> None:
     assert why(path, keys=["1"]) == "rows are chosen by their commit or key"
     assert why(path, query_type="incremental", begin="000") == "rows are chosen by their commit or key"
     hudi_py.write(str(path), SOURCE)
-    assert why(path) == "its logs are to be merged"
+    assert why(path) == "its logs must be merged"
     assert why(path, query_type="read_optimized") is None
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "{a}"])
-def test_a_path_which_hadoop_reads_as_a_pattern(tmp_path: Path, name: str) -> None:
+def test_a_path_that_hadoop_does_not_take_literally(tmp_path: Path, name: str) -> None:
     path = tmp_path / "t"
     rows = [{"id": 1, "p": name}]
     options = {"hoodie.datasource.write.partitionpath.urlencode": "false"}
     hudi_py.write(str(path), rows, options=options, record_key="id", partition_by="p")
-    assert why(path) == "its path has characters that stand for patterns"
+    assert why(path) == "its path has characters that Hadoop does not take literally"
+
+
+def test_a_path_with_a_colon(table: Path) -> None:
+    """Hadoop's `Path` takes what precedes a colon for a scheme, so Spark's Parquet reader finds no such file."""
+    (split,) = hudi_py.open_table(str(table)).scan().splits()
+    assert split.base_file is not None
+    partition = PartitionPath("at=12:30")
+    moved = replace(split, partition=partition, base_file=replace(split.base_file, partition=partition))
+    reasons = why_not_native(open_storage(str(table)), [split, moved])
+    assert reasons == [None, "its path has characters that Hadoop does not take literally"]

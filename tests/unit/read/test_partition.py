@@ -10,8 +10,8 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.partition import (
     NULL_PARTITION,
-    columns_of_paths,
-    dropped_values,
+    columns_from_paths,
+    omitted_values,
     partition_values,
     path_values,
 )
@@ -112,7 +112,7 @@ def dropped(path: str, fields: str, **properties: str) -> dict[str, object]:
         "hoodie.table.partition.fields": fields,
         **{key.replace("__", "."): value for key, value in properties.items()},
     }
-    return {name: value.as_py() for name, value in dropped_values(TableConfig(given), SCHEMA, path, "file:///t")}
+    return {name: value.as_py() for name, value in omitted_values(TableConfig(given), SCHEMA, path, "file:///t")}
 
 
 HIVE = {"hoodie__datasource__write__hive_style_partitioning": "true"}
@@ -144,7 +144,7 @@ def shown(path: str, fields: str, **properties: str) -> dict[str, object]:
     }
     config = TableConfig(given)
     values = {name: value.as_py() for name, value in path_values(config, SCHEMA, path, "file:///t")}
-    assert not values or set(values) <= columns_of_paths(config)
+    assert not values or set(values) <= columns_from_paths(config)
     return values
 
 

@@ -86,7 +86,7 @@ def test_offsets_are_small_flat_and_the_same_each_time() -> None:
     ],
 )
 def test_offsets_of_others_are_refused(value: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="Cannot go on from the offset"):
+    with pytest.raises(ConfigError, match="Cannot continue from the offset"):
         StreamOffset.from_json(value)
 
 
@@ -294,10 +294,10 @@ def test_a_schema_that_no_longer_fits_is_refused(path: str) -> None:
     upsert(path, {"a": 1})
     start = StreamOffset("000", Axis.COMPLETION)
     narrow = stream_of(path, pa.schema([("id", pa.string()), ("v", pa.int32())]))
-    with pytest.raises(SchemaMismatchError, match="Cannot go on.*column 'v' as int32, and the column is int64 now"):
+    with pytest.raises(SchemaMismatchError, match="Cannot continue.*column 'v' as int32, and the column is int64 now"):
         list(batches(narrow, start))
     gone = stream_of(path, pa.schema([("id", pa.string()), ("x", pa.int32())]))
-    with pytest.raises(SchemaMismatchError, match="Cannot go on.*a column it was started with is gone.*'x'"):
+    with pytest.raises(SchemaMismatchError, match="Cannot continue.*a column it was started with was removed.*'x'"):
         list(batches(gone, start))
 
 

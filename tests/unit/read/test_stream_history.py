@@ -83,7 +83,7 @@ def test_an_upgraded_table_goes_on_from_a_requested_time(path: str) -> None:
     assert found[0][1].axis is Axis.COMPLETION
     old = str(Path(path).with_name("old"))
     upsert(old, {"a": 1}, 6)
-    with pytest.raises(ConfigError, match="at completion time 1: the table's version is 6"):
+    with pytest.raises(ConfigError, match="at completion time 1: the table has version 6"):
         stream_of(old).latest_offset(StreamOffset("1", Axis.COMPLETION))
 
 

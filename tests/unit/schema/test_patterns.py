@@ -44,7 +44,7 @@ def test_what_is_no_glob(pattern: str) -> None:
 
 @pytest.mark.parametrize("regex", ["(", "a)", "[a", r"(a)\1", "(?=a)", "(?<!a)b"])
 def test_what_is_no_regular_expression(regex: str) -> None:
-    with pytest.raises(ConfigError, match="Option some.key = .* is not valid: .*without references to groups"):
+    with pytest.raises(ConfigError, match="Option some.key = .* is not valid: .*without back-references"):
         check_regex(regex, "some.key")
 
 

@@ -27,7 +27,7 @@ from hudi_py.timeline.clean_records import (
     encode_clean_metadata,
     encode_clean_plan,
 )
-from hudi_py.timeline.history import Manifest, Run, newest_manifest, read_history, read_manifest
+from hudi_py.timeline.history import ArchiveQuery, Manifest, Run, newest_manifest, read_history, read_manifest
 from hudi_py.timeline.metadata import RollbackMetadata, RollbackPlan, encode_rollback_metadata, encode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record, encode_record
@@ -239,7 +239,7 @@ def test_runs_of_the_history() -> None:
         assert json.loads(file.metadata.metadata[b"parquet.avro.schema"])["name"] == "HoodieLSMTimelineInstant"
         assert file.read().column("version").to_pylist() == [1, 1, 1]
         assert file.metadata.row_group(0).column(0).compression == "GZIP"
-    found = read_history(storage, FOLDER, metadata=True, plans=True)
+    found = read_history(storage, FOLDER, ArchiveQuery(metadata=True, plans=True))
     assert [(i.metadata, i.plan, i.action) for i in found] == [
         (b"m0", None, Action.COMMIT),
         (b"m1", b"p", Action.COMMIT),
@@ -269,7 +269,7 @@ def test_levels_of_the_history() -> None:
     named = {run.name for version in (38, 39, 40) for run in read_manifest(storage, FOLDER, version).runs}
     assert {info.name for info in storage.list(FOLDER) if info.name.endswith("t")} == named
     assert lsm.clean_versions(storage, FOLDER, retained=3) == 0
-    assert len(read_history(storage, FOLDER, metadata=True)) == 27
+    assert len(read_history(storage, FOLDER, ArchiveQuery(metadata=True))) == 27
 
 
 def test_large_runs_are_not_compacted() -> None:

@@ -232,3 +232,16 @@ def test_mutated_bytes_are_read_or_refused(tmp_path: Path, config: TableConfig) 
             archived_instants(storage, config, metadata=True, plans=True)
         except HudiError:
             continue
+
+
+def test_a_run_replaced_by_another_file(storage: Storage) -> None:
+    runs = [
+        put_run(storage, [{"instantTime": time(at), "completionTime": time(at), "action": "commit"} for at in numbers])
+        for numbers in ((1, 2), (3, 4))
+    ]
+    put_manifest(storage, 1, runs)
+    assert [instant.time for instant in archived_instants(storage, NEW)] == [time(at) for at in (1, 2, 3, 4)]
+    storage.put(f"{HISTORY}/{runs[1]}", storage.read(f"{HISTORY}/{runs[0]}"))
+    with pytest.raises(CorruptFileError, match=rf"{runs[1]}: its instants are {time(1)} to {time(2)}") as caught:
+        archived_instants(storage, NEW)
+    assert caught.value.expected == (time(3), time(4))

@@ -156,7 +156,7 @@ def test_which_tables_are_written(version: str, layout: str, fine: bool) -> None
         check_writable(found)
     line = str(caught.value)
     assert line.startswith(f"Cannot write to table 't': it has hoodie.table.version={version} and timeline layout")
-    assert "let Apache Hudi upgrade it" in line
+    assert "upgrade it with Apache Hudi" in line
 
 
 def test_update(storage: MemoryStorage) -> None:
@@ -207,3 +207,21 @@ def test_killed_at_each_step(call: int, after: bool) -> None:
     assert update_table_config(storage, {"hoodie.y": "2"}).properties["hoodie.y"] == "2"
     assert storage.stat(BACKUP) is None
     assert parse_properties(storage.read(PROPERTIES).decode())["hoodie.y"] == "2"
+
+
+@pytest.mark.parametrize("key", ["hoodie.table.ordering.fields", "hoodie.table.partition.fields", CHECKSUM])
+def test_a_turned_bit_in_a_key(storage: MemoryStorage, key: str) -> None:
+    """The checksum covers the table's name alone, and without the key another row would win."""
+    assert create_table_config(storage, {**TABLE, key: "ts"})
+    whole = storage.read(PROPERTIES)
+    start = whole.index(f"\n{key}=".encode()) + 1
+    for at, bit in itertools.product(range(start + 1, start + len(key) + 1), range(7)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << bit
+        if damaged[at] in b":= \t\f\\\r\n":  # a key may end so, too
+            continue
+        storage.put(PROPERTIES, bytes(damaged))
+        with pytest.raises(CorruptFileError, match=f"{key} in one character, and has no {key}; correct the file"):
+            load_table_config(storage)
+    storage.put(PROPERTIES, whole + b"hoodie.table.of.a.later.release=1\n")
+    assert load_table_config(storage).properties["hoodie.table.of.a.later.release"] == "1"

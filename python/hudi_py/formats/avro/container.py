@@ -1,6 +1,6 @@
-"""Avro object container files: timeline instants since table version 8, plans and metadata records, archived timelines.
+"""Avro object container files: instants since table version 8, plans, metadata records and archived timelines.
 
-These hold a few records, so they go through fastavro, which is imported on first use.
+They have few records, so fastavro reads and writes them. It is imported on first use.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
     where = f" {context}" if context else ""
     if not data.startswith(_MAGIC):
         raise CorruptFileError(
-            f"cannot read the Avro file{where}: it begins with {bytes(data[:4])!r} instead of {_MAGIC!r}"
+            f"cannot read the Avro file{where}: it starts with {bytes(data[:4])!r} instead of {_MAGIC!r}"
         )
     try:
-        quick = _read_plain(data)
+        quick = _read_uncompressed(data)
         if quick is not None:
             return quick
         reader = fastavro.reader(io.BytesIO(data))
         records = list(reader)
         schema = reader.writer_schema
-    except Exception as error:  # corrupt bytes end in whatever they meet first in fastavro
+    except Exception as error:  # fastavro raises anything for corrupt bytes
         why = first_line(error)
         if "need to install" in why:
             raise UnsupportedTableError(f"cannot read the Avro file{where}: {why}") from error
@@ -48,10 +48,10 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
     return schema, records  # type: ignore[return-value]  # checked above
 
 
-def _read_plain(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """As fastavro reads a container without compression, but each schema is parsed once: a timeline's files have few.
+def _read_uncompressed(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """Reads an uncompressed container like fastavro, but parses each schema once, as a timeline has few of them.
 
-    None for what is not as simple as the files of a timeline, or not whole: fastavro tells what is wrong with it.
+    None for anything less simple than a timeline's files, or damaged: fastavro then reports what is wrong.
     """
     import fastavro
 
@@ -79,7 +79,7 @@ def _read_plain(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | No
         end = stream.tell() + size
         if count < 0 or size < 0 or data[end : end + _SYNC_BYTES] != sync or len(sync) < _SYNC_BYTES:
             return None
-        if count > size:  # records take bytes, so this is no number of them
+        if count > size:  # every record has at least a byte
             return None
         records += [fastavro.schemaless_reader(stream, schema) for _ in range(count)]  # type: ignore[misc]
         if stream.tell() != end:
@@ -109,7 +109,7 @@ def _sized(stream: io.BytesIO) -> bytes | None:
 
 @lru_cache(maxsize=64)
 def _parsed(text: bytes) -> dict[str, Any] | None:
-    """A record's schema as fastavro reads by; not to be changed."""
+    """A record's schema as parsed by fastavro; must not be modified."""
     import fastavro
 
     schema = fastavro.parse_schema(json.loads(text))
@@ -129,7 +129,7 @@ class ContainerWriter:
         self._header = empty.getvalue()[:-_SYNC_BYTES]
 
     def write(self, records: list[dict[str, Any]]) -> bytes:
-        """The file of some records. Raises SchemaMismatchError for records that do not fit."""
+        """A file with these records. Raises SchemaMismatchError for records that do not fit the schema."""
         import fastavro
 
         block = io.BytesIO()
@@ -151,5 +151,5 @@ def _writer(schema: str) -> ContainerWriter:
 
 
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
-    """An Avro object container file without compression. Raises SchemaMismatchError for records that do not fit."""
+    """An uncompressed container file. Raises SchemaMismatchError for records that do not fit the schema."""
     return _writer(json.dumps(schema)).write(records)

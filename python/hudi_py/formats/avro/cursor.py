@@ -1,11 +1,11 @@
-"""Reading Avro primitives at many places of one buffer at once.
+"""Reads Avro primitives at many positions of a buffer at once.
 
-A block is decoded field by field over all its records: an int64 array holds one cursor for each record, and every
-function here reads one primitive at every cursor and moves the cursors on. `act` is an array of uint8, 1 where a cursor
-really stands at a value and 0 where it does not (a null); such cursors do not move. None means all of them.
+A block is decoded field by field over all its records: an int64 array has one cursor for each record, and every
+function reads one primitive at every cursor and advances the cursors. `act` is an array of uint8, 1 where a cursor is
+at a value and 0 where there is none (a null); such cursors do not advance. None means all.
 
-Nothing here trusts the bytes: lengths are checked before a cursor moves, and a cursor past the end of the buffer raises
-IndexError in NumPy, which `reading` turns into CorruptFileError together with the errors found here.
+The bytes are not trusted: lengths are checked before a cursor advances, and a cursor past the end of the buffer raises
+IndexError in NumPy, which `reading` turns into CorruptFileError along with the errors found here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Cursors: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.uint8]
 
 LEAD = 32
-"""Readable bytes before the first record: decimals are gathered backwards from their end."""
+"""Padding bytes before the first record, as decimals are read backwards from their end."""
 _U64 = np.uint64
 _CONTINUED = _U64(0x8080808080808080)
 _ONE = _U64(1)
 ZERO_WIDTH_ITEMS = 1 << 22
-"""Most list items without bytes (nulls, empty records) in one buffer: their count is bounded by nothing else."""
+"""Maximum list items without bytes (nulls, empty records) in one buffer; nothing else limits their number."""
 
 
 class CorruptBytesError(Exception):
@@ -39,7 +39,7 @@ class CorruptBytesError(Exception):
 
 @contextmanager
 def reading(context: str, what: str) -> Iterator[None]:
-    """Turns every way in which corrupt bytes show into CorruptFileError."""
+    """Turns every error that corrupt bytes cause into CorruptFileError."""
     try:
         yield
     except (CorruptBytesError, IndexError, pa.ArrowInvalid, RecursionError) as error:
@@ -48,7 +48,7 @@ def reading(context: str, what: str) -> Iterator[None]:
         elif isinstance(error, IndexError):
             why = "a value runs past the end"
         elif isinstance(error, RecursionError):
-            why = "it nests without end"
+            why = "it nests too deeply"
         else:
             why = first_line(error)
         where = f" of {context}" if context else ""
@@ -58,10 +58,10 @@ def reading(context: str, what: str) -> Iterator[None]:
 
 
 class ByteBlock:
-    """Bytes of log blocks with readable padding on both sides, and windows of typed values at every byte of it."""
+    """Concatenated log blocks with padding on both sides, and views of typed values at every byte."""
 
     def __init__(self, parts: list[memoryview], widest: int) -> None:
-        """`parts` are laid out one after the other; `widest` is the size in bytes of the largest fixed value."""
+        """`widest` is the size in bytes of the largest fixed value."""
         self.end = LEAD + sum(map(len, parts))
         self.bytes: npt.NDArray[np.uint8] = np.empty(self.end + max(32, widest), np.uint8)
         self.bytes[:LEAD] = 0
@@ -86,14 +86,14 @@ class ByteBlock:
         return found
 
     def take_zero_width(self, count: int) -> None:
-        """Accounts for list items that have no bytes."""
+        """Counts list items without bytes, and raises if there are too many."""
         self.zero_width_items += count
         if self.zero_width_items > ZERO_WIDTH_ITEMS:
             raise CorruptBytesError(f"lists claim more than {ZERO_WIDTH_ITEMS} items without bytes")
 
 
 def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-    """A zigzag varint at every cursor, 0 at those that are not active."""
+    """A zigzag varint at every cursor; 0 for inactive ones."""
     first = block.bytes[pos]
     if act is not None:
         first *= act
@@ -131,7 +131,7 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
 
 
 def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-    """The length in front of every string or byte string; none is negative or longer than the block."""
+    """The length prefix of every string or byte string; neither negative nor longer than the block."""
     found = varints(block, pos, act)
     if len(found) and int(found.view(_U64).max()) > block.end:
         raise CorruptBytesError("a length is negative or runs past the end")
@@ -139,7 +139,7 @@ def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
 
 
 def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArray[np.int64]:
-    """The count at the head of a list block at every cursor; behind a negative one stands the block's size in bytes."""
+    """The item count of a list block at every cursor; a negative one is followed by the block's size in bytes."""
     counts = varints(block, pos, None)
     negative = np.flatnonzero(counts < 0)
     if len(negative):
@@ -158,20 +158,20 @@ def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArr
 
 
 def bitmap(flags: Flags | None) -> pa.Buffer | None:
-    """Arrow's bits for an array of 0 and 1."""
+    """An array of 0 and 1 as an Arrow bitmap."""
     return None if flags is None else pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def byte_strings(block: ByteBlock, arrow: pa.DataType, start: Cursors, end: Cursors, valid: Flags | None) -> pa.Array:
-    """The bytes from each `start` to its `end` (not before it; both ascending) as an Arrow array of string or binary.
+    """The bytes from each `start` to its `end` (start <= end, both ascending) as an Arrow array of string or binary.
 
-    An array over the block itself is made whose elements are the values and the gaps between them by turns; taking
-    every other one copies the values. That costs no index per byte.
+    Takes every other element of an array over the block itself, whose elements alternate between values and gaps, so
+    that no index per byte is needed.
     """
     n = len(start)
     if not n:
         return pa.array([], arrow)
-    # 32-bit offsets count from the first value, so only the span of one chunk of records has to stay below 2 GiB
+    # 32-bit offsets are relative to the first value, so only one chunk of records must be below 2 GiB
     base, last = int(start[0]), int(end[-1])
     if last > block.end or last - base >= 1 << 31 or bool((end[:-1] > start[1:]).any()):
         raise CorruptBytesError("the values of a column overlap or run past the end")
@@ -183,5 +183,5 @@ def byte_strings(block: ByteBlock, arrow: pa.DataType, start: Cursors, end: Curs
     taken = pc.take(values, pa.array(np.arange(0, 2 * n, 2, dtype=np.int32)), boundscheck=False)
     if valid is None:
         return taken
-    # where there is a null, start and end are one: the mask can be put on afterwards, and `take` is faster without
+    # nulls have start = end, so the mask can be added afterwards; `take` is faster without it
     return pa.Array.from_buffers(arrow, n, [bitmap(valid), *taken.buffers()[1:]])

@@ -1,8 +1,8 @@
-"""Avro data blocks of log files, decoded into Arrow a column at a time.
+"""Decodes Avro data blocks of log files into Arrow, a column at a time.
 
-The content of such a block is `int32 version, int32 count` and for every record `int32 length` and its Avro bytes, all
-big-endian (`HoodieAvroDataBlock`; versions 1 to 3 are framed alike). All records of all given blocks get a cursor each,
-and the schema is walked once over about 16 thousand of them at a time.
+A block's content is `int32 version, int32 count` and for every record `int32 length` and its Avro bytes, all big-endian
+(`HoodieAvroDataBlock`; the same in versions 1 to 3). All records of all given blocks get a cursor each, and the schema
+is walked once for about 16 thousand of them.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ def decode_log_batches(
     *,
     context: str = "",
 ) -> Iterator[pa.RecordBatch]:
-    """The records of `decode_log_content` in batches of at most 16384 rows, not gathered; nothing for no rows."""
+    """As `decode_log_content`, in batches of at most 16384 rows; nothing if there are no rows."""
     decoder = compile_columns(resolve_record(schema), columns)
     for parts in _groups([memoryview(content).cast("B") for content in contents]):
         with reading(context, _WHAT):
             block = ByteBlock(parts, widest_value(decoder))
             first, last = _records(block, parts)
-        for begin, end in _chunks(first, last):
+        for start, end in _chunks(first, last):
             with reading(context, _WHAT):
-                batch = _decode(block, decoder, first[begin:end], last[begin:end])
+                batch = _decode(block, decoder, first[start:end], last[start:end])
             yield batch
 
 
 def decode_values(
     values: pa.Array, schema: AvroSchema | Record, columns: Collection[str] | None = None, *, context: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """The records which a binary array holds, one Avro record a value (no nulls), as an HFile's values are.
+    """Decodes a binary array without nulls, each value one Avro record, such as the values of an HFile.
 
-    Types, batches and errors as those of `decode_log_batches`.
+    For types, batches and errors see `decode_log_batches`.
     """
     decoder = compile_columns(resolve_record(schema), columns)
     if not len(values):
@@ -61,9 +61,9 @@ def decode_values(
     with reading(context, _WHAT):
         block = ByteBlock([data], widest_value(decoder))
         places = bounds.astype(np.int64) - int(bounds[0]) + block.starts[0]
-    for begin, end in _chunks(places[:-1], places[1:]):
+    for start, end in _chunks(places[:-1], places[1:]):
         with reading(context, _WHAT):
-            batch = _decode(block, decoder, places[begin:end], places[begin + 1 : end + 1])
+            batch = _decode(block, decoder, places[start:end], places[start + 1 : end + 1])
         yield batch
 
 
@@ -76,13 +76,17 @@ def decode_log_content(
 ) -> pa.RecordBatch:
     """The records of Avro data blocks, in order.
 
-    `contents` are the blocks' contents, all written with `schema` (a record). The batch has the schema's fields in its
-    order, typed as `arrow_schema` types them; with `columns` only those of them, and names the schema does not have
-    are left out. `context` names the file in errors.
+    Args:
+        contents: the blocks' contents, all written with `schema`.
+        schema: a record.
+        columns: fields to decode, ignoring unknown names; None: all. The batch has them in the schema's order, with
+            the types of `arrow_schema`.
+        context: the file, for errors.
 
-    Raises CorruptFileError when the bytes are not what the schema says (lengths, union branches, UTF-8, decimal digits,
-    record ends), UnsupportedTableError for types that `arrow_type` refuses, and when a column of all the blocks
-    together holds more than 2 GiB of bytes or items.
+    Raises:
+        CorruptFileError: the bytes do not match the schema (lengths, union branches, UTF-8, decimal digits, record
+            ends).
+        UnsupportedTableError: `arrow_type` does not support a type, or a column has more than 2 GiB of bytes or items.
     """
     batches = list(decode_log_batches(contents, schema, columns, context=context))
     if len(batches) == 1:
@@ -96,14 +100,14 @@ def decode_log_content(
     except pa.ArrowInvalid as error:
         where = f" of {context}" if context else ""
         raise UnsupportedTableError(
-            f"cannot gather the Avro data blocks{where} in one batch: a column holds more than 2 GiB in {rows} rows; "
+            f"cannot decode the Avro data blocks{where} into one batch: a column has more than 2 GiB in {rows} rows; "
             f"decode fewer blocks at once"
         ) from error
     return pa.RecordBatch.from_arrays(gathered, schema=arrow)
 
 
 def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
-    """Neighbouring contents, together not much larger than a buffer should be."""
+    """Groups neighbouring contents up to the size of a buffer."""
     group: list[memoryview] = []
     size = 0
     for part in parts:
@@ -117,7 +121,7 @@ def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
 
 
 def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursors]:
-    """First byte and end of every record."""
+    """Start and end of every record."""
     firsts, lasts = [], []
     for start, part in zip(block.starts, parts, strict=True):
         first, last = _frames(part)
@@ -128,7 +132,7 @@ def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursor
 
 def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
     if len(part) < _HEADER.size:
-        raise CorruptBytesError(f"it has {len(part)} bytes, and its head alone takes {_HEADER.size}")
+        raise CorruptBytesError(f"it has {len(part)} bytes, and its header alone takes {_HEADER.size}")
     version, count = _HEADER.unpack_from(part)
     if version not in _VERSIONS:
         raise CorruptBytesError(f"it has version {version}, and the supported ones are 1 to 3")
@@ -138,7 +142,7 @@ def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
     at = _HEADER.size
     unpack = _LENGTH.unpack_from
     try:
-        # every length says where the next one stands: there is nothing to do at once
+        # a Python loop: each length gives the position of the next one
         for i in range(count):
             found[i] = at
             at += unpack(part, at)[0] + 4
@@ -152,13 +156,13 @@ def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
 
 
 def _chunks(first: Cursors, last: Cursors) -> Iterator[tuple[int, int]]:
-    begin = 0
-    while begin < len(first):
-        end = min(begin + _CHUNK_ROWS, len(first))
-        if int(last[end - 1] - first[begin]) > _CHUNK_BYTES:
-            end = max(begin + 1, int(np.searchsorted(last, first[begin] + _CHUNK_BYTES, "right")))
-        yield begin, end
-        begin = end
+    start = 0
+    while start < len(first):
+        end = min(start + _CHUNK_ROWS, len(first))
+        if int(last[end - 1] - first[start]) > _CHUNK_BYTES:
+            end = max(start + 1, int(np.searchsorted(last, first[start] + _CHUNK_BYTES, "right")))
+        yield start, end
+        start = end
 
 
 def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Cursors) -> pa.RecordBatch:

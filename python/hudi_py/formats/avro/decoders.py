@@ -1,4 +1,4 @@
-"""Decoders of Avro types made of others (nullable, unions, records, lists), and how a schema's are compiled."""
+"""Decoders of composite Avro types (nullable, unions, records, lists), and the compilation of a schema's decoders."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from hudi_py.formats.avro.leaf_decoders import (
 )
 
 FEW_CURSORS = 48
-"""Lists are read in rounds, the k-th item of all of them at once, until fewer than this many have items left."""
+"""Lists are decoded in rounds, the k-th item of all at once, until fewer than this many have items left."""
 
 
 def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *, wanted: bool = True) -> Decoder:
-    """The decoder of a node; one that is not `wanted` may be recursive, and may only skip."""
+    """The decoder of a node. If not `wanted`, it may be recursive and can only skip values."""
     known = {} if known is None else known
     if isinstance(node, avro.Record):
         if id(node) in known:
@@ -75,18 +75,18 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
 
 
 def compile_columns(record: avro.Record, columns: Collection[str] | None) -> RecordDecoder:
-    """The decoder of rows, which skips the fields that are not in `columns`."""
+    """The decoder of rows; skips fields that are not in `columns`."""
     return _compiled(record, None if columns is None else frozenset(columns))
 
 
-@lru_cache(maxsize=64)  # decoders keep nothing of what they decode, and the metadata table's are asked for all the time
+@lru_cache(maxsize=64)  # decoders are stateless, and those of the metadata table are used often
 def _compiled(record: avro.Record, columns: frozenset[str] | None) -> RecordDecoder:
     wanted = [columns is None or name in columns for name, _ in record.fields]
     arrow = pa.struct([avro.arrow_field(n, f) for (n, f), want in zip(record.fields, wanted, strict=True) if want])
     decoder = RecordDecoder(arrow)
-    skipping: dict[int, Decoder] = {}
+    skipped: dict[int, Decoder] = {}
     children = [
-        compile_decoder(f) if want else compile_decoder(f, skipping, wanted=False)
+        compile_decoder(f) if want else compile_decoder(f, skipped, wanted=False)
         for (_, f), want in zip(record.fields, wanted, strict=True)
     ]
     decoder.fill([name for name, _ in record.fields], children, wanted)
@@ -95,7 +95,7 @@ def _compiled(record: avro.Record, columns: frozenset[str] | None) -> RecordDeco
 
 @lru_cache(maxsize=64)
 def widest_value(decoder: Decoder) -> int:
-    """Bytes that a gather at the last cursor can reach beyond it."""
+    """Maximum bytes that decoding reads beyond a cursor at once."""
     return _widest(decoder, set())
 
 
@@ -115,7 +115,7 @@ def _widest(decoder: Decoder, seen: set[int]) -> int:
 
 
 class NullableDecoder:
-    """A branch byte, then perhaps the value."""
+    """A branch byte, then the value unless it is null."""
 
     size: int | None = None
 
@@ -164,7 +164,7 @@ class NullableDecoder:
 
 
 class ChoiceDecoder:
-    """A union of more branches: a struct with a member for each, or the wider of two numbers."""
+    """Any other union: a struct with a member for each branch, or the wider of two numbers."""
 
     size: int | None = None
 
@@ -175,7 +175,7 @@ class ChoiceDecoder:
         self.is_number = is_number
 
     def _branch(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-        """The branch at every cursor, -1 where there is none."""
+        """The branch at every cursor; -1 for inactive ones."""
         index = varints(block, pos, act)
         if len(index) and (int(index.min()) < 0 or int(index.max()) >= len(self.branches)):
             raise CorruptBytesError(f"a union of {len(self.branches)} branches has another index")
@@ -212,7 +212,7 @@ class ChoiceDecoder:
 
 
 class RecordDecoder:
-    """Fields one after the other."""
+    """The fields in order."""
 
     def __init__(self, arrow: pa.DataType) -> None:
         self.arrow = arrow
@@ -222,7 +222,7 @@ class RecordDecoder:
         self.wanted: list[bool] = []
 
     def fill(self, names: list[str], children: list[Decoder], wanted: list[bool] | None = None) -> None:
-        """Sets the fields, which in a recursive type refer to this decoder."""
+        """Sets the fields, which may refer to this decoder (recursive types)."""
         self.names, self.children = names, children
         self.wanted = [True] * len(names) if wanted is None else wanted
         sizes = [child.size for child in children]
@@ -259,7 +259,7 @@ class RecordDecoder:
 
 
 class ListDecoder:
-    """array and map: blocks of items, each with a count in front, ended by a count of 0."""
+    """array and map: blocks of items with a count, terminated by a count of 0."""
 
     size: int | None = None
 
@@ -302,7 +302,7 @@ class ListDecoder:
                 raise CorruptBytesError("a list runs past the end")
 
     def _find(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> tuple[Cursors, Cursors, Cursors]:
-        """Where every item starts: its list, its index there, its place. The cursors move to the ends of the lists."""
+        """The list, index in the list, and position of every item. Moves the cursors to the ends of the lists."""
         size = self.item.size
         lists = np.arange(len(pos)) if act is None else np.flatnonzero(act)
         at = pos[lists]
@@ -341,7 +341,7 @@ class ListDecoder:
         done: npt.NDArray[np.int64],
         found: list[tuple[Cursors, Cursors, Cursors]],
     ) -> None:
-        """Finds items of different sizes; `at` moves behind the last one of every list."""
+        """Finds items of varying size; moves `at` to the end of the last item of every list."""
         live, k = np.arange(len(lists)), 0
         while len(live) >= FEW_CURSORS:
             here = at[live]
@@ -350,7 +350,7 @@ class ListDecoder:
             at[live] = here
             k += 1
             live = live[counts[live] > k]
-        # item by item: for a handful of lists a round in NumPy costs more than a loop in Python
+        # item by item: for few lists NumPy costs more than a Python loop
         hop, view, end = self.item.hop, block.view, block.end
         for j in live.tolist():
             place, left = int(at[j]), int(counts[j]) - k
@@ -366,7 +366,7 @@ class ListDecoder:
 
 
 def _below(name: str, why: str) -> str:
-    """Puts the name of an enclosing field in front of a message: `field 'a.b': why`."""
+    """Prefixes a message with the name of an enclosing field: `field 'a.b': why`."""
     if why.startswith("field '"):
         return f"field '{name}.{why[7:]}"
     return f"field '{name}': {why}"

@@ -1,4 +1,4 @@
-"""Arrow rows encoded as the content of an Avro data block, a column at a time."""
+"""Encodes Arrow rows as the content of an Avro data block, a column at a time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _VERSION = 3
 def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> bytes:
     """The content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3).
 
-    `schema` is the writer schema, a record; columns are matched to its fields by name, nested ones too. A nullable
+    `schema` is the writer schema, a record; columns are matched to its fields by name, also nested ones. A nullable
     field that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that
     casts without loss: narrower integers and floats, other timestamp units and zones, other decimal digits.
     timestamp-millis rounds down to the millisecond, as Spark does.
 
-    Raises SchemaMismatchError naming the column: nulls where the schema admits none, types or values that do not fit,
-    columns the schema does not have, required fields the batch lacks.
+    Raises:
+        SchemaMismatchError: a column has nulls that the schema does not allow, or types or values that do not fit; the
+            schema lacks a column; or the batch lacks a required field.
     """
     record = resolve_record(schema)
     given = batch.schema.names
@@ -49,7 +50,7 @@ def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> 
 
 
 def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.BinaryArray:
-    """The rows of `batch`, each as the Avro binary of the record `schema`, without any framing.
+    """Each row of `batch` as the Avro binary of the record `schema`, without framing.
 
     Columns are matched to the schema's fields and cast as in `encode_log_content`; a nullable field that the batch
     lacks is null.
@@ -57,17 +58,13 @@ def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.Bina
     Raises:
         SchemaMismatchError: a value does not fit its field, or the rows take more than 2 GiB together.
     """
-    record = resolve_record(schema)
-    position = {name: i for i, name in enumerate(batch.schema.names)}
     try:
         rows = Rows(batch.num_rows)
-        for name, node in record.fields:
-            column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
-            append(rows, node, column, None, name)
+        _append_columns(rows, resolve_record(schema), batch)
         offsets, data = rows.finish()
     except TooLargeError as error:
         raise SchemaMismatchError(
-            f"cannot encode {batch.num_rows} rows of more than 2 GiB at once: encode fewer of them"
+            f"cannot encode {batch.num_rows} rows of more than 2 GiB at once; encode fewer at a time"
         ) from error
     buffers = [None, pa.py_buffer(offsets.astype("<i4")), data]
     return pa.BinaryArray.from_buffers(pa.binary(), batch.num_rows, buffers)
@@ -79,7 +76,7 @@ def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
             yield batch.slice(at, CHUNK_ROWS)
         return
     if any(column.num_chunks > 1 for column in batch.columns):
-        with contextlib.suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # else in the pieces they came in
+        with contextlib.suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # otherwise keep the chunks
             batch = batch.combine_chunks()
     yield from (each for each in batch.to_batches(max_chunksize=CHUNK_ROWS) if each.num_rows)
 
@@ -88,15 +85,17 @@ def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
     try:
         rows = Rows(batch.num_rows)
         rows.frame()
-        position = {name: i for i, name in enumerate(batch.schema.names)}
-        for name, node in record.fields:
-            column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
-            append(rows, node, column, None, name)
+        _append_columns(rows, record, batch)
         return [rows.finish(framed=True)[1]]
     except TooLargeError as error:
         half = batch.num_rows // 2
         if not half:
-            raise SchemaMismatchError(
-                "cannot write a row of more than 2 GiB: a log block holds smaller ones"
-            ) from error
+            raise SchemaMismatchError("cannot write a row of more than 2 GiB to a log block") from error
         return _encode(record, batch.slice(0, half)) + _encode(record, batch.slice(half))
+
+
+def _append_columns(rows: Rows, record: Record, batch: pa.RecordBatch) -> None:
+    position = {name: i for i, name in enumerate(batch.schema.names)}
+    for name, node in record.fields:
+        column = batch.column(position[name]) if name in position else pa.nulls(batch.num_rows)
+        append(rows, node, column, None, name)

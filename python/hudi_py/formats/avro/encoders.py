@@ -1,8 +1,7 @@
-"""Encoders of Avro types, a column at a time: Arrow arrays appended to rows of bytes.
+"""Encodes Avro types a column at a time: appends Arrow arrays to rows of bytes.
 
-`act` is 1 where a row has the value at all and 0 below a null, None when all have it (as in the decoders). Arrow arrays
-may be slices, dictionaries, views or of a narrower type: each leaf is brought to the type its Avro type reads as, and
-only by casts that lose nothing.
+`act` is 1 where a row has the value and 0 below a null; None if all rows have it (as in the decoders). Arrow arrays may
+be slices, dictionaries, views or of a narrower type: each leaf is cast without loss to the Arrow type of its Avro type.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ _is = pa.types
 
 
 def encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths, Any]:
-    """Offsets and bytes of the values of an array, one after the other."""
+    """Offsets and bytes of an array's encoded values."""
     if len(array) <= CHUNK_ROWS:
         return _encode_items(node, array, path)
-    offsets, pieces, base = [np.zeros(1, np.int64)], [], 0
+    offsets, parts, base = [np.zeros(1, np.int64)], [], 0
     for at in range(0, len(array), CHUNK_ROWS):
         inner, data = _encode_items(node, array.slice(at, CHUNK_ROWS), path)
         offsets.append(inner[1:] + base)
         base += int(inner[-1])
-        pieces.append(data)
+        parts.append(data)
     if base > _LIMIT:
         raise TooLargeError
-    return np.concatenate(offsets), b"".join(pieces)
+    return np.concatenate(offsets), b"".join(parts)
 
 
 def _encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths, Any]:
@@ -46,7 +45,7 @@ def _encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths,
 
 def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path: str) -> None:
     """Appends a column. Raises SchemaMismatchError naming `path`, TooLargeError."""
-    array = _plain(array)
+    array = _storage(array)
     if isinstance(node, avro.Nullable):
         _append_nullable(rows, node, array, act, path)
         return
@@ -55,7 +54,7 @@ def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path
         return
     if isinstance(node, avro.Null):
         if array.null_count < len(array):
-            raise SchemaMismatchError(f"cannot write column {path!r}: its Avro type is null, and it has values")
+            raise SchemaMismatchError(f"cannot write column {path!r}: its Avro type is null, but it has values")
         return
     if array.null_count:
         _refuse_nulls(array, act, path)
@@ -117,14 +116,14 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
         members = _members(array, avro.struct_members(node), path)
         branches = [i for i in range(len(node.branches)) if i != null_index]
         for i, (_, branch, child) in zip(branches, members, strict=True):
-            child = _plain(child)
+            child = _storage(child)
             given = child.is_valid().to_numpy(zero_copy_only=False)
-            chosen[valid & given & (chosen < 0)] = i  # of several, the first counts, as in Spark
+            chosen[valid & given & (chosen < 0)] = i  # the first one counts, as in Spark
             columns.append((i, branch, child))
     if null_index is not None:
         chosen[chosen < 0] = null_index
     elif bool((chosen < 0).any() if act is None else (chosen[act == 1] < 0).any()):
-        raise SchemaMismatchError(f"cannot write column {path!r}: a row has no value, and its Avro union has no null")
+        raise SchemaMismatchError(f"cannot write column {path!r}: a row has no value, but its Avro union has no null")
     rows.varint(np.maximum(chosen, 0), act)
     for i, branch, child in columns:
         here = (chosen == i).view(np.uint8)
@@ -155,7 +154,7 @@ def _append_bytes(rows: Rows, array: pa.Array, act: Flags | None) -> None:
     content = pa.py_buffer(b"") if data is None else data
     if act is not None:
         kept = length * act
-        if (kept != length).any():  # bytes behind nulls
+        if (kept != length).any():  # nulls with bytes
             rows.varint(kept, act)
             rows.ranges(content, offsets[:-1], kept)
             return
@@ -197,7 +196,7 @@ def _append_decimal(rows: Rows, node: avro.Decimal, array: pa.Array, act: Flags 
         big[:, : size - kept] = sign
         rows.put(big.reshape(-1).view(f"V{size}"), size if act is None else act * np.int64(size))
         return
-    # the fewest bytes of two's complement, as Java's BigInteger.toByteArray
+    # the shortest two's complement, as Java's BigInteger.toByteArray
     differs = little != sign
     last = width - 1 - differs[:, ::-1].argmax(1)
     last[~differs.any(1)] = 0
@@ -220,7 +219,7 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
         valid = array.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
         live = valid if act is None else act * valid
     if live is not None and bool((counts * live != counts).any()):
-        # items behind nulls: taking the lists anew leaves them out
+        # null lists with items: `take` removes the items
         array = array.take(pa.array(np.arange(len(array)), mask=live == 0))
         offsets = _numbers_of(array.buffers()[1], np.int32, array.offset, len(array) + 1).astype(np.int64)
         counts = np.diff(offsets)
@@ -228,7 +227,7 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
         child = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
     else:
         child = array.values
-    child = child.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))  # a slice of lists keeps all their items
+    child = child.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))  # `values` ignores slicing
     inner, data = encode_items(item, child, path)
     start = inner[offsets[:-1] - offsets[0]]
     size = inner[offsets[1:] - offsets[0]] - start
@@ -238,7 +237,7 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
 
 
 def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) -> list[tuple[str, avro.Node, pa.Array]]:
-    """Children of a struct by name; what the struct lacks is null."""
+    """Children of a struct by name; null for those that it lacks."""
     if not _is.is_struct(array.type):
         raise _mismatch(path, array.type, "record")
     given = [field.name for field in array.type]
@@ -250,8 +249,8 @@ def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) ->
     return [(n, f, array.field(given.index(n)) if n in given else pa.nulls(len(array))) for n, f in fields]
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    """The array without dictionary, run ends or extension type."""
+def _storage(array: pa.Array) -> pa.Array:
+    """The array without dictionary encoding, run-end encoding or extension type."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -268,7 +267,7 @@ def _as_list(array: pa.Array, path: str) -> pa.ListArray:
     if isinstance(kind, pa.ListType):
         return array
     if isinstance(kind, (pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
-        # not by a cast: the one of list views leaves the last offset out (pyarrow 26)
+        # not by a cast: for list views it omits the last offset (pyarrow 26)
         offsets = np.zeros(len(array) + 1, np.int64)
         np.cumsum(pc.list_value_length(array).fill_null(0).to_numpy(), out=offsets[1:])
         if int(offsets[-1]) > _LIMIT:
@@ -306,7 +305,7 @@ def _cast(array: pa.Array, target: pa.DataType, allowed: bool, path: str) -> pa.
 def _same_kind_of_number(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast keeps the meaning, for the types that are integers in Avro."""
     if _is.is_timestamp(target):
-        # a local time is no instant: which zone it is in is not ours to guess
+        # local times and instants are not converted: the zone is unknown
         return bool(_is.is_timestamp(source)) and (source.tz is None) == (target.tz is None)
     if _is.is_date(target):
         return bool(_is.is_date(source))
@@ -330,7 +329,7 @@ def _refuse_nulls(array: pa.Array, act: Flags | None, path: str) -> None:
     if missing.any():
         raise SchemaMismatchError(
             f"cannot write column {path!r}: {int(missing.sum())} of {len(array)} values are null, "
-            f"and its type in the table does not admit null"
+            f"but its type in the table does not allow null"
         )
 
 
@@ -343,7 +342,7 @@ def _numbers(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
 
 
 def _numbers_of(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) -> npt.NDArray[Any]:
-    """`length` elements of an Arrow buffer; an empty array may come without its offset or without a buffer."""
+    """`length` elements of an Arrow buffer; an empty array may lack its offset or the buffer."""
     size = np.dtype(dtype).itemsize
     if length <= 1 and (buffer is None or buffer.size < (offset + length) * size):
         return np.zeros(length, dtype)

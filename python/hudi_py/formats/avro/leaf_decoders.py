@@ -1,9 +1,9 @@
-"""Decoders of Avro types, a column at a time: what a decoder does, and those of the types without parts.
+"""The decoder protocol, and the decoders of leaf types; all decode a column at a time.
 
-A decoder is compiled from each node of a resolved schema. `decode` reads its value at every cursor into an Arrow
-array, `skip` only moves the cursors, and `hop` moves a single one, for the end of long lists where a call of NumPy
-costs more than the work. `act` says at which cursors there is a value (cursor.py); `valid` is the same array where the
-decoder must record nulls, and None where its own type has none: below a null struct lie values that mean nothing.
+A decoder is compiled from each node of a resolved schema. `decode` reads the value at every cursor into an Arrow array,
+`skip` only advances the cursors, and `hop` advances a single one, for the ends of long lists, where a NumPy call would
+cost more. `act` marks the cursors that are at a value (cursor.py). `valid` is the same array if the decoder must record
+nulls, and None if its type has none; values below a null struct are meaningless.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hudi_py.formats.vectors import vector_lists
 
 
 class Decoder(Protocol):
-    """What a column is decoded with."""
+    """Decodes one column."""
 
     arrow: pa.DataType
     size: int | None
-    """Bytes of every value, None when they differ."""
+    """Bytes of every value; None if they differ."""
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array: ...
 
@@ -42,8 +42,8 @@ class Decoder(Protocol):
     def hop(self, view: memoryview, at: int) -> int: ...
 
 
-def hop_long(view: memoryview, at: int) -> tuple[int, int]:
-    """A varint's value and the place after it."""
+def hop_long(view: memoryview | bytes, at: int) -> tuple[int, int]:
+    """A varint's value and the position after it."""
     byte = view[at]
     value, shift = byte & 127, 7
     while byte > 127:
@@ -57,7 +57,7 @@ def hop_long(view: memoryview, at: int) -> tuple[int, int]:
 
 
 class NullDecoder:
-    """No bytes, always null."""
+    """null: no bytes."""
 
     arrow = pa.null()
     size: int | None = 0
@@ -94,10 +94,22 @@ class BooleanDecoder:
         return at + 1
 
 
-class IntegerDecoder:
-    """Zigzag varints: int, long, dates and times."""
+class VarintDecoder:
+    """What the types stored as zigzag varints have in common."""
 
     size: int | None = None
+
+    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
+        varints(block, pos, act)
+
+    def hop(self, view: memoryview, at: int) -> int:
+        while view[at] > 127:
+            at += 1
+        return at + 1
+
+
+class IntegerDecoder(VarintDecoder):
+    """int, long, dates and times."""
 
     def __init__(self, node: avro.Integer) -> None:
         self.arrow = node.arrow
@@ -118,17 +130,9 @@ class IntegerDecoder:
             value *= self.factor
         return pa.Array.from_buffers(self.arrow, len(value), [bitmap(valid), pa.py_buffer(value)])
 
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        while view[at] > 127:
-            at += 1
-        return at + 1
-
 
 class FixedWidthDecoder:
-    """float, double, fixed: the bytes are the Arrow value."""
+    """float, double and fixed, whose bytes are the Arrow value."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         self.arrow = arrow
@@ -154,7 +158,7 @@ class FixedWidthDecoder:
 
 
 class VectorDecoder(FixedWidthDecoder):
-    """vector: fixed bytes which are a list of numbers."""
+    """vector: fixed bytes that hold a list of numbers."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         super().__init__(pa.binary(size), size)
@@ -190,11 +194,11 @@ class BytesDecoder:
         return at + length
 
 
-class DecimalDecoder:
+class DecimalDecoder(BytesDecoder):
     """Big-endian two's complement, on fixed or on bytes."""
 
     def __init__(self, arrow: pa.DataType, size: int | None) -> None:
-        self.arrow = arrow
+        super().__init__(arrow)
         self.size = size
         self.width = arrow.bit_width // 8
 
@@ -208,7 +212,7 @@ class DecimalDecoder:
             self.skip(block, pos, act)
         if n and int(pos.max()) > block.end:
             raise CorruptBytesError("a decimal runs past the end")
-        # the bytes that end where the value ends, turned round to little-endian: the value's own come first
+        # the last `width` bytes up to the value's end, reversed to little-endian, so that the value's own come first
         tail = block.window(f"V{width}", width)[pos - width].view(np.uint8).reshape(n, width)[:, ::-1]
         if length is None:
             assert self.size is not None
@@ -227,7 +231,7 @@ class DecimalDecoder:
             last = np.clip(length - 1, 0, width - 1)
             sign = (tail[np.arange(n), last] >> 7) * np.uint8(255) * (length > 0)
             out = np.where(np.arange(width) < length[:, None], tail, sign[:, None].astype(np.uint8))
-            for i in np.flatnonzero(length > width):  # no writer pads a number like this: a few at most
+            for i in np.flatnonzero(length > width):  # padded numbers; no known writer produces them
                 above_one = block.bytes[pos[i] - length[i] : pos[i] - width]
                 if (above_one != (tail[i, -1] >> 7) * np.uint8(255)).any():
                     raise CorruptBytesError(f"a decimal does not fit {self.arrow}")
@@ -237,24 +241,18 @@ class DecimalDecoder:
 
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         if self.size is None:
-            pos += lengths(block, pos, act)
+            super().skip(block, pos, act)
         else:
             pos += self.size if act is None else act * np.int64(self.size)
 
     def hop(self, view: memoryview, at: int) -> int:
-        if self.size is not None:
-            return at + self.size
-        length, at = hop_long(view, at)
-        if length < 0:
-            raise CorruptBytesError("a length is negative or runs past the end")
-        return at + length
+        return super().hop(view, at) if self.size is None else at + self.size
 
 
-class EnumDecoder:
-    """The index of a symbol, read as the symbol."""
+class EnumDecoder(VarintDecoder):
+    """enum: the index of a symbol, decoded as the symbol."""
 
     arrow = pa.string()
-    size: int | None = None
 
     def __init__(self, symbols: tuple[str, ...]) -> None:
         self.symbols = pa.array(symbols, pa.string())
@@ -266,9 +264,3 @@ class EnumDecoder:
         if not len(self.symbols):
             return pa.nulls(len(index), self.arrow)
         return self.symbols.take(pa.array(index, mask=None if valid is None else valid == 0))
-
-    def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
-        varints(block, pos, act)
-
-    def hop(self, view: memoryview, at: int) -> int:
-        return hop_long(view, at)[1]

@@ -1,8 +1,7 @@
-"""Rows of bytes, assembled from columns.
+"""Assembles rows of bytes from columns.
 
-Numbers are stored into rows of fixed stride, each as one whole word: the next field of the row overwrites the surplus.
-Strings stay in their Arrow buffers. At the end one `take` over all the pieces, in the order of the rows, makes the
-output.
+Numbers are written into rows of fixed stride, each as a whole item: the row's next field overwrites surplus bytes.
+Strings stay in their Arrow buffers. Finally a single `take` over all parts, in the order of the rows, makes the output.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CONTINUE = np.array([sum(0x80 << (8 * j) for j in range(max(k - 1, 0))) & (2**6
 
 
 class TooLargeError(Exception):
-    """The rows take more than 2 GiB, Arrow's 32-bit offsets: encode fewer of them at once."""
+    """The rows take more than 2 GiB, the limit of Arrow's 32-bit offsets: encode fewer at once."""
 
 
 class Rows:
@@ -34,19 +33,19 @@ class Rows:
         self.n = n
         self.total: Lengths = np.zeros(n, np.int64)
         self._run: list[tuple[npt.NDArray[Any], npt.NDArray[np.uint16] | None, Lengths | Flags | int, int]] = []
-        # of every piece: values a row in its offsets (1, or 2 for value and gap), bytes, offsets
-        self._pieces: list[tuple[int, Any, npt.NDArray[np.int32]]] = []
+        # values per row in the offsets (1, or 2 for value and gap), bytes, offsets
+        self._parts: list[tuple[int, Any, npt.NDArray[np.int32]]] = []
 
-    def put(self, words: npt.NDArray[Any], length: Lengths | Flags | int) -> None:
-        """The first `length` bytes of every word; a word has at most its item size."""
-        self._run.append((words, None, length, words.dtype.itemsize))
+    def put(self, items: npt.NDArray[Any], length: Lengths | Flags | int) -> None:
+        """Appends the first `length` bytes of every item."""
+        self._run.append((items, None, length, items.dtype.itemsize))
 
     def byte(self, values: Flags, act: Flags | None) -> None:
-        """One byte, nothing where not active."""
+        """Appends a byte to active rows."""
         self.put(values, 1 if act is None else act)
 
     def varint(self, values: npt.NDArray[np.int64], act: Flags | None) -> None:
-        """A zigzag varint, nothing where not active."""
+        """Appends a zigzag varint to active rows."""
         zigzag = ((values << 1) ^ (values >> 63)).view(_U64)
         top = int(zigzag.max(initial=0))
         if top < 128:
@@ -73,7 +72,7 @@ class Rows:
         self._run.append((word.astype("<u8", copy=False), surplus, length, 8 if surplus is None else 10))
 
     def ranges(self, data: Any, start: npt.NDArray[Any], length: Lengths) -> None:
-        """`length` bytes of the buffer `data` from `start` (ascending)."""
+        """Appends `length` bytes of the buffer `data` from `start` (ascending)."""
         self._flush()
         if len(start) and int(start[-1]) + int(length[-1]) > _LIMIT:
             raise TooLargeError
@@ -84,31 +83,31 @@ class Rows:
         self._append(2, data, offsets, length)
 
     def strings(self, data: Any, offsets: npt.NDArray[np.int32], length: Lengths) -> None:
-        """The values of an Arrow array, without gaps: `offsets` has one element more than there are rows."""
+        """Appends the values of an Arrow array without gaps; `offsets` has one element more than there are rows."""
         self._flush()
         self._append(1, data, offsets, length)
 
     def frame(self) -> None:
-        """Room for the big-endian length of the row, which `finish` sets; must come first."""
+        """Reserves space for the row's big-endian length, which `finish` sets; must be called first."""
         self.put(np.zeros(self.n, ">i4"), 4)
 
     def finish(self, *, framed: bool = False) -> tuple[Lengths, pa.Buffer]:
-        """Offsets of the rows (n + 1) and their bytes. Raises TooLargeError."""
+        """Offsets of the rows (n + 1), and their bytes. Raises TooLargeError."""
         self._flush()
         offsets = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.total, out=offsets[1:])
-        spans = sum(int(off[-1]) - int(off[0]) for _, _, off in self._pieces if len(off))
-        if not self._pieces or not self.n:
+        spans = sum(int(off[-1]) - int(off[0]) for _, _, off in self._parts if len(off))
+        if not self._parts or not self.n:
             return offsets, pa.py_buffer(b"")
         if int(offsets[-1]) > _LIMIT or spans > _LIMIT:
             raise TooLargeError
         if framed:
-            _, first, off = self._pieces[0]
+            _, first, off = self._parts[0]
             window: npt.NDArray[Any] = np.ndarray((len(first) - 3,), dtype=">i4", buffer=first, strides=(1,))
             window[off[0:-1:2]] = self.total - 4
-        arrays, index = [], np.empty((self.n, len(self._pieces)), np.int32)
+        arrays, index = [], np.empty((self.n, len(self._parts)), np.int32)
         base = 0
-        for j, (each, data, off) in enumerate(self._pieces):
+        for j, (each, data, off) in enumerate(self._parts):
             count = self.n * each
             buffers = [None, pa.py_buffer(off), data if isinstance(data, pa.Buffer) else pa.py_buffer(data)]
             arrays.append(pa.Array.from_buffers(pa.binary(), count, buffers))
@@ -119,11 +118,11 @@ class Rows:
         return offsets, pa.py_buffer(b"") if data is None else data.slice(0, int(offsets[-1]))
 
     def _append(self, each: int, data: Any, offsets: npt.NDArray[np.int32], length: Lengths) -> None:
-        self._pieces.append((each, data, offsets))
+        self._parts.append((each, data, offsets))
         self.total += length
 
     def _flush(self) -> None:
-        """Lays the numbers put since the last strings out in rows."""
+        """Writes the numbers appended since the last strings into rows."""
         run, self._run = self._run, []
         if not run or not self.n:
             return
@@ -143,8 +142,8 @@ class Rows:
                 found = windows[dtype] = np.ndarray((length,), dtype=dtype, buffer=out, strides=(1,))
             return found
 
-        for words, surplus, length, _ in run:
-            window(words.dtype)[pos] = words
+        for items, surplus, length, _ in run:
+            window(items.dtype)[pos] = items
             if surplus is not None:
                 window(surplus.dtype)[pos + 8] = surplus
             pos += length

@@ -1,11 +1,11 @@
-"""Avro schemas, resolved: every name looked up, every logical type checked, each node tied to its Arrow type.
+"""Resolves Avro schemas: looks up names, checks logical types, and maps each node to its Arrow type.
 
-`resolve` turns parsed JSON into a graph of the classes below, which the decoder and the encoder compile from. A
-recursive schema makes a cyclic graph; it can be skipped over, but has no Arrow type.
+`resolve` turns parsed JSON into a graph of the classes below, from which decoders and encoders are compiled. A
+recursive schema gives a cyclic graph, which can be skipped but has no Arrow type.
 
-Rules of logical types are those of Avro's Java library (`LogicalTypes`, 1.11): one that does not fit its type (a
-decimal whose digits exceed the fixed, a scale above the precision, a timestamp on a string) is ignored and the plain
-type counts. What Spark reads each type as is in `HoodieSparkSchemaConverters.toSqlType` (Apache Hudi 1.2.0).
+Logical types follow Avro's Java library (`LogicalTypes`, 1.11): one that does not fit its type (a decimal with more
+digits than the fixed can hold, a scale above the precision, a timestamp on a string) is ignored. Arrow types follow
+what Spark reads each type as (`HoodieSparkSchemaConverters.toSqlType`, Apache Hudi 1.2.0).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Boolean:
 class Integer:
     """`int` or `long` as a zigzag varint, with or without a logical type.
 
-    `factor` is what a stored number is multiplied by to give the Arrow value: 1000 for the millisecond timestamps,
-    which become microseconds as in Spark.
+    The Arrow value is the stored number times `factor`: 1000 for millisecond timestamps, which become microseconds as
+    in Spark.
     """
 
     arrow: pa.DataType
@@ -52,7 +52,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedWidth:
-    """`float`, `double` and plain `fixed`: the bytes of the Arrow value, `size` of them."""
+    """`float`, `double` and `fixed`: the `size` bytes of the Arrow value."""
 
     arrow: pa.DataType
     size: int
@@ -60,7 +60,7 @@ class FixedWidth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vector:
-    """`vector` on `fixed` of `size` bytes: so many numbers, little-endian; a list in Arrow."""
+    """`vector` on `fixed` of `size` bytes: little-endian numbers; a list in Arrow."""
 
     arrow: pa.DataType
     size: int
@@ -98,10 +98,10 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """Any other union. `branches` in order of the schema, the null branch included.
+    """Any other union, with all branches in the schema's order.
 
-    In Arrow it is a struct with a nullable member `member0`, `member1`, ... for each branch but null, as in Spark.
-    `number` is set instead for unions of int and long, or of float and double, which Spark reads as the wider one.
+    In Arrow it is a struct with a nullable member `member0`, `member1`, ... for each branch except null, as in Spark.
+    `number` is set instead for unions of int and long, or of float and double, which Spark reads as the wider type.
     """
 
     branches: tuple[Node, ...]
@@ -109,7 +109,7 @@ class Choice:
 
     @property
     def null_index(self) -> int | None:
-        """Index of the null branch, None when the union has none."""
+        """Index of the null branch; None if there is none."""
         return next((i for i, branch in enumerate(self.branches) if isinstance(branch, Null)), None)
 
 
@@ -129,7 +129,7 @@ class Map:
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """`record`: its fields one after the other. `fields` is filled while the schema is being resolved."""
+    """`record`: its fields in order. `fields` is filled while the schema is resolved."""
 
     name: str
     fields: list[tuple[str, Node]] = field(default_factory=list)
@@ -143,14 +143,16 @@ Node: TypeAlias = (
 def resolve(schema: AvroSchema) -> Node:
     """The graph of a schema.
 
-    Raises SchemaMismatchError for what is not an Avro schema, UnsupportedTableError for types this release does not
-    read (shredded variant columns, vectors of unknown elements, decimals of more than 76 digits).
+    Raises:
+        SchemaMismatchError: the schema is not a valid Avro schema.
+        UnsupportedTableError: it has shredded variants, vectors of unknown elements, or decimals of more than 76
+            digits.
     """
     return _Resolver().node(schema, "", 0)
 
 
 def resolve_record(schema: AvroSchema | Record) -> Record:
-    """As `resolve`, for a schema that must be a record (a table's or a log block's); one resolved before stays."""
+    """As `resolve`, for a schema that must be a record; returns a resolved record unchanged."""
     if isinstance(schema, Record):
         return schema
     node = resolve(schema)
@@ -160,12 +162,12 @@ def resolve_record(schema: AvroSchema | Record) -> Record:
 
 
 def arrow_of(node: Node) -> pa.DataType:
-    """The Arrow type of a node; UnsupportedTableError when it is recursive."""
+    """The Arrow type of a node. Raises UnsupportedTableError for recursive types."""
     return _arrow_of(node, ())
 
 
 def arrow_field(name: str, node: Node) -> pa.Field:
-    """The Arrow field of a record's field: nullable when the Avro type admits null."""
+    """The Arrow field of a record's field, nullable if the Avro type allows null."""
     return pa.field(name, arrow_of(node), nullable=admits_null(node))
 
 
@@ -175,7 +177,7 @@ def admits_null(node: Node) -> bool:
 
 
 def struct_members(node: Choice) -> list[tuple[str, Node]]:
-    """Names and nodes of the struct members that stand for the branches of a union, the null branch left out."""
+    """Names and nodes of the struct members for the branches of a union, without the null branch."""
     return [(f"member{i}", b) for i, b in enumerate(b for b in node.branches if not isinstance(b, Null))]
 
 
@@ -202,7 +204,7 @@ def _arrow_of(node: Node, above: tuple[Record, ...]) -> pa.DataType:
     if node in above:
         raise UnsupportedTableError(
             f"cannot read the Avro record {node.name!r}: it contains itself, and recursive types are not supported; "
-            f"leave the column out of the projection"
+            f"do not select the column"
         )
     above = (*above, node)
     return pa.struct([pa.field(n, _arrow_of(f, above), nullable=admits_null(f)) for n, f in node.fields])
@@ -252,8 +254,8 @@ class _Resolver:
             record = self._record(schema, namespace, depth)
             if logical == "variant" and isinstance(record, Record) and _SHREDDED in dict(record.fields):
                 raise UnsupportedTableError(
-                    f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; supported "
-                    "are variants of metadata and value"
+                    f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; only variants of "
+                    "metadata and value are supported"
                 )
             return record
         if kind == "enum":
@@ -265,7 +267,7 @@ class _Resolver:
             size = schema.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
                 raise SchemaMismatchError(
-                    f"cannot read the Avro fixed {_brief(schema)}: its size is no number of bytes"
+                    f"cannot read the Avro fixed {_brief(schema)}: its size is not a number of bytes"
                 )
             if logical == "vector":
                 return self._define(schema, namespace, _vector(schema, size))
@@ -325,9 +327,9 @@ class _Resolver:
         if len(branches) == 2 and len(values) == 1:
             return Nullable(values[0], branches.index(values[0]))
         if len(values) == 2 and {b.bits for b in values if isinstance(b, Integer)} == {32, 64}:
-            # Spark looks at the plain Avro types only, so a timestamp beside an int is a long too
-            plain = {32: _PRIMITIVES["int"], 64: _PRIMITIVES["long"]}
-            return Choice(tuple(plain[b.bits] if isinstance(b, Integer) else b for b in branches), pa.int64())
+            # Spark ignores the logical types here, so a timestamp beside an int is a long too
+            primitive = {32: _PRIMITIVES["int"], 64: _PRIMITIVES["long"]}
+            return Choice(tuple(primitive[b.bits] if isinstance(b, Integer) else b for b in branches), pa.int64())
         if len(values) == 2 and {pa.float32(), pa.float64()} == {b.arrow for b in values if isinstance(b, FixedWidth)}:
             return Choice(branches, pa.float64())
         return Choice(branches)
@@ -339,13 +341,13 @@ def _vector(schema: dict[str, Any], size: int) -> Vector:
     if element is None or stored != "FIXED_BYTES" or schema.get("dimension") != size // (element.bit_width // 8):
         raise UnsupportedTableError(
             f"cannot read the vector type of the Avro schema {_brief(schema)}: supported are elements of type "
-            f"{', '.join(ELEMENT_TYPES)} in fixed bytes of their number"
+            f"{', '.join(ELEMENT_TYPES)} in a fixed of matching size"
         )
     return Vector(vector_type(element), size)
 
 
 def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:
-    """The decimal of a schema, None when precision and scale do not make one (the logical type is then ignored)."""
+    """The decimal of a schema; None if precision and scale are invalid (the logical type is then ignored)."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or precision < 1 or not 0 <= scale <= precision:
         return None

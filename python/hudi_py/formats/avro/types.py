@@ -1,4 +1,4 @@
-"""Avro schemas and Arrow schemas, one from the other."""
+"""Converts between Avro and Arrow schemas."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ def arrow_type(avro: AvroSchema) -> pa.DataType:
 
     date is date32; timestamp-millis and -micros are `timestamp[us, UTC]`, -nanos `timestamp[ns, UTC]`, the local ones
     the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits,
-    else decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. Lists
-    name their item `element`. Other unions are structs of `member0`, `member1`, ... with one of them set
-    (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0). A vector is a list of its elements, a variant the struct of its
+    else decimal256; enum and uuid are strings; fixed is fixed-size binary; `["null", T]` and `[T, "null"]` are T. The
+    items of lists are named `element`. Other unions are structs of `member0`, `member1`, ..., one of which is set
+    (`HoodieSparkSchemaConverters.toSqlType`, 1.2.0). A vector is a list of its elements, a variant a struct of
     metadata and value.
 
-    Raises SchemaMismatchError for what is no Avro schema, UnsupportedTableError for recursive types, shredded
-    variants and decimals of more than 76 digits.
+    Raises:
+        SchemaMismatchError: the type is not a valid Avro type.
+        UnsupportedTableError: it is recursive, a shredded variant, or a decimal of more than 76 digits.
     """
     return arrow_of(resolve(avro))
 
 
 def arrow_schema(avro_record: AvroSchema) -> pa.Schema:
-    """The Arrow schema of an Avro record, a field for each of its fields in order; types and errors as `arrow_type`."""
+    """The Arrow schema of an Avro record's fields; for types and errors see `arrow_type`."""
     return pa.schema([arrow_field(name, node) for name, node in resolve_record(avro_record).fields])
 
 
 def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
-    """The Avro record that Apache Hudi on Spark would make of the columns (`HoodieSparkSchemaConverters`, 1.2.0).
+    """The Avro record that Apache Hudi on Spark creates for the columns (`HoodieSparkSchemaConverters`, 1.2.0).
 
-    Nullable columns are `["null", T]` with default null. A nested record takes its field's name, in the namespace of
-    the enclosing record's full name. A decimal is a fixed named `fixed` in the namespace of the field's full name, of
+    Nullable columns are `["null", T]` with default null. A nested record has its field's name, and the enclosing
+    record's full name as namespace. A decimal is a fixed named `fixed` in the namespace of the field's full name, with
     the fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable
     and named `member<n>` is a union. A field's metadata entry `comment` is its doc.
 
-    Raises SchemaMismatchError naming the column for types Avro or Spark cannot hold (times of day, durations, unsigned
-    64-bit integers, maps with keys that are not strings) and for names that Avro does not admit.
+    Raises:
+        SchemaMismatchError: a column has a type that Avro or Spark does not support (times of day, durations, unsigned
+            64-bit integers, maps with keys that are not strings), or a name that Avro does not allow.
     """
     result = _record(list(arrow), name, namespace, "")
     assert isinstance(result, dict)
@@ -72,7 +74,8 @@ def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> Avr
         where = f"{path}.{each.name}" if path else each.name
         if not _is_avro_name(each.name):
             raise SchemaMismatchError(
-                f"cannot write column {where!r}: Avro names are letters, _ and digits, no digit first; rename it"
+                f"cannot write column {where!r}: Avro names consist of letters, _ and digits, and do not start with a "
+                "digit; rename it"
             )
         if each.name in seen:
             raise SchemaMismatchError(f"cannot write column {where!r}: the name occurs twice; rename one")

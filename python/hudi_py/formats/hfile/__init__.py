@@ -1,4 +1,4 @@
-"""HFile version 3: sorted keys and values, as base files and log blocks of the metadata table hold them."""
+"""HFile version 3: sorted keys and values, the format of the metadata table's base files and log blocks."""
 
 from hudi_py.formats.hfile.blocks import ByteSource
 from hudi_py.formats.hfile.entries import Entries

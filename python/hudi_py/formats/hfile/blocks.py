@@ -1,4 +1,4 @@
-"""Blocks of an HFile: their header, their codec, and the bytes they are cut from (format reference 10.4).
+"""Reads blocks of an HFile (format reference 10.4).
 
 ```
 8   magic
@@ -12,8 +12,8 @@
 ..  checksums
 ```
 
-Sources: `HFileBlock` of Apache Hudi 1.2.0, HBase's of the same name. Checksums are not looked at, as by Apache Hudi's
-own reader; a gzip payload carries one of its own, which is.
+Sources: `HFileBlock` of Apache Hudi 1.2.0, HBase's of the same name. Checksums are not verified, as in Apache Hudi's
+own reader (its writer leaves them zero), except for that of a gzip payload.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ CODECS: Final = {0: "LZO", 1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 5: "BZIP2"
 """HBase's ids (`Compression.Algorithm`)."""
 
 MAX_BLOCK_BYTES: Final = 1 << 28
-"""Of one block, decompressed. Apache Hudi's blocks are 1 MiB, one entry beyond that has a block of its own."""
+"""Maximum size of a decompressed block. Apache Hudi's blocks are 1 MiB, unless a single entry is larger."""
 _DEFLATE_RATIO: Final = 1032
-"""The most that deflate can shrink anything: what claims more is no honest block."""
+"""Maximum compression ratio of deflate; blocks that claim more are corrupt."""
 _GZIP_WINDOW: Final = 31
 _WHOLE: Final = 1 << 16
 """Files up to this size are read with one request."""
 
 
 class ByteSource:
-    """An HFile's bytes: a whole file, or a part of one (a log block); read in ranges, small ones at once."""
+    """An HFile's bytes: a file, or a part of one (a log block). Reads ranges, or small files at once."""
 
     def __init__(self, storage: Storage, path: str, offset: int, length: int) -> None:
         self.context = path if not offset else f"{path} at byte {offset}"
@@ -66,13 +66,13 @@ class ByteSource:
             self.hold(0, length)
 
     def hold(self, offset: int, length: int) -> None:
-        """Reads a range ahead: later reads within it cost no request."""
+        """Reads a range ahead, so that later reads within it need no request."""
         if length > 0 and not self._holds(offset, length):
             self._held = self._storage.read_range(self._path, self._offset + offset, length)
             self._held_from = offset
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly these bytes. Raises CorruptFileError when the file ends before."""
+        """Exactly these bytes. Raises CorruptFileError if the file is too short."""
         if offset < 0 or length < 0 or offset + length > self.length:
             raise self.corrupt(f"{length} bytes from byte {offset} are needed, there are {self.length}")
         if self._holds(offset, length):
@@ -84,7 +84,7 @@ class ByteSource:
         return found
 
     def corrupt(self, why: str) -> CorruptFileError:
-        """The error for bytes which are no HFile."""
+        """The error for damaged bytes."""
         return CorruptFileError(f"Cannot read the HFile {self.context}: {why}")
 
     def _holds(self, offset: int, length: int) -> bool:
@@ -103,15 +103,15 @@ class MemorySource(ByteSource):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block, decompressed."""
+    """A decompressed block."""
 
     payload: bytes
     end: int
-    """Offset behind its checksums."""
+    """Offset of the end of its checksums."""
 
 
 def check_codec(codec: int, source: ByteSource) -> None:
-    """Raises UnsupportedTableError for a codec which is not read."""
+    """Raises UnsupportedTableError for an unsupported codec."""
     if codec not in (GZIP, NO_COMPRESSION):
         name = CODECS.get(codec, f"codec {codec}")
         raise UnsupportedTableError(
@@ -120,43 +120,43 @@ def check_codec(codec: int, source: ByteSource) -> None:
 
 
 def read_block(source: ByteSource, offset: int, magic: bytes, codec: int, size: int | None = None) -> Block:
-    """The block at an offset, which must be of this kind.
+    """The block of kind `magic` at an offset.
 
     Args:
-        size: bytes of the whole block as an index tells them; the block's own header counts.
+        size: bytes to read at once, from an index; the size in the block's own header counts.
 
     Raises:
-        CorruptFileError: there is no such block, or it claims more than it can hold.
+        CorruptFileError: there is no such block, or its sizes are impossible.
     """
     if size is not None and not HEADER_LENGTH <= size <= source.length - offset:
         raise source.corrupt(f"the index names a block of {size} bytes at byte {offset}")
     head = source.read(offset, HEADER_LENGTH if size is None else size)
-    found, on_disk, plain, _, _, _, data_size = HEADER.unpack_from(head)
+    found, on_disk, unpacked, _, _, _, data_size = HEADER.unpack_from(head)
     if found != magic:
-        raise source.corrupt(f"the block at byte {offset} begins with {found!r}, expected is {magic!r}")
+        raise source.corrupt(f"the block at byte {offset} starts with {found!r}, expected {magic!r}")
     packed = data_size - HEADER_LENGTH
     if not 0 <= packed <= on_disk or offset + HEADER_LENGTH + on_disk > source.length:
         raise source.corrupt(f"the block at byte {offset} claims {on_disk} bytes with a payload of {packed}")
-    if not 0 <= plain <= MAX_BLOCK_BYTES:
-        raise source.corrupt(f"the block at byte {offset} claims {plain} bytes, more than {MAX_BLOCK_BYTES}")
+    if not 0 <= unpacked <= MAX_BLOCK_BYTES:
+        raise source.corrupt(f"the block at byte {offset} claims {unpacked} bytes, more than {MAX_BLOCK_BYTES}")
     end = HEADER_LENGTH + packed
     data = head[HEADER_LENGTH:end] if len(head) >= end else source.read(offset + HEADER_LENGTH, packed)
-    payload = _decompress(data, plain, codec, source, offset)
+    payload = _decompress(data, unpacked, codec, source, offset)
     return Block(payload, offset + HEADER_LENGTH + on_disk)
 
 
 def _decompress(data: bytes, size: int, codec: int, source: ByteSource, offset: int) -> bytes:
     if codec == NO_COMPRESSION or (not data and not size):
         if len(data) != size:
-            raise source.corrupt(f"the block at byte {offset} holds {len(data)} bytes and claims {size}")
+            raise source.corrupt(f"the block at byte {offset} has {len(data)} bytes but claims {size}")
         return data
     if size > len(data) * _DEFLATE_RATIO:
-        raise source.corrupt(f"the block at byte {offset} claims to make {size} bytes out of {len(data)}")
+        raise source.corrupt(f"the block at byte {offset} claims to decompress {len(data)} to {size} bytes")
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     try:
-        plain = decoder.decompress(data, size + 1)
+        unpacked = decoder.decompress(data, size + 1)
     except zlib.error as error:
-        raise source.corrupt(f"the block at byte {offset} is no gzip data ({error})") from error
-    if len(plain) != size or not decoder.eof:
+        raise source.corrupt(f"the block at byte {offset} is not gzip data ({error})") from error
+    if len(unpacked) != size or not decoder.eof:
         raise source.corrupt(f"the block at byte {offset} does not decompress to the {size} bytes it claims")
-    return plain
+    return unpacked

@@ -1,7 +1,7 @@
-"""Keys and values of data blocks as Arrow arrays.
+"""Parses data blocks into Arrow arrays of keys and values.
 
-An entry is `int32 key length, int32 value length, key, value, byte 0`, its key `int16 row length, row, byte 0 (family
-length), int64 timestamp, byte type`: 12 bytes besides the row, which is the record key.
+An entry is `int32 key length, int32 value length, key, value, byte 0`; its key is `int16 row length, row, byte 0
+(family length), int64 timestamp, byte type`: 12 bytes besides the row, which is the record key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hudi_py.formats.hfile.blocks import ByteSource
 _LENGTHS: Final = struct.Struct(">ii")
 _BESIDES_ROW: Final = 12
 _AROUND: Final = _LENGTHS.size + 1
-_SMALLEST: Final = _AROUND + _BESIDES_ROW
 _ROW_AT: Final = _LENGTHS.size + 2
 
 
@@ -43,7 +42,7 @@ class Entries:
 
     @classmethod
     def concat(cls, parts: list[Entries]) -> Entries:
-        """Several after each other."""
+        """Entries of consecutive blocks."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -51,12 +50,12 @@ class Entries:
         return cls(pa.concat_arrays([p.keys for p in parts]), pa.concat_arrays([p.values for p in parts]))
 
     def with_keys(self, wanted: pa.Array) -> Entries:
-        """Those whose key is among `wanted` (binary)."""
+        """The entries whose key is in `wanted` (binary)."""
         mask = pc.is_in(self.keys, value_set=wanted)
         return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
 
     def with_prefixes(self, wanted: Collection[bytes]) -> Entries:
-        """Those whose key begins with one of `wanted`."""
+        """The entries whose key starts with one of `wanted`."""
         mask = np.zeros(len(self), np.bool_)
         for length in {len(prefix) for prefix in wanted}:
             value_set = pa.array([prefix for prefix in wanted if len(prefix) == length], pa.binary())
@@ -70,7 +69,7 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
     """The entries of a data block.
 
     Raises:
-        CorruptFileError: lengths contradict each other or the block, or keys do not ascend.
+        CorruptFileError: lengths are inconsistent, or keys do not ascend.
     """
     starts = _starts(payload, source)
     if not len(starts):
@@ -80,7 +79,7 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
     ends = np.append(starts[1:], len(payload))
     rows = _window(data, ">i2")[starts + _LENGTHS.size].astype(np.int64)
     if bool((rows != key_lengths - _BESIDES_ROW).any()):
-        raise source.corrupt("a key's length does not go with its row's")
+        raise source.corrupt("a key's length does not match its row's")
     if data[starts + _ROW_AT + rows].any() or data[ends - 1].any():
         raise source.corrupt("an entry has a column family or a version in memory, which Apache Hudi never writes")
     buffer = pa.py_buffer(payload)
@@ -92,11 +91,11 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
 
 
 def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
-    """First byte of each entry. The lengths of all of them are positive and add up to the payload."""
+    """Start of each entry; checks that their lengths add up to the payload."""
     starts: list[int] = []
     add, unpack, end, at = starts.append, _LENGTHS.unpack_from, len(payload), 0
     try:
-        # a loop in Python: each entry's lengths say where the next one is; 0.1 us an entry, decompression takes longer
+        # a Python loop: each entry's lengths give the start of the next; 0.1 us per entry, less than decompression
         while at < end:
             key, value = unpack(payload, at)
             if key < _BESIDES_ROW or value < 0:
@@ -113,14 +112,14 @@ def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
 
 
 def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
-    """`window[i]` is the number that starts at byte i."""
+    """A view whose item i is the number at byte i."""
     width = int(kind[-1])
     window: npt.NDArray[Any] = np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))
     return window
 
 
 def _spans(buffer: pa.Buffer, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> pa.Array:
-    """The bytes from each start to its end, ascending and apart: an array of values and gaps, every other one taken."""
+    """The bytes from each start to its end: every other element of an array of alternating values and gaps."""
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[0:-1:2] = start
     offsets[1::2] = end

@@ -1,4 +1,4 @@
-"""The block index of an HFile: where each data block lies and which keys it can hold."""
+"""Reads the block index of an HFile: the position of each data block and the keys it can hold."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _ENTRY: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _SHORT: Final = struct.Struct(">h")
 _SUFFIX: Final = 10
-"""Bytes behind the row in a whole key: family length, timestamp, type."""
+"""Bytes after the row in a complete key: family length, timestamp, type."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A block, data or lower index, by the key from which on it counts."""
+    """A data block or lower index block, with a lower bound of its keys."""
 
     key: bytes
-    """The row alone. Not greater than the block's first key, greater than all keys before the block."""
+    """Only the row. Not greater than the block's first key, but greater than all keys before the block."""
     offset: int
     size: int
-    """Bytes on disk, header and checksums included."""
+    """Bytes on disk, including header and checksums."""
 
 
 def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = True) -> list[IndexEntry]:
-    """Entries of a root index; with `rows` their keys hold a row behind its length, else they are raw names.
+    """Entries of a root index; with `rows` their keys are a length and a row, otherwise names.
 
     Raises:
         CorruptFileError: the block ends before `count` entries.
@@ -52,10 +52,10 @@ def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = T
 
 
 def data_blocks(root: list[IndexEntry], levels: int, codec: int, source: ByteSource) -> list[IndexEntry]:
-    """The data blocks in order of their keys, through all levels of the index.
+    """The data blocks in order of their keys, from all levels of the index.
 
     Raises:
-        CorruptFileError: an index block cannot be read, or two entries name the same one.
+        CorruptFileError: an index block cannot be read, or is referenced twice.
     """
     blocks = root
     seen: set[int] = set()
@@ -77,7 +77,7 @@ def data_blocks(root: list[IndexEntry], levels: int, codec: int, source: ByteSou
 
 
 def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEntry]:
-    """The blocks which can hold any of `keys` (ascending)."""
+    """The blocks that can hold any of `keys` (ascending)."""
     starts = [entry.key for entry in blocks]
     chosen: list[IndexEntry] = []
     at = 0
@@ -92,7 +92,7 @@ def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEnt
 
 
 def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[IndexEntry]:
-    """The blocks which can hold keys that begin with any of `prefixes`."""
+    """The blocks that can hold keys with any of `prefixes`."""
     starts = [entry.key for entry in blocks]
     chosen: set[int] = set()
     for prefix in prefixes:
@@ -106,7 +106,7 @@ def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[
 
 
 def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
-    """A leaf or intermediate index: a count, the entries' offsets behind each other, the entries."""
+    """A leaf or intermediate index: a count, the entries' offsets, and the entries."""
     try:
         (count,) = _INT.unpack_from(payload)
         if not 0 <= count <= len(payload) // (_INT.size + _ENTRY.size):
@@ -125,7 +125,7 @@ def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
 
 
 def _row(key: bytes, source: ByteSource) -> bytes:
-    """The row of a key: Apache Hudi's own writer leaves out what HBase puts behind it."""
+    """The row of a key; Apache Hudi's own writer omits the rest of HBase's keys."""
     if len(key) < _SHORT.size:
         raise source.corrupt("a key of its index has no length")
     (length,) = _SHORT.unpack_from(key)
@@ -135,7 +135,7 @@ def _row(key: bytes, source: ByteSource) -> bytes:
 
 
 def _vint(data: bytes, at: int) -> tuple[int, int]:
-    """A variable-length number as Hadoop writes it (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
+    """Hadoop's variable-length number (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
     first = data[at] - 256 if data[at] > 127 else data[at]
     at += 1
     if first >= -112:

@@ -1,4 +1,4 @@
-"""Reading an HFile: all of it, some keys, or a prefix; only the blocks needed are fetched (format reference 10.4).
+"""Reads HFiles completely, by keys or by prefixes, fetching only the necessary blocks (format reference 10.4).
 
 Written by HBase (Apache Hudi 0.x and 1.0) or by Apache Hudi itself (1.1 and later). Source: `HFileReaderImpl`, 1.2.0.
 """
@@ -26,22 +26,22 @@ SCHEMA: Final = "schema"
 _MEMORY_VERSION: Final = "MAX_MEMSTORE_TS_KEY"
 _NO_VERSION: Final = frozenset({b"", bytes(8)})
 _LOAD_AHEAD: Final = TRAILER_LENGTH + (1 << 15)
-"""Bytes of the file's end fetched at once: trailer, file info and most indexes fit."""
+"""Bytes at the end of the file fetched at once: trailer, file info and most indexes fit."""
 _GAP: Final = 1 << 17
 """Blocks with less than this between them are fetched with one request."""
 _REQUEST: Final = 1 << 23
 
 
 class HFile:
-    """An open HFile. Nothing but its end was read.
+    """An open HFile. Opening reads only its end.
 
     Attributes:
-        num_entries: entries, as the trailer says.
+        num_entries: number of entries, from the trailer.
         info: the file info, by name.
     """
 
     def __init__(self, source: ByteSource) -> None:
-        """Raises CorruptFileError, or UnsupportedTableError for a version, codec or content which is not read."""
+        """Raises CorruptFileError, or UnsupportedTableError for an unsupported version, codec or content."""
         self._source = source
         source.hold(max(0, source.length - _LOAD_AHEAD), min(source.length, _LOAD_AHEAD))
         self._trailer = trailer = read_trailer(source)
@@ -58,18 +58,18 @@ class HFile:
         self._blocks: list[IndexEntry] | None = None
         if self.info.get(_MEMORY_VERSION, b"") not in _NO_VERSION:
             raise UnsupportedTableError(
-                f"Cannot read the HFile {source.context}: its entries carry versions ({_MEMORY_VERSION}="
-                f"{self.info[_MEMORY_VERSION].hex()}); supported are files without"
+                f"Cannot read the HFile {source.context}: its entries have versions ({_MEMORY_VERSION}="
+                f"{self.info[_MEMORY_VERSION].hex()}); only files without are supported"
             )
 
     @property
     def schema(self) -> str | None:
-        """Avro schema of the values as JSON text; None where the file does not tell (log blocks)."""
+        """Avro schema of the values as JSON; None if the file does not have it (log blocks)."""
         text = self.info.get(SCHEMA)
         return None if text is None else text.decode("utf-8", "replace")
 
     def meta_block(self, name: str) -> bytes | None:
-        """Content of a meta block; None when there is none of this name."""
+        """Content of a meta block; None if there is none of this name."""
         entry = self._meta.get(name.encode())
         if entry is None:
             return None
@@ -88,7 +88,7 @@ class HFile:
         """All entries, in order of their keys."""
         found = Entries.concat(list(self._read(self._data_blocks())))
         if len(found) != self.num_entries:
-            raise self._source.corrupt(f"it holds {len(found)} entries, its trailer says {self.num_entries}")
+            raise self._source.corrupt(f"it has {len(found)} entries, but its trailer says {self.num_entries}")
         return found
 
     def batches(self) -> Iterator[Entries]:
@@ -96,7 +96,7 @@ class HFile:
         return self._read(self._data_blocks())
 
     def lookup(self, keys: Iterable[bytes]) -> Entries:
-        """The entries with these keys. Only the blocks which can hold them are read."""
+        """The entries with these keys; reads only blocks that can hold them."""
         wanted = sorted(set(keys))
         if not wanted:
             return Entries.empty()
@@ -104,14 +104,14 @@ class HFile:
         blocks = blocks_of_keys(self._data_blocks(), wanted)
         found = []
         for entries in self._read(blocks):
-            # a hash table of all keys for each block would take keys times blocks
+            # only the keys in the block's range: hashing all keys for each block would be quadratic
             low = bisect_left(wanted, entries.keys[0].as_py())
             high = bisect_right(wanted, entries.keys[-1].as_py())
             found.append(entries.with_keys(value_set.slice(low, high - low)))
         return Entries.concat(found)
 
     def lookup_prefixes(self, prefixes: Iterable[bytes]) -> Entries:
-        """The entries whose key begins with one of these. Only the blocks which can hold them are read, each once."""
+        """The entries whose key starts with one of these; reads only blocks that can hold them, each once."""
         wanted = sorted(set(prefixes))
         blocks = blocks_of_prefixes(self._data_blocks(), wanted)
         return Entries.concat([entries.with_prefixes(wanted) for entries in self._read(blocks)])
@@ -129,10 +129,10 @@ class HFile:
             behind = at + 1
             while behind < len(blocks) and self._near(blocks[at], blocks[behind - 1], blocks[behind]):
                 behind += 1
-            begin, end = blocks[at].offset, blocks[behind - 1].offset + blocks[behind - 1].size
-            if begin < 0 or any(b.size < 0 for b in blocks[at:behind]) or end > self._source.length:
-                raise self._source.corrupt(f"its index names a block from byte {begin} to {end}")
-            self._source.hold(begin, end - begin)
+            start, end = blocks[at].offset, blocks[behind - 1].offset + blocks[behind - 1].size
+            if start < 0 or any(b.size < 0 for b in blocks[at:behind]) or end > self._source.length:
+                raise self._source.corrupt(f"its index names a block from byte {start} to {end}")
+            self._source.hold(start, end - start)
             for block in blocks[at:behind]:
                 payload = read_block(self._source, block.offset, DATA, self._trailer.codec, block.size).payload
                 entries = parse_entries(payload, self._source)
@@ -151,11 +151,11 @@ class HFile:
 
 
 def open_hfile(storage: Storage, path: str, size: int, *, offset: int = 0) -> HFile:
-    """An HFile of `size` bytes on a storage, which may begin within a file (a log block).
+    """An HFile of `size` bytes in a file, from `offset` on (a log block).
 
     Raises:
         CorruptFileError, UnsupportedTableError: see `HFile`.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
     """
     return HFile(ByteSource(storage, path, offset, size))
 

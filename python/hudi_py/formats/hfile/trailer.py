@@ -1,4 +1,4 @@
-"""The trailer of an HFile and its file info: protobuf messages of a few fields (`HFile.proto`, `TrailerProto`)."""
+"""Parses the trailer and file info of an HFile, which are protobuf messages (`HFile.proto`, `TrailerProto`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MAGIC: Final = b'TRABLK"$'
 _MAJOR: Final = 3
 _PBUF: Final = b"PBUF"
 _MAX_LEVELS: Final = 12
-"""A B-tree of index blocks with so many levels has more blocks than a file has bytes."""
+"""An index with more levels would have more blocks than a file has bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """What the last 4096 bytes say."""
+    """Content of the last 4096 bytes."""
 
     file_info_offset: int
     load_on_open_offset: int
@@ -36,8 +36,8 @@ def read_trailer(source: ByteSource) -> Trailer:
         raise source.corrupt(f"it has {source.length} bytes, its trailer alone takes {TRAILER_LENGTH}")
     data = source.read(source.length - TRAILER_LENGTH, TRAILER_LENGTH)
     if not data.startswith(_MAGIC):
-        raise source.corrupt(f"its trailer begins with {data[:8]!r} instead of {_MAGIC!r}")
-    version = int.from_bytes(data[-3:], "big")  # HBase puts a minor version into the byte before
+        raise source.corrupt(f"its trailer starts with {data[:8]!r} instead of {_MAGIC!r}")
+    version = int.from_bytes(data[-3:], "big")  # the byte before is HBase's minor version
     if version != _MAJOR:
         raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
     length, at = _varint(data, len(_MAGIC), source)
@@ -64,7 +64,7 @@ def read_trailer(source: ByteSource) -> Trailer:
 def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
     """Keys and values of the file info block: `PBUF`, a length, and pairs of bytes."""
     if not payload.startswith(_PBUF):
-        raise source.corrupt(f"its file info begins with {payload[:4]!r} instead of {_PBUF!r}")
+        raise source.corrupt(f"its file info starts with {payload[:4]!r} instead of {_PBUF!r}")
     length, at = _varint(payload, len(_PBUF), source)
     found: dict[str, bytes] = {}
     for number, pair in _fields(payload[at : at + length], source):
@@ -76,7 +76,7 @@ def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
 
 
 def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field: varints as they are, length-delimited ones as bytes."""
+    """Number and value of each field: varints as int, length-delimited ones as bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at, source)

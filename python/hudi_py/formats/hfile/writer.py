@@ -1,7 +1,7 @@
-"""Writing HFiles as Apache Hudi 1.1 and later writes them itself (format reference 10.4; `HFileWriterImpl` 1.2.0).
+"""Writes HFiles like Apache Hudi 1.1 and later (format reference 10.4; `HFileWriterImpl` 1.2.0).
 
-Data blocks, meta blocks, the root index, the meta index, the file info, a trailer of 4096 bytes. For the same entries,
-the same time of creation and the same compression library, the bytes are those of Apache Hudi.
+A file has data blocks, meta blocks, the root index, the meta index, the file info, and a trailer of 4096 bytes. For the
+same entries, creation time and compression library, the bytes are equal to those of Apache Hudi.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BLOCK_BYTES: Final = 1 << 20
 _BYTES_PER_CHECKSUM: Final = 16384
 _CHECKSUM_BYTES: Final = 4
 _GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-"""As Java 16 and later writes it: no time, an unknown operating system."""
+"""As in Java 16 and later: no time, unknown operating system."""
 _LEVEL: Final = 6
 _KEY_SUFFIX: Final = b"\x00" + struct.pack(">q", 0x7FFFFFFFFFFFFFFF) + b"\x04"
 """No column family, the newest timestamp, Put."""
@@ -49,7 +49,7 @@ _AROUND: Final = 21
 """Bytes of an entry besides row and value."""
 _LONGEST_KEY: Final = (1 << 15) - 1
 _STEP_BYTES: Final = 1 << 26
-"""Keys and values assembled at once."""
+"""Bytes of keys and values assembled at once."""
 _COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _INFO_ORDER: Final = (
     "schema",
@@ -63,15 +63,15 @@ _INFO_ORDER: Final = (
     "MAX_MEMSTORE_TS_KEY",
     "hfile.CREATE_TIME_TS",
 )
-"""Names of the file info in the order of Java's hash map, whichever of them there are."""
+"""Possible names in the file info, in the order of Java's hash map."""
 
 
 class HFileWriter:
-    """Writes an HFile to a stream, batch by batch; no more than a batch and a block are held.
+    """Writes an HFile to a stream, batch by batch; holds at most a batch and a block in memory.
 
     Attributes:
         num_entries: entries added so far.
-        num_bytes: bytes written so far; once closed, the file's size.
+        num_bytes: bytes written so far; after `close`, the file's size.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class HFileWriter:
     ) -> None:
         """
         Args:
-            sink: takes the bytes; `close` leaves it open.
-            schema_json: Avro schema of the values, noted in the file.
-            block_bytes: a data block is closed before an entry would make it larger.
-            bloom: size of the filter over the keys, for base files; log blocks have none.
-            min_max: notes the least and the greatest key, for base files.
+            sink: the output; `close` leaves it open.
+            schema_json: Avro schema of the values, stored in the file info.
+            block_bytes: maximum size of a data block, unless a single entry is larger.
+            bloom: size of the filter over the keys, for base files; None for log blocks.
+            min_max: whether to store the smallest and greatest key, for base files.
             created_ms: time of creation in milliseconds since the epoch; None: now.
         """
         self.num_entries = 0
@@ -112,15 +112,15 @@ class HFileWriter:
         self._value_bytes = 0
 
     def add(self, keys: pa.Array, values: pa.Array) -> None:
-        """Adds entries behind those there are.
+        """Appends entries.
 
         Args:
-            keys: string or binary without nulls; ascending bytewise, greater than all keys before.
+            keys: string or binary without nulls; ascending bytewise, greater than all previous keys.
             values: binary without nulls, of the same length.
 
         Raises:
             CorruptFileError: keys do not ascend, or a key or value is null.
-            UnsupportedTableError: a key has more than 32767 bytes, or an entry more than the format takes.
+            UnsupportedTableError: a key has more than 32767 bytes, or an entry is too large for the format.
         """
         keys, values = keys.cast(pa.binary()), values.cast(pa.binary())
         if not len(keys):
@@ -142,16 +142,16 @@ class HFileWriter:
         self._key_bytes += int(lengths[0].sum())
         self._value_bytes += int(lengths[1].sum())
         ends = np.cumsum(sizes)
-        begin = 0
-        while begin < len(keys):
-            done = int(ends[begin - 1]) if begin else 0
-            end = max(int(np.searchsorted(ends, done + _STEP_BYTES, "right")), begin + 1)
-            part = slice(begin, end)
+        start = 0
+        while start < len(keys):
+            done = int(ends[start - 1]) if start else 0
+            end = max(int(np.searchsorted(ends, done + _STEP_BYTES, "right")), start + 1)
+            part = slice(start, end)
             self._append(keys[part], values[part], lengths[0][part], lengths[1][part], ends[part] - done)
-            begin = end
+            start = end
 
     def close(self) -> int:
-        """Writes the rest of the file; its size in bytes."""
+        """Writes the rest of the file; returns its size in bytes."""
         self._flush()
         metas: list[tuple[bytes, int, int]] = []
         if self._bloom is not None:
@@ -182,7 +182,7 @@ class HFileWriter:
         if keys.null_count or values.null_count or len(keys) != len(values):
             raise CorruptFileError(
                 f"Cannot write an HFile of {len(keys)} keys and {len(values)} values, {keys.null_count} and "
-                f"{values.null_count} of them null; expected is a value for each key"
+                f"{values.null_count} of them null; expected a value for each key"
             )
         first: bytes = keys[0].as_py()
         if len(keys) > 1 and pc.any(pc.less_equal(keys[1:], keys[:-1])).as_py():
@@ -201,7 +201,7 @@ class HFileWriter:
         value_lengths: npt.NDArray[np.int64],
         ends: npt.NDArray[np.int64],
     ) -> None:
-        """Entries to blocks. `ends`: where each entry ends among these."""
+        """Appends entries to blocks; `ends` are the entries' ends within these."""
         head = np.empty(len(keys), _HEAD)
         head["key"] = key_lengths + 2 + len(_KEY_SUFFIX)
         head["value"] = value_lengths
@@ -211,29 +211,29 @@ class HFileWriter:
             heads.cast(pa.binary()), keys, pa.scalar(_KEY_SUFFIX), values, pa.scalar(b"\0"), pa.scalar(b"")
         )
         data = memoryview(entries.buffers()[2])
-        begin = done = 0
-        while begin < len(keys):
+        start = done = 0
+        while start < len(keys):
             room = self._block_bytes - len(self._block)
             end = int(np.searchsorted(ends, done + room, "right"))
-            if end <= begin:  # the block is full, or holds one entry beyond its size
+            if end <= start:  # the block is full
                 self._flush()
-                end = max(int(np.searchsorted(ends, done + self._block_bytes, "right")), begin + 1)
+                end = max(int(np.searchsorted(ends, done + self._block_bytes, "right")), start + 1)
             if not self._block:
-                self._block_key = keys[begin].as_py()
+                self._block_key = keys[start].as_py()
             until = int(ends[end - 1])
             self._block += data[done:until]
-            begin, done = end, until
+            start, done = end, until
 
     def _flush(self) -> None:
         if not self._block:
             return
-        # Apache Hudi notes a block's own offset as the one of the block before, except in the first
+        # Apache Hudi writes a block's own offset as that of the previous block, except in the first
         offset, size = self._put(DATA, bytes(self._block), self.num_bytes if self._index else -1)
         self._index.append((self._block_key, offset, size))
         self._block.clear()
 
     def _put(self, magic: bytes, payload: bytes, previous: int = -1) -> tuple[int, int]:
-        """Writes a block; its offset and its bytes on disk."""
+        """Writes a block; returns its offset and its bytes on disk."""
         packed = _gzip(payload) if self._codec == GZIP else payload
         chunks = -(-(HEADER_LENGTH + len(packed)) // _BYTES_PER_CHECKSUM)
         sums = bytes(chunks * _CHECKSUM_BYTES)
@@ -285,7 +285,7 @@ def write_hfile(
     min_max: bool = False,
     created_ms: int | None = None,
 ) -> bytes:
-    """A whole HFile in memory, as log blocks hold it. Arguments and errors as of `HFileWriter`."""
+    """A complete HFile in memory, for log blocks. For arguments and errors see `HFileWriter`."""
     sink = io.BytesIO()
     writer = HFileWriter(
         sink,
@@ -307,7 +307,7 @@ def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _gzip(payload: bytes) -> bytes:
-    """A gzip member of the payload, of an empty one too."""
+    """The payload as a gzip member, even if it is empty."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
     tail = struct.pack("<II", zlib.crc32(payload), len(payload))
     return b"".join([_GZIP_HEAD, packer.compress(payload), packer.flush(), tail])
@@ -333,7 +333,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _hadoop_vint(value: int) -> bytes:
-    """A number which is not negative as Hadoop writes it (`WritableUtils.writeVInt`)."""
+    """Hadoop's variable-length form of a non-negative number (`WritableUtils.writeVInt`)."""
     if value <= 127:
         return bytes([value])
     data = value.to_bytes((value.bit_length() + 7) // 8, "big")

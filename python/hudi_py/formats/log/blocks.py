@@ -1,4 +1,4 @@
-"""Log blocks as values, and their bytes (format reference 6.1, 6.2; `HoodieLogFormatWriter`, `HoodieLogBlock` 1.2.0).
+"""Log blocks and their encoding (format reference 6.1, 6.2; `HoodieLogFormatWriter`, `HoodieLogBlock` 1.2.0).
 
 All integers are big-endian:
 
@@ -11,7 +11,7 @@ All integers are big-endian:
 8   content length
 ..  content
 ..  footer map      same form, always written empty
-8   total           size + 6, the way back for a reader that comes from the end
+8   total           size + 6, for readers that start at the end
 ```
 """
 
@@ -32,12 +32,12 @@ ROLLBACK_COMMAND = "0"
 
 
 class BlockType(IntEnum):
-    """What a block holds; the value is the ordinal on disk (`HoodieLogBlockType`)."""
+    """Content of a block; the value is the ordinal on disk (`HoodieLogBlockType`)."""
 
     COMMAND = 0
     DELETE = 1
     CORRUPT = 2
-    """Never written: stands for bytes which a reader skips."""
+    """Never written: represents bytes that a reader skips."""
     AVRO = 3
     HFILE = 4
     PARQUET = 5
@@ -67,35 +67,35 @@ class HeaderKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogBlock:
-    """A block of a log file: its header, and where its content lies."""
+    """A block of a log file: its header and the position of its content."""
 
     type: BlockType
     header: Mapping[HeaderKey, str]
     """Empty for a corrupt block."""
     content_offset: int
-    """Bytes from the start of the file. For a corrupt block, what follows its magic."""
+    """Bytes from the start of the file. For a corrupt block, the position after its magic."""
     content_length: int
     path: str
     """The log file, relative to the storage's root."""
 
     @property
     def instant_time(self) -> str | None:
-        """Requested time of the instant that wrote the block; None in blocks that have none (corrupt, archive)."""
+        """Requested time of the instant that wrote the block; None for corrupt and archive blocks."""
         return self.header.get(HeaderKey.INSTANT_TIME)
 
     @property
     def is_partial(self) -> bool:
-        """Whether the block's records hold only some of the columns, as partial updates write them."""
+        """Whether the block's records have only some of the columns (partial updates)."""
         return self.header.get(HeaderKey.IS_PARTIAL, "false").lower() == "true"
 
     @property
     def is_rollback(self) -> bool:
-        """Whether the block undoes the blocks of `TARGET_INSTANT_TIME` before it."""
+        """Whether the block undoes earlier blocks of `TARGET_INSTANT_TIME`."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND
 
 
 def encode_block(block_type: BlockType, header: Mapping[HeaderKey, str], content: bytes) -> bytes:
-    """A whole block. Header entries are written in ascending order of their ordinals (Java's order is arbitrary)."""
+    """A complete block. Header entries are in ascending order of their ordinals (Java's order is arbitrary)."""
     parts = [struct.pack(">iii", LOG_FORMAT_VERSION, int(block_type), len(header))]
     for key in sorted(header):
         value = header[key].encode()
@@ -110,7 +110,7 @@ def encode_block(block_type: BlockType, header: Mapping[HeaderKey, str], content
 
 
 def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
-    """The block by which the rollback `instant_time` undoes the target's blocks before it (table version 6)."""
+    """The block with which the rollback `instant_time` undoes the target's earlier blocks (table version 6)."""
     return encode_block(
         BlockType.COMMAND,
         {

@@ -1,4 +1,4 @@
-"""Content of delete blocks, decoded (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
+"""Decodes delete blocks (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
 
 Version 3: `int32 3`, `int32 length`, then Avro binary of `HoodieDeleteRecordList`: an array of
 `{recordKey: null|string, partitionPath: null|string, orderingVal: union of wrapper records}`. Versions 1 and 2, which
@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro.cursor import CorruptBytesError
+from hudi_py.formats.avro.leaf_decoders import hop_long
 from hudi_py.formats.log.kryo import KryoDeletes, is_default_value, read_kryo_deletes
 
 DELETE_BLOCK_VERSION = 3
 DECIMAL_WRAPPER_TYPE = pa.decimal128(30, 15)
-"""The one decimal type of a delete's ordering value; Java scales every decimal to it."""
+"""Decimal type of a delete's ordering value, to which Java scales every decimal."""
 
 
 class Wrapper(IntEnum):
@@ -41,7 +43,7 @@ class Wrapper(IntEnum):
     TIME_MICROS = 10
     TIMESTAMP_MICROS = 11
     ARRAY = 12
-    """Since 1.1; several ordering fields. Within its items 12 is `LocalDateWrapper`."""
+    """Since 1.1, for several ordering fields. In its items 12 is `LocalDateWrapper`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,14 @@ class Deletes:
 
     keys: pa.StringArray
     partitions: pa.StringArray
-    """Null where the block has none."""
+    """Null if the block has none."""
     ordering: pa.Array | None
     """Typed by the wrapper: bool, int32, int64, float, double, binary, string, date32, decimal128(30, 15), int64 for a
     time, timestamp[us, UTC]; a struct with fields "0", "1", ... for several ordering fields. Decimals of versions 1 and
-    2 have the scale and precision their values need. Null where `is_default`,
-    and None when all are. Java writes timestamps as longs of microseconds, so they usually come as int64."""
+    2 have the scale and precision of their values. Null where `is_default`; None if all are. Java writes timestamps as
+    longs of microseconds, so they are usually int64."""
     is_default: npt.NDArray[np.bool_]
-    """Rows without an ordering value or with the int 0: deletes that count by commit time (`OrderingValues`)."""
+    """Rows without an ordering value or with the int 0: deletes in commit time order (`OrderingValues`)."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -68,12 +70,12 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
 
     Args:
         content: the block's content.
-        context: names file and block in errors.
+        context: file and block, for errors.
 
     Raises:
-        CorruptFileError: the bytes are not what the format says.
-        UnsupportedTableError: the content is of a later version, one block orders its records by values of types that
-            cannot be compared, or, in versions 1 and 2, by values of a Java class that is not known here.
+        CorruptFileError: the bytes contradict the format.
+        UnsupportedTableError: the content has a later version, or ordering values of types that cannot be compared or,
+            in versions 1 and 2, of an unknown Java class.
     """
     if len(content) < 8:
         raise CorruptFileError(f"Cannot read deletes of {context}: {len(content)} bytes, expected at least 8")
@@ -93,14 +95,14 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
         spans = _find_records(content, 8)
         return _Decoder(content, context).deletes(spans)
     except (IndexError, pa.ArrowInvalid) as error:
-        # a length or a varint that leads past the end; text that is not UTF-8
+        # a length or varint past the end, or text that is not UTF-8
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
-    except _CorruptError as error:
+    except CorruptBytesError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
 
 
 def _from_java(records: KryoDeletes, context: str) -> Deletes:
-    """Records of a Kryo block; their ordering values get the types which Avro's wrappers have."""
+    """Records of a Kryo block, with ordering values in the types of Avro's wrappers."""
     is_default = np.fromiter(map(is_default_value, records.types, records.values), np.bool_, len(records.types))
     kinds = {kind for kind, default in zip(records.types, is_default.tolist(), strict=True) if not default}
     _check_comparable(sorted(kinds), kinds <= _JAVA_NUMBERS, context)
@@ -109,7 +111,7 @@ def _from_java(records: KryoDeletes, context: str) -> Deletes:
         values = [None if default else each for each, default in zip(records.values, is_default.tolist(), strict=True)]
         kind = kinds.pop() if len(kinds) == 1 else "double" if kinds & {"float", "double"} else "long"
         try:
-            # decimals get the greatest scale among them
+            # decimals get the greatest scale of all values
             ordering = pa.array(values, _JAVA_TYPES.get(kind))
         except pa.ArrowInvalid as error:
             raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from error
@@ -125,13 +127,9 @@ def _check_comparable(kinds: Sequence[str], comparable: bool, context: str) -> N
         )
 
 
-class _CorruptError(Exception):
-    """What is wrong with the bytes; turned into `CorruptFileError` where the file's name is known."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Where the fields of every record lie: flat lists of start and end, two numbers a record."""
+    """Positions of the records' fields, as flat lists with start and end of each record."""
 
     keys: list[int]
     partitions: list[int]
@@ -139,26 +137,26 @@ class _Spans:
     """Rows."""
     branches: bytearray
     values: list[int]
-    """Bytes of the ordering value; of texts without their length."""
+    """Of the ordering values; without the length of strings."""
 
 
 def _find_records(data: bytes, at: int) -> _Spans:
-    """Walks the array. A loop over records: where one begins is known only when the one before has been read."""
+    """Walks the array in a Python loop, since a record's position is known only after reading the previous one."""
     spans = _Spans([], [], [], bytearray(), [])
     keys, partitions, branches, values = spans.keys, spans.partitions, spans.branches, spans.values
     end = len(data)
     while True:
-        count, at = _long(data, at)
+        count, at = hop_long(data, at)
         if count == 0:
             break
         if count < 0:  # a block with its length in bytes
             count = -count
-            _, at = _long(data, at)
+            _, at = hop_long(data, at)
         if count > (end - at) // 3:  # every record takes three bytes or more
-            raise _CorruptError(f"{count} records claimed in {end - at} bytes")
+            raise CorruptBytesError(f"{count} records claimed in {end - at} bytes")
         for _ in range(count):
             if data[at] != 2:
-                raise _CorruptError(f"union branch byte {data[at]} for the record key at byte {at}")
+                raise CorruptBytesError(f"union branch byte {data[at]} for the record key at byte {at}")
             size = data[at + 1]
             at += 2
             if size & 0x81:
@@ -182,10 +180,10 @@ def _find_records(data: bytes, at: int) -> _Spans:
                 spans.null_partitions.append(len(branches))
                 partitions += (at, at)
             else:
-                raise _CorruptError(f"union branch byte {branch} for the partition path at byte {at - 1}")
+                raise CorruptBytesError(f"union branch byte {branch} for the partition path at byte {at - 1}")
             branch = data[at]
             if branch & 1 or branch > 2 * Wrapper.ARRAY:
-                raise _CorruptError(f"union branch byte {branch} for the ordering value at byte {at}")
+                raise CorruptBytesError(f"union branch byte {branch} for the ordering value at byte {at}")
             at += 1
             branches.append(branch >> 1)
             if (branch == 4 or branch == 6) and data[at] < 128:  # a short int or long
@@ -195,18 +193,18 @@ def _find_records(data: bytes, at: int) -> _Spans:
             start, at = _value_span(data, at, branch >> 1)
             values += (start, at)
     if at != end:
-        raise _CorruptError(f"{end - at} bytes behind the last record")
+        raise CorruptBytesError(f"{end - at} bytes after the last record")
     return spans
 
 
 def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
-    """Start and end of an ordering value's bytes, `at` being where its wrapper begins."""
+    """Start and end of an ordering value's bytes; `at` is the start of its wrapper."""
     if branch in _VARINTS:
         start = at
         while data[at] > 127:
             at += 1
         if at - start > 9:
-            raise _CorruptError(f"a number of more than ten bytes at byte {start}")
+            raise CorruptBytesError(f"a number of more than ten bytes at byte {start}")
         return start, at + 1
     if branch in _FIXED_SIZES:
         return at, at + _FIXED_SIZES[branch]
@@ -214,30 +212,30 @@ def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
         size, at = _length(data, at)
         return at, at + size
     start = at
-    for _branch, _start, at in _items(data, start):  # noqa: B007 - the last end is what is asked for
+    for _branch, _start, at in _items(data, start):  # noqa: B007 - only the last end is needed
         pass
     return start, at
 
 
 def _items(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Branch, start and end of the items of an `ArrayWrapper`; last comes (-1, end, end)."""
+    """Branch, start and end of the items of an `ArrayWrapper`, followed by (-1, end, end)."""
     branch = data[at]
     at += 1
     if branch not in (0, 2):
-        raise _CorruptError(f"union branch byte {branch} for the list of ordering values at byte {at - 1}")
+        raise CorruptBytesError(f"union branch byte {branch} for the list of ordering values at byte {at - 1}")
     while branch:
-        count, at = _long(data, at)
+        count, at = hop_long(data, at)
         if count == 0:
             break
         if count < 0:
             count = -count
-            _, at = _long(data, at)
+            _, at = hop_long(data, at)
         if count > len(data) - at:
-            raise _CorruptError(f"{count} ordering values claimed in {len(data) - at} bytes")
+            raise CorruptBytesError(f"{count} ordering values claimed in {len(data) - at} bytes")
         for _ in range(count):
             item = data[at]
             if item & 1 or item > 2 * Wrapper.ARRAY:
-                raise _CorruptError(f"union branch byte {item} for an ordering value at byte {at}")
+                raise CorruptBytesError(f"union branch byte {item} for an ordering value at byte {at}")
             kind = Wrapper.DATE if item == 2 * Wrapper.ARRAY else item >> 1  # 12 is LocalDateWrapper here
             start, at = _value_span(data, at + 1, kind)
             yield kind, start, at
@@ -249,22 +247,10 @@ _FIXED_SIZES: dict[int, int] = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLO
 _TEXTS = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
 
 
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while (byte := data[at]) > 127:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise _CorruptError(f"a number of more than ten bytes before byte {at}")
-    value |= byte << shift
-    return (value >> 1) ^ -(value & 1), at + 1
-
-
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _long(data, at)
+    value, at = hop_long(data, at)
     if value < 0 or value > len(data) - at:
-        raise _CorruptError(f"a text of {value} bytes before byte {at}")
+        raise CorruptBytesError(f"a text of {value} bytes before byte {at}")
     return value, at
 
 
@@ -289,7 +275,7 @@ class _Decoder:
     def _values(
         self, branches: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]
     ) -> tuple[pa.Array | None, npt.NDArray[np.bool_]]:
-        """The values of one ordering field, null where they are default, and where that is."""
+        """The values of one ordering field, null where they are the default, and a mask of the defaults."""
         is_default = branches == Wrapper.NULL
         ints = np.flatnonzero(branches == Wrapper.INT)
         is_default[ints] = self._varints(spans[ints]) == 0
@@ -299,7 +285,7 @@ class _Decoder:
         _check_comparable([kind.name for kind in kinds], _NUMBERS.issuperset(kinds), self._context)
         rows = [np.flatnonzero((branches == kind) & ~is_default) for kind in kinds]
         parts = [self._decode(kind, spans[at]) for kind, at in zip(kinds, rows, strict=True)]
-        if len(parts) > 1:  # a column whose type was widened between two blocks that were merged into this one
+        if len(parts) > 1:  # the block was merged from blocks before and after the column's type was widened
             target = _common_number(kinds)
             parts = [part.cast(target, safe=False) for part in parts]
         elif len(rows[0]) == len(branches):
@@ -313,7 +299,7 @@ class _Decoder:
             values = self._varints(spans)
             if kind in (Wrapper.INT, Wrapper.DATE):
                 if len(values) and (values.min() < -(2**31) or values.max() >= 2**31):
-                    raise _CorruptError("an int beyond 32 bits")
+                    raise CorruptBytesError("an int beyond 32 bits")
                 values = values.astype(np.int32)
             return pa.array(values).view(_VARINT_TYPES[kind])
         if kind is Wrapper.STRING:
@@ -327,7 +313,7 @@ class _Decoder:
         raw = self._bytes[spans[:, :1] + np.arange(_FIXED_SIZES[kind])]
         if kind is Wrapper.BOOLEAN:
             if raw.max() > 1:
-                raise _CorruptError(f"a boolean of {raw.max()}")
+                raise CorruptBytesError(f"a boolean of {raw.max()}")
             return pa.array(raw[:, 0].astype(np.bool_))
         return pa.array(raw.view("<f4" if kind is Wrapper.FLOAT else "<f8")[:, 0])
 
@@ -342,7 +328,7 @@ class _Decoder:
         return values
 
     def _texts(self, spans: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-        """Spans are in order and do not overlap: with the gaps between them they are one array over the content."""
+        """Takes the spans from an array over the content that alternates between spans and gaps."""
         if not len(spans):
             return pa.array([], kind)
         offsets = spans.reshape(-1).astype(np.int32)
@@ -356,7 +342,7 @@ class _Decoder:
         starts, ends = spans[:, :1], spans[:, 1:]
         sizes = ends - starts
         if sizes.min() < 1 or sizes.max() > 16:
-            raise _CorruptError(f"a decimal of {sizes.min()} to {sizes.max()} bytes")
+            raise CorruptBytesError(f"a decimal of {sizes.min()} to {sizes.max()} bytes")
         at = ends - 1 - np.arange(16)  # little-endian: the last byte first
         inside = at >= starts
         sign = (self._bytes[starts] >> 7) * np.uint8(0xFF)
@@ -367,21 +353,21 @@ class _Decoder:
         return values
 
     def _several(self, spans: npt.NDArray[np.int64]) -> pa.Array:
-        """A struct of the fields' values. A loop over records: items have to be found one after the other."""
+        """A struct of the fields' values, found in a Python loop since items must be parsed in order."""
         fields: list[tuple[bytearray, list[int]]] = []
         for row, start in enumerate(spans[:, 0].tolist()):
             items = list(_items(self._content, start))[:-1]
             if row == 0:
                 fields = [(bytearray(), []) for _ in items]
             if not items or len(items) != len(fields):
-                raise _CorruptError(f"{len(items)} ordering values in a record, {len(fields)} in the first")
-            for (branches, values), (branch, begin, end) in zip(fields, items, strict=True):
+                raise CorruptBytesError(f"{len(items)} ordering values in a record, {len(fields)} in the first")
+            for (branches, values), (branch, first, end) in zip(fields, items, strict=True):
                 branches.append(branch)
-                values += (begin, end)
+                values += (first, end)
         columns = []
         for branches, values in fields:
             column, _ = self._values(np.frombuffer(bytes(branches), np.uint8), _pairs(values))
-            # null and the int 0 are the same to Java's comparison of several fields
+            # for several fields Java treats null and the int 0 alike
             columns.append(pa.nulls(len(spans), pa.int32()) if column is None else column)
         return pa.StructArray.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 

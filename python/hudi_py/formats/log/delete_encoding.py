@@ -1,4 +1,4 @@
-"""Content of delete blocks, encoded (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0)."""
+"""Encodes delete blocks (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.log.delete_decoding import DECIMAL_WRAPPER_TYPE, DELETE_BLOCK_VERSION, Wrapper
 from hudi_py.formats.varint import varint
 
@@ -26,14 +27,14 @@ def encode_deletes(
 ) -> bytes:
     """Content of a version 3 delete block.
 
-    Args:
-        keys: record keys, no nulls.
-        partitions: partition paths, of the same length.
-        ordering: None for deletes that count by commit time (`IntWrapper` 0 each), else the ordering value of each;
-            a struct when there are several ordering fields. Nulls become `IntWrapper` 0.
+    Java represents timestamps as longs when it orders records, so timestamps are written as `LongWrapper` of
+    microseconds; `TimestampMicrosWrapper` would not compare equal to them.
 
-    Java knows timestamps as longs when it orders records, so timestamps are written as `LongWrapper` of microseconds;
-    `TimestampMicrosWrapper` would not compare equal to them.
+    Args:
+        keys: record keys, without nulls.
+        partitions: partition paths, of the same length.
+        ordering: the ordering value of each delete, a struct for several ordering fields; nulls become `IntWrapper` 0.
+            None for deletes in commit time order (`IntWrapper` 0 each).
 
     Raises:
         SchemaMismatchError: a key is null, or the ordering column's type or value has no wrapper.
@@ -55,10 +56,7 @@ def encode_deletes(
 
 
 def _chunk(column: pa.Array | pa.ChunkedArray, start: int) -> pa.Array:
-    piece = column.slice(start, _ROWS_AT_ONCE)
-    if isinstance(piece, pa.ChunkedArray):
-        return piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks)
-    return piece
+    return combined(column.slice(start, _ROWS_AT_ONCE))
 
 
 def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
@@ -66,7 +64,7 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
     wrapper, kind = _wrapper_of(column.type)
     if wrapper is Wrapper.ARRAY:
         fields = [_wrapped(field, b"\x00") for field in column.flatten()]
-        # union branch of the list, its items in one block, its end
+        # union branch of the list, its items in one block, end of the list
         items = _concatenated(_repeat(b"\x02" + varint(len(fields) << 1), len(column)), *fields)
         values = _concatenated(items, _repeat(b"\x00", len(column)))
         if column.null_count:
@@ -83,7 +81,7 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
 
 
 def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
-    """The wrapper of a column type, and the type its values are cast to first."""
+    """The wrapper of a column type, and the type to cast its values to."""
     types = pa.types
     if types.is_boolean(kind):
         return Wrapper.BOOLEAN, kind
@@ -94,7 +92,7 @@ def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
     if types.is_timestamp(kind):
         return Wrapper.LONG, pa.timestamp("us", kind.tz)
     if types.is_date32(kind):
-        # Java 1.2.0 holds a date column's values as Integer and cannot compare them with those of a DateWrapper
+        # Java 1.2.0 represents dates as Integer, which it cannot compare with a DateWrapper
         return Wrapper.INT, kind
     if types.is_time64(kind):
         return Wrapper.LONG, pa.time64("us")
@@ -142,10 +140,10 @@ def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:
 
 
 def _unscaled(column: pa.Array) -> pa.Array:
-    """Unscaled values as the fewest big-endian two's complement bytes (`BigInteger.toByteArray`)."""
+    """Unscaled values as the shortest big-endian two's complement (`BigInteger.toByteArray`)."""
     data = column.buffers()[1]
-    words = np.frombuffer(data, np.uint8)[16 * column.offset : 16 * (column.offset + len(column))]
-    raw = words.reshape(-1, 16)[:, ::-1]
+    little = np.frombuffer(data, np.uint8)[16 * column.offset : 16 * (column.offset + len(column))]
+    raw = little.reshape(-1, 16)[:, ::-1]
     magnitude = raw ^ ((raw[:, :1] >> 7) * np.uint8(0xFF))  # sign bits cleared: leading zeros are surplus
     used = magnitude != 0
     first = np.where(used.any(axis=1), used.argmax(axis=1), 15)
@@ -156,7 +154,7 @@ def _unscaled(column: pa.Array) -> pa.Array:
 
 
 def _rows(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
-    """Row i's first `sizes[i]` bytes as binary, null where `like` is."""
+    """The first `sizes[i]` bytes of row i as binary; null where `like` is null."""
     offsets = np.zeros(len(raw) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     flat = raw[np.arange(raw.shape[1]) < sizes[:, None]]
@@ -181,7 +179,7 @@ def _concatenated(*parts: pa.Array) -> pa.Array:
 
 
 def _data(column: pa.Array) -> bytes:
-    """All values of a binary array one after the other."""
+    """The concatenated values of a binary array."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = column.buffers()[2]
     return data[int(offsets[0]) : int(offsets[-1])].to_pybytes() if data is not None else b""

@@ -1,4 +1,4 @@
-"""Delete blocks of versions 1 and 2: Java objects as Kryo wrote them (`SerializationUtils` of Apache Hudi 0.5 to 0.13).
+"""Decodes delete blocks of versions 1 and 2: Java objects in Kryo's format (`SerializationUtils` of Hudi 0.5 to 0.13).
 
 The content is one object: `HoodieKey[]` (version 1) or `DeleteRecord[]` (version 2), written by Kryo 4 with references
 and without registration of these classes:
@@ -11,7 +11,7 @@ array       class, reference, varint length + 1, items (class, reference, fields
 fields      in the order of their names: HoodieKey is partitionPath, recordKey; DeleteRecord is hoodieKey, orderingVal
 ```
 
-Nothing is ever instantiated by name: a class which is not known here is an error.
+Nothing is instantiated by name: unknown classes are an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REGISTERED: Final = {
 """Class numbers: the first nine are Kryo's own, Hudi registers from 10 on."""
 _UNREFERENCED: Final = frozenset({"int", "float", "boolean", "byte", "char", "short", "long", "double"})
 _MAX_DIGITS: Final = 76
-"""Of a decimal, as many as Arrow has."""
+"""Maximum digits of a decimal in Arrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +53,29 @@ class KryoDeletes:
     keys: list[str]
     partitions: list[str | None]
     types: list[str]
-    """What the ordering value is: `null`, `int`, `long`, `float`, `double`, `boolean`, `string`, `date`, `decimal` or
+    """Types of the ordering values: `null`, `int`, `long`, `float`, `double`, `boolean`, `string`, `date`, `decimal` or
     `timestamp` (UTC)."""
     values: list[object]
-    """Of the Python type that belongs to it."""
+    """Ordering values as Python objects."""
 
 
 def read_kryo_deletes(data: bytes, version: int, *, context: str) -> KryoDeletes:
     """The records of a delete block of version 1 or 2.
 
     Args:
-        data: what follows version and length in the block's content.
-        version: of the block.
-        context: names file and block in errors.
+        data: the block's content after version and length.
+        version: version of the block.
+        context: file and block, for errors.
 
     Raises:
-        CorruptFileError: the bytes are not what Kryo writes.
-        UnsupportedTableError: an ordering value is of a class which this release does not know.
+        CorruptFileError: the bytes are not in Kryo's format.
+        UnsupportedTableError: an ordering value has an unknown class.
     """
     try:
         try:
             return _Reader(data, utf8_has_hash=True).deletes(version)
         except (_CorruptError, IndexError, UnicodeDecodeError):
-            # Releases 0.12.0 and 0.12.1 wrote the fields of Utf8, which has one more since Avro 1.9
+            # Releases 0.12.0 and 0.12.1 wrote the fields of Utf8, of which Avro 1.9 added one
             return _Reader(data, utf8_has_hash=False).deletes(version)
     except _CorruptError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
@@ -89,19 +89,19 @@ def read_kryo_deletes(data: bytes, version: int, *, context: str) -> KryoDeletes
 
 
 class _CorruptError(Exception):
-    """What is wrong with the bytes."""
+    """Describes damage."""
 
 
 class _UnknownClassError(Exception):
-    """Name or number of a class that is not known."""
+    """Name or number of an unknown class."""
 
 
 _Item = tuple[str, object]
-"""Class and value; the value of a `HoodieKey` is (partition path, record key), of a `DeleteRecord` (key, ordering)."""
+"""Class and value; of a `HoodieKey` (partition path, record key), of a `DeleteRecord` (key, ordering)."""
 
 
 class _Reader:
-    """A cursor over the bytes, with the names and objects met so far."""
+    """A cursor over the bytes, with the names and objects read so far."""
 
     def __init__(self, data: bytes, *, utf8_has_hash: bool) -> None:
         self._data = data
@@ -112,7 +112,7 @@ class _Reader:
         self._utf8_has_hash = utf8_has_hash
 
     def deletes(self, version: int) -> KryoDeletes:
-        """Reads everything. A loop over records: where one begins is known only when the one before has been read."""
+        """Reads everything, in a Python loop since a record's position is known only after reading the previous one."""
         item_class = _KEY if version == 1 else _RECORD
         name = self._class()
         if name != f"[L{item_class};":
@@ -135,7 +135,7 @@ class _Reader:
             partition, text = record
             if not isinstance(text, str):
                 raise _CorruptError("a record without a record key")
-            # References let few bytes stand for much text; tables' texts stay far below this
+            # With references few bytes can represent much text; real tables stay far below this limit
             size += len(text) + len(partition or "")
             if size > 256 * len(self._data) + (1 << 20):
                 raise _CorruptError(f"more than {size} characters of keys in {len(self._data)} bytes")
@@ -144,18 +144,18 @@ class _Reader:
             result.types.append(ordering[0])
             result.values.append(ordering[1])
         if self._at != len(self._data):
-            raise _CorruptError(f"{len(self._data) - self._at} bytes behind the last record")
+            raise _CorruptError(f"{len(self._data) - self._at} bytes after the last record")
         return result
 
     def _object(self, expected: str) -> object:
-        """A record or key with its class before it; the value alone."""
+        """The value of a record or key, which its class precedes."""
         name = self._class()
         if name != expected:
             raise _CorruptError(f"an object of the class {name}, expected {expected}")
         return self._referenced(name)
 
     def _referenced(self, name: str) -> object:
-        """An object which may be a reference to an earlier one; None for null."""
+        """An object, which may be a reference to an earlier one; None for null."""
         reference = self._varint()
         if reference == 0:
             return None
@@ -164,7 +164,7 @@ class _Reader:
                 raise _CorruptError(f"a reference to object {reference - 2} of {len(self._objects)}")
             found = self._objects[reference - 2]
             if found is None or found[0] != name:
-                raise _CorruptError(f"a reference to object {reference - 2}, which is no {name}")
+                raise _CorruptError(f"a reference to object {reference - 2}, which is not a {name}")
             return found[1]
         number = len(self._objects)
         self._objects.append(None)
@@ -250,7 +250,7 @@ class _Reader:
         return found
 
     def _utf8(self) -> str:
-        """Avro's text: bytes alone where Hudi registered it, else its fields bytes, (hash,) length, string."""
+        """Avro's Utf8: only bytes if Hudi registered the class, otherwise its fields bytes, (hash,) length, string."""
         if _UTF8 in self._names:
             raw = self._bytes_field()
             if self._utf8_has_hash:
@@ -261,7 +261,7 @@ class _Reader:
                 raise _CorruptError(f"a text of {length} bytes in {len(raw)}")
             text = raw[:length].decode()
             if shown is not None and shown != text:
-                raise _CorruptError("a text which is not that of its bytes")
+                raise _CorruptError("a text that differs from its bytes")
             return text
         size = self._varint() - 1
         return self._take(size).decode()
@@ -272,7 +272,7 @@ class _Reader:
             # Empty texts share one array
             found = self._objects[reference - 2] if reference - 2 < len(self._objects) else None
             if found is None or not isinstance(found[1], bytes):
-                raise _CorruptError(f"a reference to object {reference - 2}, which is no bytes")
+                raise _CorruptError(f"a reference to object {reference - 2}, which is not bytes")
             return found[1]
         if reference == 0:
             raise _CorruptError("a text without bytes")
@@ -325,9 +325,8 @@ class _Reader:
         if count > len(data) - at:
             raise _CorruptError(f"a text of {count} characters in {len(data) - at} bytes")
         end = at + count
-        plain = data[at:end]
-        if not plain.isascii():
-            # `count` is of UTF-16 units, and each takes one to three bytes
+        if not data[at:end].isascii():
+            # `count` is in UTF-16 units of one to three bytes each
             end = at
             for _ in range(count):
                 lead = data[end]
@@ -350,7 +349,7 @@ class _Reader:
         return self._data[self._at - count : self._at]
 
     def _varint(self, bits: int = 31) -> int:
-        """An unsigned number, least significant septet first; nine bytes at most for 64 bits, the last one whole."""
+        """An unsigned number, least significant 7 bits first; for 64 bits at most nine bytes, the last one complete."""
         value = shift = 0
         while True:
             byte = self._byte()
@@ -382,5 +381,5 @@ def _unzigzag(value: int) -> int:
 
 
 def is_default_value(kind: str, value: object) -> bool:
-    """Whether a delete counts by commit time (`OrderingValues.getDefault`, 1.2.0)."""
+    """Whether a delete is in commit time order (`OrderingValues.getDefault`, 1.2.0)."""
     return value is None or (kind == "int" and value == 0)

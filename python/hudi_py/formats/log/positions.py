@@ -1,7 +1,7 @@
-"""Positions of a log block's records in the base file: the header `RECORD_POSITIONS` (format reference, section 6.3).
+"""Decodes the header `RECORD_POSITIONS`: positions of a log block's records in the base file (format reference 6.3).
 
-Base64 of a 64-bit roaring bitmap in its portable form (`Roaring64NavigableMap.serializePortable`, read back by
-`LogReaderUtils.decodeRecordPositionsHeader` in 1.2.0). All integers are little-endian and unsigned:
+It is the Base64 of a 64-bit roaring bitmap in portable form (`Roaring64NavigableMap.serializePortable`,
+`LogReaderUtils.decodeRecordPositionsHeader`, 1.2.0). All integers are little-endian and unsigned:
 
 ```
 8   number of buckets, then for each
@@ -32,7 +32,7 @@ _RUN_COOKIE: Final = 12347
 _MOST_IN_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
 _LEAST_WITH_OFFSETS: Final = 4
-"""Containers from which on a bitmap with runs has offsets."""
+"""A bitmap with runs has offsets from this number of containers on."""
 _SMALLEST_BUCKET: Final = 19
 """Bytes: upper half, cookie, a flag, and one container of one run."""
 
@@ -42,17 +42,17 @@ def decode_positions(header: str, count: int, *, context: str = "") -> Positions
 
     Args:
         header: value of `HeaderKey.RECORD_POSITIONS`.
-        count: number of records of the block. Memory is taken for so many positions at most.
-        context: names the block in errors.
+        count: number of records of the block, which limits the memory used.
+        context: the block, for errors.
 
     Returns:
-        `count` rows, 0-based and ascending.
+        `count` row numbers, 0-based and ascending; int64.
 
     Raises:
-        CorruptFileError: the header is no such bitmap, or holds another number of positions.
+        CorruptFileError: the header is not such a bitmap, or has another number of positions.
     """
     try:
-        # without validation Python skips what is no base64
+        # without validation Python skips invalid characters
         data = base64.b64decode(header, validate=True)
     except ValueError as error:
         raise CorruptFileError(f"Cannot read RECORD_POSITIONS of {context or 'a log block'}: {error}") from None
@@ -78,11 +78,11 @@ class _Bitmap:
         for _ in range(buckets):
             (high,) = struct.unpack("<I", self._take(4))
             if not last < high < 1 << 31:
-                raise self._error(f"upper half {high} of positions behind {last}")
+                raise self._error(f"upper half {high} of positions after {last}")
             last = high
             self._add_bucket(high << 32, found)
         if self._at != len(self._data):
-            raise self._error(f"{len(self._data) - self._at} bytes behind the last bucket")
+            raise self._error(f"{len(self._data) - self._at} bytes after the last bucket")
         if self._left:
             raise self._error(f"{self._count - self._left} positions for {self._count} records")
         return np.concatenate(found) if found else np.zeros(0, np.int64)
@@ -94,7 +94,7 @@ class _Bitmap:
         if not with_runs and cookie != _COOKIE:
             raise self._error(f"a cookie {cookie}")
         size = (cookie >> 16) + 1 if with_runs else struct.unpack("<I", self._take(4))[0]
-        # each container holds a position at least
+        # each container has at least one position
         if not 0 < size <= min(self._left, 1 << 16):
             raise self._error(f"{size} containers with {self._left} of {self._count} records left")
         flags = np.zeros(size, np.bool_)
@@ -149,7 +149,7 @@ class _Bitmap:
     def _take(self, length: int) -> bytes:
         data = self._data[self._at : self._at + length]
         if len(data) != length:
-            raise self._error(f"{length} bytes wanted at byte {self._at}, {len(data)} left")
+            raise self._error(f"{len(data)} of {length} bytes at byte {self._at}")
         self._at += length
         return data
 

@@ -1,6 +1,6 @@
-"""Blocks of a log file, found and checked as Java does it (format reference 6.4; `HoodieLogFileReader` 1.2.0).
+"""Reads the blocks of a log file, with Java's checks (format reference 6.4; `HoodieLogFileReader` 1.2.0).
 
-Headers are read, contents are left on storage. Memory stays below one window plus one header, whatever the file's size.
+Reads only headers, not contents. Memory is limited to one window plus one header, whatever the file's size.
 """
 
 from __future__ import annotations
@@ -26,30 +26,27 @@ if TYPE_CHECKING:
 _SMALL_FILE = 1 << 20
 """Files up to this size are read with one request."""
 _STEP = 1 << 16
-"""Bytes asked for around a block's start in larger files; most headers fit."""
+"""Bytes read at a block's start in larger files; most headers fit."""
 _SCAN_WINDOW = 1 << 20
-"""Bytes searched at once for the next magic behind a corrupt block."""
+"""Bytes searched at once for the next magic after a corrupt block."""
 _MAX_HEADER_VALUE = 1 << 28
-"""Bytes; schemas and position bitmaps of real tables are far smaller."""
+"""Maximum bytes; schemas and position bitmaps of real tables are far smaller."""
 
 
-def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check: bool = False) -> Iterator[LogBlock]:
+def read_blocks(storage: Storage, path: str, size: int) -> Iterator[LogBlock]:
     """Yields the blocks of a log file in order.
 
-    Bytes that are no whole block, such as the tail of a write that was cut off, come as `CORRUPT` blocks which reach to
-    the next magic or the end, and so do bytes that the file should have by its size and does not.
+    Bytes that are not a complete block, such as the tail of an interrupted write, are returned as `CORRUPT` blocks that
+    extend to the next magic or the end. So are bytes that are missing at the end of the file.
 
     Args:
-        storage: where the file is.
         path: the log file.
-        size: its length in bytes, as listed; what another writer appends later is not looked at.
-        skip_corruption_check: trust each block's size, as Java does on storage that shows only whole files.
+        size: its length in bytes, as listed; bytes that another writer appends later are ignored.
 
     Raises:
-        CorruptFileError: the file does not begin with a block, or a block that is whole by its length contradicts
-            the format inside.
-        UnsupportedTableError: a block has a type, header key or log format version of another release.
-        FileNotFoundError: there is no such file.
+        CorruptFileError: the file does not start with a block, or a block of correct length contradicts the format.
+        UnsupportedTableError: a block has an unknown type, header key or log format version.
+        FileNotFoundError: the file does not exist.
     """
     window = _Window(storage, path, size)
     start = 0
@@ -58,12 +55,12 @@ def read_blocks(storage: Storage, path: str, size: int, *, skip_corruption_check
             raise CorruptFileError(
                 f"Cannot read log file {path}: expected a block's magic {MAGIC!r} at byte {start}, found {magic!r}"
             )
-        end = _block_end(window, start, skip_corruption_check)
+        end = _block_end(window, start)
         if end is None:
-            begin = start + len(MAGIC)
-            end = _next_magic(window, begin)
-            end = size if end >= window.size else end  # bytes that should be there and are not are corrupt, too
-            yield LogBlock(BlockType.CORRUPT, {}, begin, end - begin, path)
+            after = start + len(MAGIC)
+            end = _next_magic(window, after)
+            end = size if end >= window.size else end  # missing bytes are corrupt, too
+            yield LogBlock(BlockType.CORRUPT, {}, after, end - after, path)
         else:
             yield _read_block(window, start, end)
         start = end
@@ -75,8 +72,8 @@ def read_content(storage: Storage, block: LogBlock) -> bytes:
     """The content bytes of a block.
 
     Raises:
-        CorruptFileError: the file has become shorter than the block.
-        FileNotFoundError: the file is gone.
+        CorruptFileError: the file is shorter than the block.
+        FileNotFoundError: the file does not exist.
     """
     if not block.content_length:
         return b""
@@ -90,7 +87,7 @@ def read_content(storage: Storage, block: LogBlock) -> bytes:
 
 
 class _Window:
-    """The last two stretches read of a file: a block's start, and its end with the start of the next block."""
+    """Caches the last two ranges read from a file: a block's start, and its end with the start of the next block."""
 
     def __init__(self, storage: Storage, path: str, size: int) -> None:
         self.path = path
@@ -112,26 +109,19 @@ class _Window:
         else:
             first, wanted = offset, min(max(length, ahead), self.size - offset)
         data = self._storage.read_range(self.path, first, wanted)
-        if len(data) < wanted:  # shorter than listed: an earlier state of the file, or cut since
+        if len(data) < wanted:  # shorter than listed: an earlier state of the file, or truncated since
             self.size = first + len(data)
         self._kept = [*self._kept[-1:], (first, data)]
         return data[offset - first : offset - first + length]
 
 
-def _block_end(window: _Window, start: int, trusted: bool) -> int | None:
-    """Where the block ends; None when it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
+def _block_end(window: _Window, start: int) -> int | None:
+    """The end of the block; None if it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
     field = window.read(start + len(MAGIC), 8)
     if len(field) < 8:
         return None
     (size,) = struct.unpack(">q", field)
     end = start + PREFIX_LENGTH + int(size)
-    if trusted:
-        if size < 0 or end > window.size:
-            raise CorruptFileError(
-                f"Cannot read log file {window.path}: the block at byte {start} claims {size} bytes, "
-                f"the file has {window.size}"
-            )
-        return end
     # the smallest block: version, type, two empty maps, content length, trailer
     if size < 32 or end > window.size:
         return None
@@ -145,17 +135,17 @@ def _block_end(window: _Window, start: int, trusted: bool) -> int | None:
     return end
 
 
-def _next_magic(window: _Window, begin: int) -> int:
-    """Offset of the next magic at or after `begin`, or the end of the file."""
-    at = begin
+def _next_magic(window: _Window, start: int) -> int:
+    """Offset of the next magic at or after `start`, or the end of the file."""
+    at = start
     while True:
         data = window.read(at, _SCAN_WINDOW, _SCAN_WINDOW)
         found = data.find(MAGIC)
         if found >= 0:
             return at + found
         if at + len(data) >= window.size:
-            return max(window.size, begin)
-        at += len(data) - len(MAGIC)  # a magic may lie across two windows
+            return max(window.size, start)
+        at += len(data) - len(MAGIC)  # a magic may span two windows
 
 
 def _read_block(window: _Window, start: int, end: int) -> LogBlock:
@@ -185,7 +175,7 @@ def _read_block(window: _Window, start: int, end: int) -> LogBlock:
             )
         header[_HEADER_KEYS[key]] = fields.text(_HEADER_KEYS[key].name)
     length = fields.int64("the content length")
-    # behind the content comes the footer map, at least its count
+    # the footer map follows the content, at least its count
     if length < 0 or fields.at + length + 4 > fields.end:
         raise fields.error(f"a content length of {length} bytes in a block of {end - start}")
     return LogBlock(_BLOCK_TYPES[ordinal], header, fields.at, length, window.path)
@@ -196,7 +186,7 @@ _HEADER_KEYS = {int(key): key for key in HeaderKey}
 
 
 class _Fields:
-    """A cursor over the fields of one block, which ends before its trailer."""
+    """A cursor over the fields of one block, up to its trailer."""
 
     def __init__(self, window: _Window, start: int, at: int, end: int) -> None:
         self.at = at

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.merge.reduce import combined
+from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.locations import partition_groups
 from hudi_py.metadata.table import RECORD_INDEX

@@ -1,4 +1,4 @@
-"""Rows before and after a change as text, found by record key."""
+"""Looks up rows before and after a change, as text, by record key."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import combined
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.schema import RECORD_KEY
 
 ROWS = 16_384
 _BYTES = 1 << 26
-"""Of rows that become text at once: Arrow's texts end at 2 GiB, and escapes may be six times as long."""
+"""Bytes of rows converted to text at once: an Arrow string array holds 2 GiB, and escaping may need 6 times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +28,32 @@ class Images:
 
     def at(self, keys: pa.Array) -> pa.Array:
         """The image of each key, string; null where there is no such row."""
-        return whole(self.texts.take(pc.index_in(keys, value_set=self.keys)))
+        return combined(self.texts.take(pc.index_in(keys, value_set=self.keys)))
 
 
 def images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array | None = None) -> Images:
-    """The images of rows; where a key occurs more than once, its last row stands.
+    """The images of rows; of a repeated key, the last row counts.
 
     Args:
         rows: batches of `schema`, with the record key.
         keys: only rows of these record keys; None: all.
     """
     if keys is not None:
-        chosen = keys
-        rows = (batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=chosen)) for batch in rows)
+        rows = (batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in rows)
     table = pa.Table.from_batches(list(rows), schema)
-    encoded = whole(table[RECORD_KEY]).dictionary_encode()
+    encoded = combined(table[RECORD_KEY]).dictionary_encode()
     if len(encoded.dictionary) < table.num_rows:
         last = np.zeros(len(encoded.dictionary), np.int64)
         last[encoded.indices.to_numpy(zero_copy_only=False)] = np.arange(table.num_rows)
         table = table.take(pa.array(np.sort(last)))
-    texts = [row_text(batch) for piece in table.to_batches() for batch in pieces(piece)]
-    return Images(table, whole(table[RECORD_KEY]), pa.chunked_array(texts, pa.string()))
+    texts = [row_text(part) for batch in table.to_batches() for part in small_batches(batch)]
+    return Images(table, combined(table[RECORD_KEY]), pa.chunked_array(texts, pa.string()))
 
 
-def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces that are small enough to become text."""
+def small_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts small enough to be converted to text."""
     if not batch.num_rows:
         return
     each = max(1, min(ROWS, _BYTES * batch.num_rows // max(batch.nbytes, 1)))
     for start in range(0, batch.num_rows, each):
         yield batch.slice(start, each)
-
-
-def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.Array):
-        return column
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

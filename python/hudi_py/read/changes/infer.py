@@ -1,4 +1,4 @@
-"""Which files tell the changes of a commit, and how (`HoodieCDCExtractor`, 1.2.0; format reference 12.2)."""
+"""Infers which files hold the changes of a commit (`HoodieCDCExtractor`, 1.2.0; format reference 12.2)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def logging_mode(snapshot: Snapshot) -> LoggingMode:
     """How the table logs changes.
 
     Raises:
-        ConfigError: it does not.
-        UnsupportedTableError: in a way that this release does not know.
+        ConfigError: the table does not log changes.
+        UnsupportedTableError: the mode is unknown.
     """
     properties, uri = snapshot.config.properties, snapshot.storage.uri
     if not snapshot.config.cdc_enabled:
         raise ConfigError(
-            f"Cannot read the changes of the table at {uri}: it is no change data capture table ({ENABLED} is "
-            f"{properties.get(ENABLED, 'not set')}, true is needed when the table is created); ask for an incremental "
+            f"Cannot read the changes of the table at {uri}: it does not log changes ({ENABLED} is "
+            f"{properties.get(ENABLED, 'not set')}; it must be true when the table is created); run an incremental "
             "query in the format latest_state instead"
         )
     stored = properties.get(MODE, "").strip() or LoggingMode.DATA_BEFORE_AFTER.value
@@ -62,10 +62,10 @@ def logging_mode(snapshot: Snapshot) -> LoggingMode:
 
 
 class Inference:
-    """Finds the files of changes; lists a partition only where commit metadata does not tell enough."""
+    """Finds the files of changes; lists a partition only where commit metadata is not enough."""
 
     def __init__(self, snapshot: Snapshot, partitions: Collection[str] | None) -> None:
-        """`partitions`: paths; changes in others are left out; None: all."""
+        """`partitions`: paths of the partitions to include; None: all."""
         self.mode = logging_mode(snapshot)
         self.touched: set[PartitionPath] = set()
         self._snapshot = snapshot
@@ -75,9 +75,9 @@ class Inference:
         self._names: dict[PartitionPath, frozenset[str]] = {}
 
     def changes_of(self, commit: Commit, *, check: bool = False) -> list[tuple[PartitionPath, FileId, Change]]:
-        """The changes of a commit, in the order of its metadata; none where its operation changes no row.
+        """The changes of a commit, in the order of its metadata; empty if its operation changes no rows.
 
-        Raises HistoryCleanedError where a file which was looked up is gone; with `check` all files are looked up.
+        Raises HistoryCleanedError if a file that it looks up was cleaned; with `check` it looks up all files.
         """
         found: list[tuple[PartitionPath, FileId, Change]] = []
         if commit.metadata.operation not in _YIELDS_CHANGES or commit.is_compaction:
@@ -88,7 +88,7 @@ class Inference:
             if not stat.path or not self._chosen(partition):
                 continue
             if not stat.cdc_stats and parse_log_file_name(_name(stat.path)) is not None:
-                # Of several log files of a commit and file group one change is made, so that each row comes once
+                # All log files of a commit in one file group become one change, so that each row occurs once
                 logs[partition, file_id].append(stat)
             else:
                 found.append((partition, file_id, self._of_base_file(commit, partition, stat)))
@@ -151,7 +151,7 @@ class Inference:
             base = self._base_file(partition, stat.prev_base_file, 0)
         else:
             slices = self._slices(partition, file_id)
-            bases = (piece.base_file for piece in slices if piece.base_instant == stat.prev_commit)
+            bases = (slice_.base_file for slice_ in slices if slice_.base_instant == stat.prev_commit)
             found = next((base for base in bases if base is not None), None)
             if found is None:
                 raise self._cleaned(commit, f"the base file of {stat.prev_commit} in file group {file_id}")
@@ -161,7 +161,7 @@ class Inference:
     def _of_logs(self, commit: Commit, partition: PartitionPath, file_id: FileId, stats: Sequence[WriteStat]) -> Change:
         names = {_name(stat.path) for stat in stats}
         slices = self._slices(partition, file_id)
-        at = next((at for at, piece in enumerate(slices) if names & {str(log.name) for log in piece.log_files}), None)
+        at = next((at for at, each in enumerate(slices) if names & {str(log.name) for log in each.log_files}), None)
         if at is None or names - {str(log.name) for log in slices[at].log_files}:
             raise self._cleaned(commit, f"log file {sorted(names)[0]}")
         sizes = {_name(stat.path): stat.file_size for stat in stats}
@@ -185,12 +185,12 @@ class Inference:
     def _slice_before(self, commit: Commit, slices: Sequence[FileSlice], own: Sequence[LogFile]) -> FileSlice | None:
         """What a reader would have merged before the commit wrote its log files to the first of the slices.
 
-        A slice without base file was opened by a compaction which had not completed: the slice before it is read too.
+        A slice without a base file was opened by a compaction that had not completed, so the slice before it is added.
         """
         if self._snapshot.config.version >= 8:
             logs = [log for log in slices[0].log_files if log.name.instant < commit.time]
         else:
-            # A log file of version 6 may hold blocks of several instants: what counts is told block by block
+            # A log file of version 6 may hold blocks of several instants, which are chosen when it is read
             newest = max(log.name.sort_key for log in own)
             logs = [log for log in slices[0].log_files if log.name.sort_key <= newest]
         base = slices[0].base_file
@@ -207,8 +207,8 @@ class Inference:
         slices = self._slices(partition, file_id)
         logs: list[LogFile] = []
         base: BaseFile | None = None
-        for piece in slices:
-            base, logs = piece.base_file, [*piece.log_files, *logs]
+        for slice_ in slices:
+            base, logs = slice_.base_file, [*slice_.log_files, *logs]
             if base is not None:
                 break
         if base is None and not logs:
@@ -250,5 +250,5 @@ def _change_log(uri: str, path: str, size: int) -> LogFile:
 
 
 def _just_before(instant: str) -> str:
-    """A text below the instant and above all instants, of digits, which are below it."""
+    """A string that sorts below the instant and above every earlier instant."""
     return f"{instant[:-1]}{chr(ord(instant[-1]) - 1)}~"

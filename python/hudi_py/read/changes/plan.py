@@ -1,4 +1,4 @@
-"""Planning a change data capture query: the splits of the changes which commits made."""
+"""Plans change data capture queries."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class ChangeRange:
 
     commits: tuple[Commit, ...]
     reachable_only: bool
-    """Whether the oldest commits are left out where their files were cleaned (`earliest`)."""
+    """Whether commits whose files were cleaned are left out (`earliest`)."""
     text: str
-    """The range for people."""
+    """The range for `explain`."""
 
 
 def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
-    """The commits requested after the begin of a request and not after its end (None: the newest commit).
+    """The commits requested after the request's begin, up to and including its end (None: the newest commit).
 
-    In every table version the bounds are requested times, as `ts_ms` is, other than those of incremental queries
-    (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0). A bound that is given as a commit
-    is on the axis of incremental queries: ranges that follow on each other then have every change once, although a
-    write may complete that was requested before it.
+    Unlike those of incremental queries, the bounds are requested times in every table version, as `ts_ms` is
+    (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0). A bound given as a commit follows
+    the axis of incremental queries, so that consecutive ranges return every change once even if a write completes that
+    was requested earlier.
 
     Raises:
-        ConfigError: keys are asked for, the table does not log changes, there is no begin, or a bound is not a time.
+        ConfigError: the request has keys or no begin, the table does not log changes, or a bound is not a time.
     """
     begin, end = request.begin, request.end
     if request.keys is not None:
         raise ConfigError(
-            f"keys={sorted(request.keys)[:3]} do not go with query type 'cdc'; filter its columns "
+            f"keys={sorted(request.keys)[:3]} cannot be used with query type 'cdc'; filter its columns "
             f"{', '.join(CHANGE_SCHEMA.names)}"
         )
     logging_mode(snapshot)
@@ -73,7 +73,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     span = InstantRange(
         None if isinstance(begin, CommitTimes) else first, None if isinstance(end, CommitTimes) else last
     )
-    # Whatever was requested after a time was completed after it too
+    # A commit requested after a time also completed after it
     completed = InstantRange(first, last if isinstance(end, CommitTimes) else None)
     commits = read_commits(snapshot.storage, snapshot.config, timeline, completed)
     return ChangeRange(
@@ -84,7 +84,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
 
 
 def _bound(value: str | int | date, zone: tzinfo) -> str:
-    """Digits are compared as they are, as in Apache Hudi."""
+    """The bound as an instant; digits are compared as given, as in Apache Hudi."""
     text = str(value).strip()
     return text if text.isdecimal() and text.isascii() else parse_instant(value, zone)
 
@@ -96,26 +96,24 @@ def plan_changes(
     *,
     reachable_only: bool = False,
 ) -> Plan:
-    """The changes which commits made, a split for each file group.
+    """The changes of commits, one split for each file group.
 
     Args:
-        snapshot: the table.
-        commits: in any order; compactions, clusterings and operations which change no row are left out.
-        request: its columns and filter are of `CHANGE_SCHEMA`.
-        reachable_only: leave out the oldest commits where files which their changes need have been cleaned.
+        commits: in any order; those that change no rows, such as compactions and clusterings, are ignored.
+        request: its columns and filter refer to `CHANGE_SCHEMA`.
+        reachable_only: leave out the oldest commits if files that their changes need have been cleaned.
 
     Raises:
         ConfigError: the table does not log changes.
-        HistoryCleanedError: a file which is needed has been cleaned; some of those that are not looked up here are
-            found missing when the split is read.
-        UnsupportedTableError: a commit rewrote rows without logging changes, or the table has a feature that would be
-            read wrong.
+        HistoryCleanedError: a needed file has been cleaned. Not all files are looked up here: reading a split may raise
+            this error too.
+        UnsupportedTableError: a commit rewrote rows without logging changes, or the table has an unsupported feature.
     """
     columns = check_columns(request.columns, CHANGE_SCHEMA, snapshot.storage.uri)
     condition = parse_filter(request.filter, CHANGE_SCHEMA)
     inference = Inference(snapshot, None if request.partitions is None else frozenset(request.partitions))
     changes: dict[tuple[PartitionPath, FileId], list[Change]] = defaultdict(list)
-    # The newest first, so that the search ends where files were cleaned
+    # Newest first, so that the search ends where files were cleaned
     for commit in sorted(commits, key=lambda commit: commit.time, reverse=True):
         try:
             found = inference.changes_of(commit, check=reachable_only)
@@ -162,7 +160,7 @@ def _source(
     if by_key and not config.populates_meta_fields:
         raise UnsupportedTableError(
             f"Cannot read the changes of {snapshot.storage.uri}: it has hoodie.populate.meta.fields=false, and its "
-            "changes are to be found by record key; supported are tables with meta fields"
+            "changes must be found by record key; supported are tables with meta fields"
         )
     schema = resolved.arrow if resolved else snapshot.schema
     if OPERATION in snapshot.schema.names:

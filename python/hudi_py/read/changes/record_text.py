@@ -1,7 +1,7 @@
 """Records of change logs as text: Avro's own JSON, `GenericData.toString` (Avro 1.11; `HoodieCDCUtils.recordToJson`).
 
-A record is written as it is stored: a decimal is the list of its bytes, a date its days, a null is `null`, and a
-missing record is the text `null`. Maps come in the order of Java's hash map.
+Values appear as stored: a decimal as the list of its bytes, a date as its days, null as `null`, and a missing record as
+the text `null`. Maps have the order of Java's hash map.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOGICAL = ("logicalType", "precision", "scale")
 
 
 def stored_types(avro: Any) -> Any:
-    """An Avro schema without logical types: values are then read as they are stored."""
+    """An Avro schema without logical types, so that values are read as stored."""
     if isinstance(avro, list):
         return [stored_types(branch) for branch in avro]
     if not isinstance(avro, dict):
@@ -49,16 +49,15 @@ def stored_types(avro: Any) -> Any:
 
 
 def record_text(records: pa.Array) -> pa.Array:
-    """Each record, a struct of values as they are stored, as text; `null` for a null. Never null.
+    """Each record as text, `null` for a null; string without nulls.
+
+    Args:
+        records: a struct array of values as stored; other types for members of records.
 
     Raises:
-        UnsupportedTableError: a member has a type that Avro records do not have.
+        UnsupportedTableError: a member has a type that Avro does not have.
     """
-    return _value(records)
-
-
-def _value(values: pa.Array) -> pa.Array:
-    values = plain_array(values)
+    values = plain_array(records)
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), pa.string())
     return pc.fill_null(_text(values), "null")
@@ -74,7 +73,7 @@ def _text(values: pa.Array) -> pa.Array:
     if is_.is_fixed_size_binary(kind):
         return _fixed(values)
     if is_.is_binary(kind) or is_.is_large_binary(kind):
-        # Value by value: Arrow has no kernel that takes bytes for the characters of Latin-1
+        # Value by value: Arrow has no kernel that decodes Latin-1
         texts = [None if value is None else value.decode("latin-1") for value in values.to_pylist()]
         return quoted(pa.array(texts, pa.string()), _ESCAPED)
     if is_.is_struct(kind):
@@ -83,8 +82,8 @@ def _text(values: pa.Array) -> pa.Array:
         return where_valid(_map(values), values)
     if is_.is_list(kind) or is_.is_large_list(kind):
         offsets, items = items_of(values)
-        return where_valid(joined(["[", joined_items(_value(items), offsets, ", "), "]"]), values)
-    raise UnsupportedTableError(f"Cannot write a value of type {kind} of a change log; Avro records have no such type")
+        return where_valid(joined(["[", joined_items(record_text(items), offsets, ", "), "]"]), values)
+    raise UnsupportedTableError(f"Cannot write a value of type {kind} of a change log: Avro has no such type")
 
 
 def _record(values: pa.StructArray) -> pa.Array:
@@ -94,10 +93,10 @@ def _record(values: pa.StructArray) -> pa.Array:
         return pa.array(["{}"] * len(values), pa.string())
     if all(_BRANCH.fullmatch(name) for name in names):
         # A union: one of its branches is set, and only its value is written
-        return pc.coalesce(*[where_valid(_value(member), member) for member in members])
+        return pc.coalesce(*[where_valid(record_text(member), member) for member in members])
     parts: list[pa.Array | str] = ["{"]
     for number_, (name, member) in enumerate(zip(names, members, strict=True)):
-        parts += [f'{", " if number_ else ""}"{name}": ', _value(member)]
+        parts += [f'{", " if number_ else ""}"{name}": ', record_text(member)]
     return joined([*parts, "}"])
 
 
@@ -114,12 +113,12 @@ def _map(values: pa.MapArray) -> pa.Array:
     offsets, entries = items_of(values)
     keys, items = entries.flatten()
     keys = plain_array(keys)
-    texts = _ordered(joined([quoted(keys, _ESCAPED), ": ", _value(items)]), keys, offsets)
+    texts = _ordered(joined([quoted(keys, _ESCAPED), ": ", record_text(items)]), keys, offsets)
     return joined(["{", joined_items(texts, offsets, ", "), "}"])
 
 
 def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> pa.Array:
-    """Entries in the order of `java.util.HashMap`, made for their number: by bucket, then as they were put in."""
+    """Entries in the order of a `java.util.HashMap` sized for them: by bucket, then by insertion."""
     row, size = lengths_of_items(offsets)
     if not len(size) or int(size.max()) <= 1:
         return texts

@@ -1,10 +1,9 @@
 """Rows as Apache Hudi's Spark reader writes them: Jackson's JSON of a Spark row.
 
-Source: `InternalRowToJsonStringConverter` (1.2.0, Scala 2.12), which hands Spark's internal values to Jackson: the
-members of objects that are null are left out; dates are days, timestamps microseconds since the epoch; binary is in
-Base64;
-of a decimal only a property of its Java class comes out, `{"zero":false}`; the members of nested structs and maps with
-more than four entries come in the order of Scala's hash map.
+Source: `InternalRowToJsonStringConverter` (1.2.0, Scala 2.12), which hands Spark's internal values to Jackson: null
+members of objects are left out; dates are days, timestamps microseconds since the epoch; binary is in Base64; of a
+decimal only a property of its Java class remains, `{"zero":false}`; members of nested structs and maps with more than
+four entries have the order of Scala's hash map.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
     if not members:
         return pa.array(["{}"] * rows, pa.string())
     parts = [joined([f",{_name(name)}:", text]) for name, text in members]
-    # Each member brings its comma, and the first one goes: a row of nulls alone would be dropped by Arrow 26 otherwise
+    # Every member starts with a comma, and the first comma is removed: Arrow 26 would omit a row of nulls otherwise
     return pc.replace_substring(joined(["{", *parts, "}"], skip_nulls=True), "{,", "{", max_replacements=1)
 
 
@@ -61,7 +60,7 @@ def _name(name: str) -> str:
 
 
 def _value(values: pa.Array) -> pa.Array:
-    """The text of each value; null where it is null."""
+    """The text of each value; null for null."""
     values = plain_array(values)
     kind = values.type
     is_ = pa.types
@@ -124,7 +123,7 @@ def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> tuple[pa.Arra
 
 
 def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """Where keys stand in `scala.collection.immutable.HashMap` (2.12): a trie of the mixed hash, five bits a level."""
+    """Ranks in the order of `scala.collection.immutable.HashMap` (2.12): a trie of the mixed hash, 5 bits a level."""
     h = codes + ~(codes << np.uint32(9))
     h = h ^ (h >> np.uint32(14))
     h = h + (h << np.uint32(4))

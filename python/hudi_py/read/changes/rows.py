@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
 from hudi_py.model.files import BaseFile
 from hudi_py.read.base_file import read_base
-from hudi_py.read.changes.images import ROWS, Images, images_of, pieces, whole
+from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.read.changes.split import (
@@ -45,19 +46,19 @@ _LOGGED = {
     LoggingMode.DATA_BEFORE: (BEFORE,),
     LoggingMode.DATA_BEFORE_AFTER: (BEFORE, AFTER),
 }
-"""The images which change logs hold."""
+"""The images that change logs contain."""
 
 
 def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
-    """Batches of `CHANGE_SCHEMA` with at most 16384 rows, always in the same order, none of them empty.
+    """Non-empty batches of `CHANGE_SCHEMA` with at most 16384 rows, in a deterministic order.
 
-    Images may be left null where `split.spec` does not want their column. In memory at once: the log files of a commit
-    to this file group, as far as the options of memory let it, with the rows before of the same keys; or the images of
-    the keys in its change logs.
+    Images are null if `split.spec` does not need their column. Held in memory: the log files of one commit in this file
+    group (within the memory options) with the previous rows of their keys, or the images of the keys in its change
+    logs.
 
     Raises:
-        HistoryCleanedError: a file is gone.
-        CorruptFileError, UnsupportedTableError, SchemaMismatchError: what the files hold.
+        HistoryCleanedError: a file was removed.
+        CorruptFileError, UnsupportedTableError, SchemaMismatchError: a file cannot be read.
     """
     assert split.source is not None
     wanted = frozenset(split.spec.wanted_columns)
@@ -69,7 +70,7 @@ def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch
         except FileNotFoundError as error:
             raise HistoryCleanedError(
                 f"Cannot read the changes of file group {split.file_id} in partition '{split.partition}' of "
-                f"{split.spec.uri} at instant {change.instant}: a file it needs is gone, likely cleaned ({error}); "
+                f"{split.spec.uri} at instant {change.instant}: a file it needs is missing, likely cleaned ({error}); "
                 "begin the query after this instant"
             ) from error
 
@@ -80,25 +81,25 @@ def _of_inserted_file(
     assert change.after is not None
     spec = source.rows if AFTER in wanted else replace(source.rows, columns=())
     for batch in _base_rows(storage, spec, change.after):
-        for piece in pieces(batch):
-            yield _changes(change, piece.num_rows, INSERT, after=row_text(piece))
+        for part in small_batches(batch):
+            yield _changes(change, part.num_rows, INSERT, after=row_text(part))
 
 
-def _of_gone_rows(
+def _of_deleted_rows(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     spec = source.rows if BEFORE in wanted else replace(source.rows, columns=())
     for batch in _rows_before(storage, spec, change):
-        for piece in pieces(batch):
-            yield _changes(change, piece.num_rows, DELETE, before=row_text(piece))
+        for part in small_batches(batch):
+            yield _changes(change, part.num_rows, DELETE, before=row_text(part))
 
 
 def _of_logs(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The log's records against the rows before of the same keys.
+    """Compares the log's records with the previous rows of their keys.
 
-    A delete counts whatever its ordering value; an update which leaves the row as it was does not.
+    A delete counts whatever its ordering value; an update that leaves the row unchanged does not.
     """
     spec = source.rows
     assert spec.merge is not None
@@ -122,18 +123,18 @@ def _compared(storage: Storage, spec: ReadSpec, change: Change, log: LogRecords)
         deleted = log.winners.deletes[start : start + ROWS]
         before, after = old.at(keys), new.at(keys)
         existed, exists = _valid(before), _valid(after)
-        gone, added = existed & (deleted | ~exists), ~deleted & ~existed & exists
+        removed, added = existed & (deleted | ~exists), ~deleted & ~existed & exists
         updated = ~deleted & existed & exists & ~_true(pc.equal(before, after))
-        kept = pa.array(np.flatnonzero(gone | added | updated))
-        ops = pa.array(np.select([gone, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
-        after = pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), after)
+        kept = pa.array(np.flatnonzero(removed | added | updated))
+        ops = pa.array(np.select([removed, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
+        after = pc.if_else(pa.array(removed), pa.scalar(None, pa.string()), after)
         yield _changes(change, len(kept), ops.take(kept), before=before.take(kept), after=after.take(kept))
 
 
 def _of_change_logs(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """What change logs say, with the images which they lack."""
+    """The records of change logs, completed with the images that the logs lack."""
     logged = _logged(storage, source, change)
     if source.mode is LoggingMode.DATA_BEFORE_AFTER:
         for batch in logged:
@@ -162,14 +163,14 @@ _Reader = Callable[[Storage, ChangeSource, Change, Collection[str]], Iterator[pa
 _READERS: Mapping[InferenceCase, _Reader] = {
     InferenceCase.AS_IS: _of_change_logs,
     InferenceCase.BASE_FILE_INSERT: _of_inserted_file,
-    InferenceCase.BASE_FILE_DELETE: _of_gone_rows,
+    InferenceCase.BASE_FILE_DELETE: _of_deleted_rows,
     InferenceCase.LOG_FILE: _of_logs,
-    InferenceCase.REPLACE_COMMIT: _of_gone_rows,
+    InferenceCase.REPLACE_COMMIT: _of_deleted_rows,
 }
 
 
 def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
-    """The records of change logs: `op`, the images they hold as structs of what is stored, else the key."""
+    """The records of change logs: `op`, the record key unless they hold both images, and the images as structs."""
     images = _LOGGED[source.mode]
     names = (OP, *images) if source.mode is LoggingMode.DATA_BEFORE_AFTER else (OP, _KEY, *images)
     kind = arrow_type(stored_types(json.loads(source.record)))
@@ -179,7 +180,7 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
             if block.type is BlockType.CORRUPT and not source.rows.read_damaged:  # the size is what its commit recorded
                 raise CorruptFileError(
                     f"Cannot read change log {storage.uri}/{log.path}: {block.content_length} bytes from "
-                    f"{block.content_offset} on are missing or no block; restore it from a copy; "
+                    f"{block.content_offset} on are missing or not a block; restore it from a copy; "
                     f"{DAMAGED.key}=true reads what is left"
                 )
             if block.type is not BlockType.CDC or block.instant_time != change.instant:
@@ -189,14 +190,13 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                 missing = [name for name in names if name not in batch.schema.names]
                 if missing:
                     raise CorruptFileError(
-                        f"Cannot read change log {block.path}: its records have no {', '.join(missing)}, as "
-                        f"{source.mode.value} wants it"
+                        f"Cannot read change log {block.path}: its records have no {', '.join(missing)}, which "
+                        f"{source.mode.value} requires"
                     )
                 columns = [
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
                 ]
-                whole_batch = pa.RecordBatch.from_arrays(columns, names=list(names))
-                yield from pieces(whole_batch)
+                yield from small_batches(pa.RecordBatch.from_arrays(columns, names=list(names)))
 
 
 def _block_schema(block: LogBlock) -> AvroSchema:
@@ -210,14 +210,14 @@ def _block_schema(block: LogBlock) -> AvroSchema:
 def _looked_up(
     storage: Storage, spec: ReadSpec, base: BaseFile | None, batches: list[pa.RecordBatch], without: str
 ) -> Images:
-    """The images of logged keys in a base file, of all operations but one."""
+    """The images of logged keys in a base file, except those of the operation `without`."""
     assert base is not None
     keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(_KEY) for batch in batches]
-    return images_of(_base_rows(storage, spec, base), spec.table_schema, whole(pa.chunked_array(keys, pa.string())))
+    return images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
 
 
 def _found(images: Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
-    """The image of each logged change; null for the operation which has none."""
+    """The image of each logged change; null for the operation `without`, which has none."""
     if images is None:
         return pa.nulls(batch.num_rows, pa.string())
     needed = pc.not_equal(batch.column(OP), without)
@@ -245,13 +245,9 @@ def _changes(
     change: Change, count: int, op: str | pa.Array, *, before: pa.Array | None = None, after: pa.Array | None = None
 ) -> pa.RecordBatch:
     nulls = pa.nulls(count, pa.string())
-    ops = _repeated(op, count) if isinstance(op, str) else op
-    columns = [ops, _repeated(change.instant, count), nulls if before is None else before]
+    ops = pa.repeat(op, count) if isinstance(op, str) else op
+    columns = [ops, pa.repeat(change.instant, count), nulls if before is None else before]
     return pa.RecordBatch.from_arrays([*columns, nulls if after is None else after], schema=CHANGE_SCHEMA)
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int64)))
 
 
 def _valid(values: pa.Array) -> np.ndarray:

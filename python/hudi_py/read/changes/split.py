@@ -37,20 +37,20 @@ class InferenceCase(Enum):
     """How the changes of a commit to a file group are found (`HoodieCDCInferenceCase`, 1.2.0)."""
 
     AS_IS = "AS_IS"
-    """They stand in change logs; images which these lack are looked up in the base files before and after."""
+    """In change logs; images that these lack are looked up in the base files before and after."""
     BASE_FILE_INSERT = "BASE_FILE_INSERT"
     """Every row of a base file is new."""
     BASE_FILE_DELETE = "BASE_FILE_DELETE"
-    """Every row of the base file before is gone."""
+    """Every row of the previous base file was deleted."""
     LOG_FILE = "LOG_FILE"
-    """Log files are merged with the file slice before them, and the rows before and after are compared."""
+    """Log files are merged with the previous file slice, and the rows before and after are compared."""
     REPLACE_COMMIT = "REPLACE_COMMIT"
-    """Every row of the file group is gone."""
+    """Every row of the file group was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit changed in one file group, and the files that tell it."""
+    """What one commit changed in one file group, and the files to read it from."""
 
     instant: str
     """Requested time of the commit."""
@@ -58,15 +58,14 @@ class Change:
     before: FileSlice | None = None
     """The file slice before the commit, where its rows are needed."""
     before_as_of: str | None = None
-    """Log blocks of later instants are not of the slice before."""
+    """Log blocks of later instants do not belong to `before`."""
     after: BaseFile | None = None
-    """The base file which the commit wrote, where its rows are needed."""
+    """The base file that the commit wrote, where its rows are needed."""
     logs: tuple[LogFile, ...] = ()
-    """Change logs, or the log files which the commit wrote."""
+    """Change logs, or the log files that the commit wrote."""
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
         size = sum(log.size for log in self.logs) + (self.before.size if self.before else 0)
         return size + (self.after.size if self.after else 0)
 
@@ -76,7 +75,7 @@ class ChangeSource:
     """What all change splits of a scan need of the table."""
 
     rows: ReadSpec
-    """Reads the table's rows, all columns, as they are stored."""
+    """How to read the table's rows, with all columns as stored."""
     mode: LoggingMode
     record: str
     """Avro schema of the table's rows without meta columns, JSON."""
@@ -84,10 +83,10 @@ class ChangeSource:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSplit(Split):
-    """The changes of a file group. `spec` is about the four columns of changes; `source` about the table's rows."""
+    """The changes of a file group. `spec` describes the four columns of changes, `source` the table's rows."""
 
     source: ChangeSource | None = None
-    """Never None; it has a default because the fields of `Split` have one."""
+    """Never None; the default is needed because fields of `Split` have one."""
     changes: tuple[Change, ...] = ()
     """Oldest first."""
 

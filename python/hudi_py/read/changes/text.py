@@ -1,4 +1,4 @@
-"""Columns as the text Java would write of them: the pieces which both forms of a change's images are made of."""
+"""Formats Arrow columns as Java does: what both text forms of a change's images have in common."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DIGITS_ONLY = r"^-?[0-9]+$"
 
 
 def quoted(values: pa.Array, beyond: str = "") -> pa.Array:
-    """Text in quotes; null stays null.
+    """Quoted text; null stays null.
 
-    `"`, `\\` and control characters are escaped, and so are the characters of `beyond`, ranges of a regular expression.
+    Escapes `"`, `\\`, control characters, and the characters of `beyond` (ranges as in a regular expression).
     """
     values = values.cast(pa.string())
     if pc.any(pc.match_substring_regex(values, f"[{_ALWAYS}{beyond}]")).as_py():
@@ -38,7 +38,7 @@ def _escaped(values: pa.Array, rare: str) -> pa.Array:
     if not pc.any(mask).as_py():
         return values
     pattern = re.compile(rare)
-    # One by one, for Arrow has no replacement that depends on the match; texts with such characters are few
+    # Value by value: Arrow cannot compute a replacement from the match, and such texts are rare
     texts = [pattern.sub(_unicode_escape, text) for text in values.filter(mask).to_pylist()]
     return pc.replace_with_mask(values, mask, pa.array(texts, pa.string()))
 
@@ -48,7 +48,7 @@ def _unicode_escape(found: re.Match[str]) -> str:
 
 
 def number(values: pa.Array) -> pa.Array:
-    """Numbers and booleans as Java prints them; NaN and infinities in quotes."""
+    """Numbers and booleans as Java prints them, with NaN and infinities in quotes."""
     if not pa.types.is_floating(values.type):
         return values.cast(pa.string())
     if pa.types.is_float16(values.type):
@@ -67,9 +67,9 @@ def number(values: pa.Array) -> pa.Array:
 
 
 def joined(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.Array:
-    """Columns and constants, row by row, put together; null where one of them is, unless nulls are skipped.
+    """Concatenates columns and constants row by row; null if any is null, unless nulls are skipped.
 
-    One part at least must be a column, and where nulls are skipped one a constant.
+    At least one part must be a column and, if nulls are skipped, one a constant.
     """
     handling = "skip" if skip_nulls else "emit_null"
     taken = [part if isinstance(part, pa.Array) else pa.scalar(part) for part in parts]
@@ -77,13 +77,13 @@ def joined(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.A
 
 
 def joined_items(items: pa.Array, offsets: Offsets, separator: str) -> pa.Array:
-    """The items, none of them null, of each stretch between two offsets, put together."""
+    """Concatenates the items (without nulls) between each pair of offsets."""
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)
     return pc.binary_join(lists, separator)
 
 
 def where_valid(texts: pa.Array, values: pa.Array) -> pa.Array:
-    """The texts, null where the values are."""
+    """The texts, null where the values are null."""
     return texts if not values.null_count else pc.if_else(values.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
@@ -98,7 +98,7 @@ def items_of(values: pa.Array) -> tuple[Offsets, pa.Array]:
 
 
 def hashes(keys: pa.Array, of: Hash) -> npt.NDArray[np.uint32]:
-    """The 32-bit hash of each key; computed once for each distinct one, in Python, for no kernel has Java's."""
+    """The 32-bit hash of each key. Arrow has no kernel for Java's hashes: distinct keys are hashed in Python."""
     encoded = keys.dictionary_encode()
     known = np.array([of(key) & 0xFFFFFFFF for key in encoded.dictionary.to_pylist()], np.uint32)
     return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else np.zeros(0, np.uint32)
@@ -122,14 +122,14 @@ def utf8_hash(text: str) -> int:
 
 
 def lengths_of_items(offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """For each item the number of its row, and how many items that row has."""
+    """For each item, the number of its row and how many items that row has."""
     counts = np.diff(offsets)
     row = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     return row, counts[row]
 
 
 def plain_array(values: pa.Array) -> pa.Array:
-    """The array without dictionary or extension type."""
+    """The array without dictionary encoding or extension type."""
     if isinstance(values, pa.ExtensionArray):
         return plain_array(values.storage)
     if pa.types.is_dictionary(values.type):

@@ -8,7 +8,7 @@ from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.history import Run, newest_manifest, read_history
+from hudi_py.timeline.history import ArchiveQuery, Run, newest_manifest, read_history
 from hudi_py.timeline.timeline import Timeline
 
 _WITH_PLAN = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
@@ -19,7 +19,7 @@ Key = tuple[str, Action]
 
 def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
     """Those of some instants, sorted by time, which the history has already."""
-    found = read_history(storage, folder, since=instants[0].time, until=instants[-1].time)
+    found = read_history(storage, folder, ArchiveQuery(instants[0].time, instants[-1].time))
     return {(instant.time, instant.action) for instant in found}
 
 

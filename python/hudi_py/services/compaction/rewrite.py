@@ -17,7 +17,7 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
-from hudi_py.merge.base import SliceCounts
+from hudi_py.merge.base import MergeCounts
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
@@ -190,7 +190,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         history=settings.history,
         memory=settings.memory,
     )
-    counts = SliceCounts()
+    counts = MergeCounts()
     writer = BaseFileWriter(
         task.storage,
         task.path,

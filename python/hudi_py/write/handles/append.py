@@ -14,11 +14,12 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.file_stats.keys import written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import Sidecar
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import delete_marks
 from hudi_py.merge.ordering import has_default_zero
-from hudi_py.merge.reduce import Mask, combined, row_ordering
+from hudi_py.merge.reduce import Mask, row_ordering
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name

@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
 from hudi_py.merge.entries import ordering_types
 from hudi_py.merge.ordering import default_mask
-from hudi_py.merge.reduce import combined, row_ordering
+from hudi_py.merge.reduce import row_ordering
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
