@@ -121,6 +121,21 @@ def test_a_log_cut_between_two_blocks(tmp_path: Path) -> None:
         rows(path)
 
 
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("name", ["_hoodie_commit_time", "_hoodie_record_key", "id", "ts", "v"])
+def test_a_column_whose_name_has_changed_by_a_bit(tmp_path: Path, version: int, name: str) -> None:
+    path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
+    log = newest(path, ".*.log.*")
+    whole = log.read_bytes()
+    at = whole.index(f'"name":"{name}"'.encode()) + len('"name":"')
+    damaged = bytearray(whole)
+    damaged[at] ^= 1
+    log.write_bytes(damaged)
+    for query in ({}, {"query_type": "incremental", "begin": "000"}):
+        with pytest.raises(CorruptFileError, match=name):
+            hudi_py.open_table(str(path), LISTED).scan(**query).to_table()
+
+
 @pytest.mark.parametrize("options", [None, LISTED])
 def test_a_lost_base_file_is_missing_not_cleaned(tmp_path: Path, options: dict[str, str] | None) -> None:
     path = made(tmp_path / "t", "COPY_ON_WRITE", 9, options)
