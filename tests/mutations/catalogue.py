@@ -274,7 +274,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "metadata table: no delete block for removed keys",
-        CORE + "metadata_write/delta.py",
+        CORE + "metadata_write/table/delta.py",
         "        blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))\n",
         "        pass\n",
         "tests/unit/metadata_write/test_record_index.py tests/unit/metadata_write/test_services.py",

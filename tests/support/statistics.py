@@ -14,14 +14,14 @@ from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FOLDER, PARTITION_STATS
-from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.session import open_own
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata

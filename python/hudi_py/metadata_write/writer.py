@@ -19,17 +19,23 @@ from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
-from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
-from hudi_py.metadata_write.definitions import is_stored, put_definition, read_definitions, source_fields, version_of
-from hudi_py.metadata_write.delta import write_delta
-from hudi_py.metadata_write.own import delta_commit, open_own
+from hudi_py.metadata_write.encoding.records import MetadataRecords
+from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
+from hudi_py.metadata_write.maintenance.services import run_due
+from hudi_py.metadata_write.partitions.definitions import (
+    is_stored,
+    put_definition,
+    read_definitions,
+    source_fields,
+    version_of,
+)
 from hudi_py.metadata_write.partitions.record_index import note_kind
-from hudi_py.metadata_write.records import MetadataRecords
-from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
-from hudi_py.metadata_write.services import run_due
+from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
+from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, note_to_make
+from hudi_py.metadata_write.table.delta import write_delta
+from hudi_py.metadata_write.table.session import delta_commit, open_own
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage

@@ -24,11 +24,11 @@ from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import column_id, partition_id
 from hudi_py.metadata.stats import partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, METADATA_SCHEMA, MetadataRecords
+from hudi_py.metadata_write.encoding.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, METADATA_SCHEMA, MetadataRecords
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
@@ -36,7 +36,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.services.clean.service import Cleaning
 from hudi_py.services.compaction.service import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run, run_all
+from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config

@@ -19,10 +19,10 @@ from hudi_py.formats.avro import decode_values, encode_log_content, encode_value
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import CommittedInstants
-from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
-from hudi_py.metadata_write.payloads import combine_stats
-from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA
-from hudi_py.metadata_write.values import AVRO_SCHEMA, is_current, with_file_name
+from hudi_py.metadata_write.encoding.payloads import combine_stats
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, METADATA_SCHEMA
+from hudi_py.metadata_write.encoding.values import AVRO_SCHEMA, is_current, with_file_name
+from hudi_py.metadata_write.maintenance.compact import SliceCounts, compact_logs, compact_slice
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name

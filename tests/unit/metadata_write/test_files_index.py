@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.formats.avro import decode_values
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.listing import listed
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig

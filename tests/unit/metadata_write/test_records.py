@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata_write.records import (
+from hudi_py.metadata_write.encoding.records import (
     ALL_PARTITIONS_RECORD,
     ARROW_SCHEMA,
     COLUMN_STATS_RECORD,

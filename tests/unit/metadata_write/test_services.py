@@ -9,9 +9,9 @@ import pytest
 
 from hudi_py.config import archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
-from hudi_py.metadata_write import services
-from hudi_py.metadata_write.services import own_options
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance import services
+from hudi_py.metadata_write.maintenance.services import own_options
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive import archive as archive_table
 from hudi_py.services.compaction import CompactionReport

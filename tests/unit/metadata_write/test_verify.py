@@ -13,28 +13,28 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write import services
+from hudi_py.metadata_write.maintenance import services
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
-from hudi_py.metadata_write.rebuild import drop, rebuild
-from hudi_py.metadata_write.registry import with_dependants
+from hudi_py.metadata_write.partitions.registry import with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.pending import plan_report
-from hudi_py.services.rollback import rollback
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.service import run_all
+from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import inflight_path
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
-from tests.unit.metadata_write import upkeep
+from tests.unit.metadata_write import memory_tables
 
 EVERYTHING = {
     "hoodie.metadata.index.column.stats.enable": "true",
@@ -378,16 +378,16 @@ def test_a_savepoint_that_broke_off_hides_no_files_of_its_commit(version: int) -
     """It is pending, at the time of a completed commit, whose rows a listing made anew now would lose."""
     storage = MemoryStorage(f"broken-savepoint-{version}")
     for ts in (1, 2):
-        upkeep.write(
-            storage, upkeep.rows(range(4 * ts), ts), version=version, options={"hoodie.metadata.enable": "false"}
+        memory_tables.write(
+            storage, memory_tables.rows(range(4 * ts), ts), version=version, options={"hoodie.metadata.enable": "false"}
         )
-    commit = upkeep.timeline(storage).write_completed[-1]
-    begun = inflight_path(upkeep.timeline(storage).layout, commit.time, Action.SAVEPOINT)
+    commit = memory_tables.timeline(storage).write_completed[-1]
+    begun = inflight_path(memory_tables.timeline(storage).layout, commit.time, Action.SAVEPOINT)
     storage.put_if_absent(begun, b"")
-    upkeep.write(storage, upkeep.rows([100], 3), version=version)
+    memory_tables.write(storage, memory_tables.rows([100], 3), version=version)
     assert hudi_py.open_table(storage.uri).metadata.verify().ok
-    upkeep.check_listing(storage)
-    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
+    memory_tables.check_listing(storage)
+    assert memory_tables.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
     storage.delete(begun)
-    upkeep.check_listing(storage)
-    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
+    memory_tables.check_listing(storage)
+    assert memory_tables.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}

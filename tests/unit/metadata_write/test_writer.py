@@ -12,13 +12,13 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.service import run_all
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -26,7 +26,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import TableChange
 from tests.support.choice import cases
 from tests.support.sessions import record, roll_back, session_of
-from tests.unit.metadata_write.upkeep import (
+from tests.unit.metadata_write.memory_tables import (
     QUICK,
     check_listing,
     clock,

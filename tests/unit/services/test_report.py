@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport
+from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.archive import ArchiveReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.restore import RestoreReport
-from hudi_py.services.rollback import RollbackReport
-from hudi_py.services.savepoint import SavepointReport
-from hudi_py.services.unschedule import UnscheduleReport
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.unschedule import UnscheduleReport
+from hudi_py.services.recovery.restore import RestoreReport
+from hudi_py.services.recovery.rollback import RollbackReport
+from hudi_py.services.recovery.savepoint import SavepointReport
 
 TIME = InstantTime("20260131101530123")
 OTHERS = tuple(InstantTime(f"2026013110153000{number}") for number in range(5))

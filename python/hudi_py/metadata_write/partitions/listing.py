@@ -9,7 +9,7 @@ from typing import Final
 
 from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.metadata.keys import UNPARTITIONED
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FileInfo

@@ -27,6 +27,9 @@ from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
+from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
+from hudi_py.metadata_write.encoding.records import PARTITION_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.column_stats import (
     KeptStatistics,
@@ -35,11 +38,8 @@ from hudi_py.metadata_write.partitions.column_stats import (
     shown_range,
     stats_records,
 )
-from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
-from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig

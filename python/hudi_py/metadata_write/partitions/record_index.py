@@ -31,12 +31,12 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
-from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
+from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.definitions import IndexDefinition, put_definition
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name

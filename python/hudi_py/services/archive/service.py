@@ -23,7 +23,7 @@ from hudi_py.services.archive.replaced import first_replaced
 from hudi_py.services.archive.select import ArchiveSettings, Facts, Selection, select_instants, too_few
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants

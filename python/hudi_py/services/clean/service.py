@@ -15,8 +15,8 @@ from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport, listed
-from hudi_py.services.service import Dropped, Scheduled
+from hudi_py.services.planned.report import ServiceReport, listed
+from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -78,6 +78,7 @@ class CleanWork:
     """Milliseconds since the epoch."""
     spared: frozenset[File] = frozenset()
     """Planned files that have become needed since: by a savepoint, or as the newest version after a rollback."""
+    removed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Cleaning:
         """Cleans that were planned and not completed, oldest first."""
         return [instant.time for instant in _pending(context.timeline())]
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork | Dropped:
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
         """Takes a plan to inflight; one that is inflight already is gone on with, for deleting twice does no harm.
 
         Raises:
@@ -132,7 +133,8 @@ class Cleaning:
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
-                return Dropped(instant, f"the clean {instant} had no plan and was removed")
+                removed = f"the clean {instant} had no plan and was removed"
+                return CleanWork(instant, timeline.layout, 0, started_ms, removed=removed)
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
                 raise UnsupportedTableError(

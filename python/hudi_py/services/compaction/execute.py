@@ -17,7 +17,7 @@ from hudi_py.model.names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudi_py.services.compaction.phases import CompactionWork
+from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 
-from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import (
     StrategySettings,
@@ -147,21 +146,6 @@ def busy_groups(
         for instant in plans.of(Action.LOG_COMPACTION):
             groups.update(plans.file_groups(instant))
     return frozenset(groups)
-
-
-def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
-    """As `compaction_plan`.
-
-    Raises:
-        ConfigError: there is no such plan.
-    """
-    plan = compaction_plan(storage, timeline.layout, instant, action)
-    if plan is None:
-        raise ConfigError(
-            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
-        )
-    return plan
 
 
 def _completed_before(view: FileSystemView, piece: FileSlice, instant: str) -> FileSlice:

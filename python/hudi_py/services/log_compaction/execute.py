@@ -28,8 +28,8 @@ from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import parse_log_file_name
+from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.execute import publishing, slice_of, write_token
-from hudi_py.services.compaction.phases import CompactionWork
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage

@@ -11,8 +11,8 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, S
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport, listed
-from hudi_py.services.savepoint import savepoints_of
+from hudi_py.services.planned.report import ServiceReport, listed
+from hudi_py.services.recovery.savepoint import savepoints_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import (
     RollbackMetadata,

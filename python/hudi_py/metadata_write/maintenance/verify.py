@@ -23,16 +23,16 @@ from hudi_py.metadata.table import (
     open_metadata,
     valid_instants,
 )
-from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.compact import merge_slice
+from hudi_py.metadata_write.encoding.records import no_keys, no_values
+from hudi_py.metadata_write.maintenance.compact import merge_slice
 from hudi_py.metadata_write.partitions.base import MetadataPartition
-from hudi_py.metadata_write.records import no_keys, no_values
-from hudi_py.metadata_write.registry import BY_NAME
+from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import shown
+from hudi_py.services.planned.report import shown
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA, RECORD
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, METADATA_SCHEMA, RECORD
 from hudi_py.schema.meta import META_FIELDS
 
 AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(METADATA_SCHEMA)

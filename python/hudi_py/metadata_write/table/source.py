@@ -12,7 +12,7 @@ from hudi_py.file_stats.files import DataFile, ranges_of_files
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
-from hudi_py.metadata_write.definitions import read_definitions
+from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage

@@ -29,10 +29,10 @@ from hudi_py.formats.log import (
     read_content,
 )
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.metadata_write.payloads import Combine, removes
-from hudi_py.metadata_write.records import METADATA_SCHEMA, RECORD
-from hudi_py.metadata_write.registry import combine_of
-from hudi_py.metadata_write.values import convert, is_current, parse_schema, to_current, with_file_name
+from hudi_py.metadata_write.encoding.payloads import Combine, removes
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, RECORD
+from hudi_py.metadata_write.encoding.values import convert, is_current, parse_schema, to_current, with_file_name
+from hudi_py.metadata_write.partitions.registry import combine_of
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import Storage
 

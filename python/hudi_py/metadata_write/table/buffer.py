@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import file_groups
-from hudi_py.metadata_write.records import MetadataRecords
+from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.storage.threads import REQUESTS, in_threads
 
 T = TypeVar("T")

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
 from hudi_py.metadata.table import FOLDER
-from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.definitions import drop_definitions, put_definition
-from hudi_py.metadata_write.delta import begin_delta, complete_delta, open_file_group
-from hudi_py.metadata_write.own import BASE_FILE_BLOOM, file_group_id, open_own
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA
 from hudi_py.metadata_write.partitions.base import MetadataPartition
-from hudi_py.metadata_write.records import METADATA_SCHEMA
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.delta import begin_delta, complete_delta, open_file_group
+from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_own
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path

@@ -21,7 +21,7 @@ from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
 from hudi_py.metadata.records import Versions
 from hudi_py.metadata.stats import wrapper_names
 from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
-from hudi_py.metadata_write.records import ARROW_SCHEMA, encode_values
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
 
 FIELD: Final = "ColumnStatsMetadata"
 FILE: Final = "file"

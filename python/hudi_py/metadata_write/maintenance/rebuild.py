@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
-from hudi_py.metadata_write.create import create_own, drop_partitions, initialise
-from hudi_py.metadata_write.definitions import read_definitions, source_fields
-from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.maintenance.verify import check_names, source_of
+from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.partitions.record_index import note_kind
-from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, with_dependants
+from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import check_names, source_of
+from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise
+from hudi_py.metadata_write.table.session import open_own
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext

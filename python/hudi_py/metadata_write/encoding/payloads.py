@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata_write.records import ARROW_SCHEMA, RECORD
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
 
 _FILES_FIELD: Final = "filesystemMetadata"
 _STATS_FIELD: Final = "ColumnStatsMetadata"

@@ -10,15 +10,15 @@ from typing import Any, Generic
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
-from hudi_py.metadata_write.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.progress import Progress
+from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.inline import InlineServices
-from hudi_py.services.service import PlannedService, Report, run, run_all
+from hudi_py.services.planned.service import AnyService, Report, run, run_all
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 
@@ -90,7 +90,7 @@ class ServicePlans(Generic[Report]):
     """The plans of one kind of service on a table: made, looked at, and run. `options` are those of writes, above those
     the table was opened with."""
 
-    def __init__(self, service: PlannedService[Report], serve: Serving) -> None:
+    def __init__(self, service: AnyService[Report], serve: Serving) -> None:
         self._service = service
         self._serve = serve
 

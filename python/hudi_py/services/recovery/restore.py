@@ -10,9 +10,9 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.rollback import summary_of_undone
-from hudi_py.services.savepoint import read_savepoint, savepoints_of
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.recovery.rollback import summary_of_undone
+from hudi_py.services.recovery.savepoint import read_savepoint, savepoints_of
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import RestorePlan

@@ -1,9 +1,9 @@
-"""Table services by name, for engines that spread them over processes: a call, its pieces, and its report."""
+"""Table services on engines with several processes: a call, the pieces of its plan, and its report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,54 +14,24 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.read.pin import load_pinned
-from hudi_py.services.archive import archive
-from hudi_py.services.clean import Cleaning
-from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.pending import plan_report
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint, delete_savepoint
-from hudi_py.services.service import PlannedService, Scheduled, Work, carry_out
-from hudi_py.services.unschedule import unschedule
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all
+from hudi_py.services.registry import PLANNED, SINGLE_STEP, check_call
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import REPORTS
 from hudi_py.transaction.protocols import MetadataWriter
 
-PLANNED: Final[Mapping[str, PlannedService[ServiceReport]]] = {
-    service.name: service
-    for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
-}
-"""Services with a plan, whose pieces may be executed anywhere."""
 REPORT_SCHEMA: Final = pa.schema([("report", pa.string())])
 """The report of a call, as JSON."""
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 
-def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:
-    return archive(context)
-
-
-PLAIN: Final[Mapping[str, Callable[..., ServiceReport]]] = {
-    "archive": _archive,
-    "savepoint": create_savepoint,
-    "delete_savepoint": delete_savepoint,
-    "rollback": rollback,
-    "restore": restore,
-    "unschedule": unschedule,
-}
-"""Services that one process carries out: of a context, an instant or None, and keywords."""
-NAMES: Final = (*PLANNED, *PLAIN)
-_ABOUT_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
-_ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
-
-
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
-    """A call, as every process of it gets it. Pickles."""
+    """One call of a service, as each of its processes receives it. Pickles."""
 
     path: str
     options: Options
@@ -82,8 +52,8 @@ class ServiceCall:
         return ServiceContext.of(storage, self.options, self.metadata, storage_options=storage_options)
 
     @property
-    def planned(self) -> PlannedService[ServiceReport]:
-        """Raises ConfigError where the service has no plan."""
+    def planned(self) -> AnyService[ServiceReport]:
+        """Raises ConfigError if the service has no plan."""
         service = PLANNED.get(self.name)
         if service is None:
             raise ConfigError(
@@ -106,7 +76,7 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     token = options.get(spark_config.SERVICE_TOKEN) or ""
     call = ServiceCall(path, options, metadata, name, phase, instant, token, tuple(arguments.items()))
     if phase == "call":
-        if name not in PLAIN:
+        if name not in SINGLE_STEP:
             raise ConfigError(f"Cannot run the service {name} in a single call; schedule, begin and execute it")
         return call
     service = call.planned
@@ -132,7 +102,7 @@ def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
     """Complete the call and store its report. `outcomes`: of all pieces."""
     context = call.context()
     if call.phase == "call":
-        report = PLAIN[call.name](context, call.instant, **dict(call.arguments)).to_dict()
+        report = SINGLE_STEP[call.name](context, call.instant, **dict(call.arguments)).to_dict()
     elif call.phase == "schedule":
         report = schedule(context, call.planned)
     elif call.work is None:
@@ -140,7 +110,7 @@ def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
     else:
         report = call.planned.commit(context, call.work, outcomes).to_dict()
     if call.token:
-        leave_report(context.storage, call.token, report)
+        store_report(context.storage, call.token, report)
 
 
 def abort_call(call: ServiceCall) -> None:
@@ -149,31 +119,8 @@ def abort_call(call: ServiceCall) -> None:
         call.planned.give_up(call.context(), call.work)
 
 
-def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> None:
-    """Raises ConfigError where there is no such service, or it is not told what it needs, or what is not its."""
-    if name not in NAMES:
-        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
-    if instant is None and name in _ABOUT_AN_INSTANT:
-        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
-    if instant is not None and (phase == "schedule" or name == "archive"):
-        raise ConfigError(
-            f"Cannot run the service {name} with the instant {instant!r}: "
-            + ("a new plan gets one of its own" if name in PLANNED else "it is about none")
-            + "; leave it out"
-        )
-    known = _ARGUMENTS.get(name, ())
-    for argument in arguments:
-        if argument not in known:
-            takers = [each for each, taken in _ARGUMENTS.items() if argument in taken]
-            raise ConfigError(
-                f"Cannot run the service {name} with {argument}: "
-                + (f"that belongs to {', '.join(takers)}; " if takers else "")
-                + f"it takes {', '.join(known) or 'no argument but options'}"
-            )
-
-
-def schedule(context: ServiceContext, service: PlannedService[ServiceReport]) -> dict[str, Any]:
-    """Makes a plan where there is something to do. The report has its instant, or the reason why there is none."""
+def schedule(context: ServiceContext, service: AnyService[ServiceReport]) -> dict[str, Any]:
+    """Schedules a plan. The report has its instant, or the reason why there is none."""
     scheduled = service.schedule(context)
     if scheduled.instant is None:
         return service.nothing(scheduled.reason).to_dict()
@@ -181,14 +128,14 @@ def schedule(context: ServiceContext, service: PlannedService[ServiceReport]) ->
 
 
 def begin(
-    context: ServiceContext, service: PlannedService[ServiceReport], instant: str | None, *, plan: bool
+    context: ServiceContext, service: AnyService[ServiceReport], instant: str | None, *, plan: bool
 ) -> dict[str, Any]:
-    """Takes a plan to inflight: that of the instant, or the oldest pending one, or, with `plan`, a new one. One without
-    anything to execute is completed.
+    """Begins a plan: that of the instant, or the oldest pending one, or, with `plan`, a new one. A plan without pieces
+    is completed at once.
 
     Returns:
-        `report`: of what is under way, or done already; without an instant where there is no plan. `num_pieces`: how
-        many parts are to be executed. `last`: whether no other plan is to follow.
+        `report`: of the plan, begun or completed; without an instant if there is none. `num_pieces`: how many pieces
+        there are to execute. `last`: whether no other plan follows.
     """
     chosen = None if instant is None else InstantTime(instant)
     pending = service.pending(context) if chosen is None else []
@@ -200,12 +147,12 @@ def begin(
             return {"report": service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "last": True}
         chosen = scheduled.instant
     work = service.begin(context, chosen)
-    report = ServiceReport(service.name, work.instant) if work.num_pieces else carry_out(service, context, work)
+    report = ServiceReport(service.name, work.instant) if work.num_pieces else execute_all(service, context, work)
     return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
 
 
 def call_report(path: str, options: Options) -> pa.Table:
-    """One row with the report of the call whose token the options hold; none if there is no such report."""
+    """One row with the report of the call whose token the options hold; no row if there is no such report."""
     storage = open_storage(path, options.storage or None)
     report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
     return pa.Table.from_pylist([] if report is None else [{"report": json.dumps(report)}], REPORT_SCHEMA)
@@ -217,8 +164,8 @@ def pending_report(path: str, options: Options) -> pa.Table:
     return plan_report(storage, timeline)
 
 
-def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:
-    """Keeps the report of a call for the one who made it; removes those that nobody has asked for in a day.
+def store_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:
+    """Stores the report of a call for its caller; removes reports older than a day.
 
     `token`: chosen by the caller, unique to the call.
     """
@@ -229,7 +176,7 @@ def leave_report(storage: Storage, token: str, report: Mapping[str, Any]) -> Non
 
 
 def read_report(storage: Storage, token: str) -> dict[str, Any] | None:
-    """The report that was left under the token; None where there is none."""
+    """The report stored under the token; None if there is none."""
     try:
         report = json.loads(storage.read(_path(token)))
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import LockedTable
 
 
-def drop_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
+def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
     """Removes a pending plan at which nobody is at work.
 
     An attempt that began is rolled back first, so killed on the way the plan is as if it had not begun. Safe to repeat.

@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, SECONDARY_PREFIX, Combine, combine_stats, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
-from hudi_py.metadata_write.payloads import EXPRESSION_PREFIX, SECONDARY_PREFIX, Combine, combine_stats, newest
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 

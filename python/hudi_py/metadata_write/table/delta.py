@@ -16,14 +16,14 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hfile import write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.metadata.table import numbered_groups
-from hudi_py.metadata_write.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.own import (
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, MetadataRecords
+from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.session import (
     COMMIT_SCHEMA,
     file_group_id,
     partition_folder,
 )
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
-from hudi_py.metadata_write.registry import BY_NAME
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime

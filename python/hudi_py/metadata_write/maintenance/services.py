@@ -21,9 +21,9 @@ from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import valid_instants
-from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
-from hudi_py.metadata_write.own import COMMIT_SCHEMA
+from hudi_py.metadata_write.maintenance.compact import SliceCounts, compact_logs, compact_slice
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.session import COMMIT_SCHEMA
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -31,19 +31,17 @@ from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.clean.policy import CleanSettings
 from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
-from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import PlannedService, Report, carry_out
+from hudi_py.services.planned.phases import existing_plan, rewrite_plan
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import OutcomeT, PlannedService, Report, WorkT, execute_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
-from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.owner.claim import sweep_vanished
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
@@ -128,8 +126,8 @@ class _Services:
     def _timeline(self) -> Timeline:
         return self._own.timeline()
 
-    def _run(self, service: PlannedService[Report], instant: InstantTime) -> Report:
-        return carry_out(service, self._context, service.begin(self._context, instant))
+    def _run(self, service: PlannedService[WorkT, OutcomeT, Report], instant: InstantTime) -> Report:
+        return execute_all(service, self._context, service.begin(self._context, instant))
 
     def run(self, timeline: Timeline) -> Iterator[ServiceReport]:
         for report in self._pending(timeline):
@@ -188,9 +186,7 @@ class _Services:
         plan = existing_plan(storage, timeline, instant, action)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
         if len(kept) < len(plan.operations):
-            log_compaction = action is Action.LOG_COMPACTION
-            content = encode_compaction_plan(replace(plan, operations=kept), log_compaction=log_compaction)
-            storage.put(requested_path(timeline.layout, instant, action), content)
+            rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
 
     def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
         """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""

@@ -9,9 +9,9 @@ from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.drop import drop_plan
-from hudi_py.services.pending import SERVICES
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.pending import SERVICES
+from hudi_py.services.planned.removal import remove_plan
+from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -71,7 +71,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
             check_dead(context.session, timeline, found, "unschedule")
         if by_name and found.action is Action.COMPACTION:
             _check_logs(context, found)
-        rollback = drop_plan(table, found.time, found.action)
+        rollback = remove_plan(table, found.time, found.action)
     return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.metadata.table import FOLDER
-from hudi_py.metadata_write.records import METADATA_SCHEMA
+from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import FolderStorage

@@ -12,7 +12,7 @@ from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, 
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archive_commits, archived_after
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants

@@ -20,8 +20,8 @@ from hudi_py.services.clean import Cleaning, CleanSettings
 from hudi_py.services.compaction import Compaction, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction, check_logs_compactable
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.service import PlannedService, run_all
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import AnyService, run_all
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
@@ -119,11 +119,11 @@ class InlineServices:
             yield "log_compaction", _runs(LogCompaction())
 
 
-def _runs(service: PlannedService[ServiceReport]) -> Step:
+def _runs(service: AnyService[ServiceReport]) -> Step:
     return lambda context: run_all(service, context).instant is not None
 
 
-def _plans(service: PlannedService[ServiceReport]) -> Step:
+def _plans(service: AnyService[ServiceReport]) -> Step:
     return lambda context: not service.pending(context) and service.schedule(context).instant is not None
 
 
