@@ -32,7 +32,7 @@ from hudi_py.metadata_write.partitions.definitions import (
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, note_to_make
+from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, note_to_make, writes_in_the_way
 from hudi_py.metadata_write.table.delta import write_delta
 from hudi_py.metadata_write.table.session import delta_commit, open_own
 from hudi_py.metadata_write.table.source import TableSource
@@ -118,8 +118,10 @@ class MetadataTableWriter:
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             undone = self._undo(own, own_timeline, change)
             if undone is None:
-                own = self._remake(session.at(config), timeline, change)
-                return MetadataUpdate(self._foreign(config), partial(self._maintain, own, own.timeline()))
+                remade = self._remake(session.at(config), timeline, change)
+                if remade is None:
+                    return MetadataUpdate(self._foreign(config))
+                return MetadataUpdate(self._foreign(config), partial(self._maintain, remade, remade.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 # the files of what is rolled back are known by its own delta commit alone
@@ -247,6 +249,15 @@ class MetadataTableWriter:
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
         names = [name for name in BY_NAME if name in wanted and name not in not_now]
+        writes = writes_in_the_way(session, timeline) if names else ()
+        if writes:
+            _log.warning(
+                "the metadata partitions %s of %s are made once the pending writes %s are over",
+                ", ".join(names),
+                storage.uri,
+                ", ".join(writes),
+            )
+            return config
         if own is None and names:
             self._check_initial(timeline)
         if RECORD_INDEX in names:
@@ -314,13 +325,16 @@ class MetadataTableWriter:
             own_timeline = own.timeline()
         return own_timeline
 
-    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession:
-        """Makes all partitions anew from the table as it is without what was rolled back."""
+    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession | None:
+        """Makes all partitions anew from the table as it is without what was rolled back; None if pending writes of
+        others leave that to a later write."""
         config = session.config
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
         config = self._discard(session.storage, config, there)
+        if writes_in_the_way(session, left):
+            return None
         own = create_own(session.at(config))
         for partition in PARTITIONS:
             if partition.name in there:

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
 from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise
+from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, writes_in_the_way
 from hudi_py.metadata_write.table.session import open_own
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
@@ -55,6 +55,14 @@ def rebuild(
     with _recovered(context, settings, "rebuild the metadata table") as table:
         session, config = table.session, table.config
         chosen = _to_rebuild(config, names, storage.uri)
+        writes = writes_in_the_way(session, table.timeline)
+        if writes:
+            raise ConflictError(
+                f"Cannot rebuild the metadata table of {storage.uri}: the writes {', '.join(writes)} are under way, "
+                f"and in table version {config.version} names do not show which log files are theirs; wait until they "
+                "are done",
+                instant=writes[0],
+            )
         settings = _as_defined(settings, context.storage, config)
         if RECORD_INDEX in chosen:
             config = note_kind(storage, config, settings)

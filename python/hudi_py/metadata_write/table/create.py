@@ -29,6 +29,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import BaseFileName, FileId, join_path
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import create_table_config, update_table_config
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
@@ -126,6 +127,20 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
         source.storage,
         {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building), METADATA_TO_MAKE: ",".join(left) or None},
     )
+
+
+def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
+    """Pending writes during which no partition can be made from the table's files.
+
+    In table version 6 the name of a log file does not tell which write it belongs to. Since version 8 it does, and
+    files of pending instants are left out (`shouldInitializeFromFilesystem`, 1.2.0).
+
+    Args:
+        timeline: of the table; the caller's own write is not pending in it.
+    """
+    if session.config.version >= 8:
+        return ()
+    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)
 
 
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
