@@ -32,7 +32,14 @@ from hudi_py.metadata_write.partitions.definitions import (
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, note_to_make, writes_in_the_way
+from hudi_py.metadata_write.table.create import (
+    create_own,
+    drop_partitions,
+    initialise,
+    lost_files,
+    note_to_make,
+    writes_in_the_way,
+)
 from hudi_py.metadata_write.table.delta import write_delta
 from hudi_py.metadata_write.table.session import delta_commit, open_own
 from hudi_py.metadata_write.table.source import TableSource
@@ -260,6 +267,8 @@ class MetadataTableWriter:
             return config
         if own is None and names:
             self._check_initial(timeline)
+            if self._lacks_files(session, timeline):
+                return config
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         if set(names) != set(config.metadata_partitions_to_make):
@@ -268,6 +277,19 @@ class MetadataTableWriter:
             own = create_own(session.at(config)) if own is None else own
             config = initialise(own, self._source(session.at(config), timeline, None), BY_NAME[name])
         return config
+
+    def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
+        """Whether data files are lost. Warns that the metadata table is not made until they are there again."""
+        lost = lost_files(session.view(timeline)) if timeline.write_completed else ()
+        if lost:
+            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+            warnings.warn(
+                f"The metadata table of {session.config.name!r} is not made, as it would hide that files are lost: "
+                f"{lost[0]}{more}; restore them from a copy, or undo the commits (rollback, restore)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return bool(lost)
 
     def _check_initial(self, timeline: Timeline) -> None:
         if not self.settings.auto_initialize and timeline.completed:
@@ -333,7 +355,7 @@ class MetadataTableWriter:
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
         config = self._discard(session.storage, config, there)
-        if writes_in_the_way(session, left):
+        if writes_in_the_way(session, left) or self._lacks_files(session.at(config), left):
             return None
         own = create_own(session.at(config))
         for partition in PARTITIONS:

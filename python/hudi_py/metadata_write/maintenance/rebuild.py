@@ -7,14 +7,14 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from hudi_py.errors import ConfigError, ConflictError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
 from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, writes_in_the_way
+from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, lost_files, writes_in_the_way
 from hudi_py.metadata_write.table.session import open_own
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
@@ -47,6 +47,7 @@ def rebuild(
         ConfigError: a partition is not kept up here, or needs another one that is not there, or making `files` anew
             would take along an index that is not kept up here, or there are no partitions and none is named.
         ConflictError: a write is under way.
+        CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
@@ -62,6 +63,13 @@ def rebuild(
                 f"and in table version {config.version} names do not show which log files are theirs; wait until they "
                 "are done",
                 instant=writes[0],
+            )
+        lost = lost_files(session.view(table.timeline))
+        if lost:
+            raise CorruptFileError(
+                f"Cannot rebuild the metadata table of {storage.uri}: it would hide that data files are lost: {lost[0]}"
+                + (f" (and {len(lost) - 1} more, see metadata.verify())" if len(lost) > 1 else "")
+                + "; restore them from a copy, or undo the commits (rollback, restore), then rebuild"
             )
         settings = _as_defined(settings, context.storage, config)
         if RECORD_INDEX in chosen:

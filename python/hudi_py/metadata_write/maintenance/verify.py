@@ -1,7 +1,7 @@
-"""Whether the metadata table says what the table's files do.
+"""Compares the metadata table with the table's files.
 
-Of each partition that is kept up, the records which a partition made anew would have are put beside those there are:
-files by listing the storage, statistics and filters by reading footers and logs, the record index by reading all keys.
+Each partition that hudi-py maintains is compared with the records that a rebuild would write: files by listing the
+storage, statistics and filters by reading footers and logs, the record index by reading all keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, CorruptFileError, first_line
 from hudi_py.merge import scan_log
 from hudi_py.metadata.table import (
     MetadataTable,
@@ -29,6 +29,7 @@ from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
@@ -36,6 +37,7 @@ from hudi_py.services.planned.report import shown
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
+from hudi_py.view import load_view
 
 _EXAMPLES: Final = 10
 
@@ -54,12 +56,16 @@ class PartitionCheck:
     superfluous: int = 0
     """Records of what is not there. Of statistics and filters they do no harm."""
     examples: tuple[str, ...] = ()
-    """Some of them, in words."""
+    """Descriptions of some of them."""
+    error: str = ""
+    """Why the partition could not be compared, such as a data file that cannot be read; empty if it was."""
 
     @property
     def ok(self) -> bool:
         """Whether look-ups answer what the table's files do."""
-        return not (self.missing or self.wrong or (self.superfluous and BY_NAME[self.partition].superfluous_harm))
+        return not (
+            self.error or self.missing or self.wrong or (self.superfluous and BY_NAME[self.partition].superfluous_harm)
+        )
 
     def __repr__(self) -> str:
         return shown(self)
@@ -68,6 +74,8 @@ class PartitionCheck:
         counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
         found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
         harmless = " (harmless)" if self.ok and self.superfluous else ""
+        if self.error:
+            return f"{self.partition}: not compared: {self.error}"
         return f"{self.partition}: {counted(self.records, 'record')}{found}{harmless}"
 
 
@@ -79,12 +87,14 @@ class VerifyReport:
     unchecked: tuple[str, ...] = ()
     """Partitions of indexes that are not kept up here (secondary and expression indexes)."""
     reason: str = ""
-    """Why nothing was looked at; empty when something was."""
+    """Why no partition was compared; empty if one was."""
+    lost_files: tuple[str, ...] = ()
+    """Data files that completed commits wrote and that are missing or too short: path, commit, and what is wrong."""
 
     @property
     def ok(self) -> bool:
-        """Whether every partition which was looked at is right."""
-        return all(check.ok for check in self.partitions)
+        """Whether no data file is lost and every partition that was compared is right."""
+        return not self.lost_files and all(check.ok for check in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
         """Field names and values, as JSON takes them."""
@@ -94,24 +104,27 @@ class VerifyReport:
         return shown(self, ok=self.ok)
 
     def __str__(self) -> str:
-        """A line, and one for each partition, with examples where it is not right."""
-        if self.reason:
-            return f"metadata table: nothing looked at: {self.reason}"
+        """A summary, then a line for each lost file and partition, with examples of differences."""
         bad = [check.partition for check in self.partitions if not check.ok]
-        lines = [
-            "metadata table: " + (f"not as the files are: rebuild {', '.join(bad)}" if bad else "as the files are")
-        ]
+        if self.lost_files:
+            summary = "data files are lost: restore them from a copy, or roll back the commits that wrote them"
+        elif self.reason:
+            summary = f"not compared: {self.reason}"
+        else:
+            summary = f"differs from the files: rebuild {', '.join(bad)}" if bad else "matches the files"
+        lines = [f"metadata table: {summary}", *(f"  {lost}" for lost in self.lost_files)]
         for check in self.partitions:
             lines.append(f"  {check}")
             lines += (f"    {example}" for example in ([] if check.ok else check.examples))
-        lines += (f"  {name}: not looked at, it is not kept up here" for name in self.unchecked)
+        lines += (f"  {name}: not compared, hudi-py does not maintain it" for name in self.unchecked)
         return "\n".join(lines)
 
 
 def verify(
     context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
 ) -> VerifyReport:
-    """Looks at partitions of the metadata table, by default all of them, under the table lock. Changes nothing.
+    """Compares partitions of the metadata table with the table's files, by default all, under the table lock. Changes
+    nothing. Lost and damaged data files are reported, not raised.
 
     Memory is bounded by the largest file group of the metadata table.
 
@@ -128,23 +141,37 @@ def verify(
     with context.locked("verify the metadata table") as table:
         config, timeline = table.config, table.timeline
         metadata = open_metadata(context.storage, config, timeline)
+        lost = lost_files(table.session.view(timeline))
         chosen = check_names(names, config.metadata_partitions, BY_NAME, "verify", context.storage.uri)
         if metadata is None:
-            return VerifyReport(reason="the table has no metadata table")
-        source = source_of(table.session, timeline, settings)
+            return VerifyReport(reason="the table has no metadata table", lost_files=lost)
+        source = source_of(table.session, timeline, settings, read_damaged=bool(lost))
         checks = []
         for name in (name for name in BY_NAME if name in chosen):
             context.progress.phase(f"verifying {name}")
-            checks.append(_Verifier(source, BY_NAME[name], metadata).check())
+            checks.append(_compared(source, BY_NAME[name], metadata))
         others = tuple(name for name in config.metadata_partitions if name not in BY_NAME) if names is None else ()
-        return VerifyReport(tuple(checks), others)
+        return VerifyReport(tuple(checks), others, lost_files=lost)
 
 
-def source_of(session: TableSession, timeline: Timeline, settings: MetadataWriteSettings) -> TableSource:
-    """The table as its files are, whatever its metadata table says."""
+def _compared(source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> PartitionCheck:
+    verifier = _Verifier(source, partition, metadata)
+    try:
+        return verifier.check()
+    except (CorruptFileError, FileNotFoundError) as error:
+        if metadata.storage.uri in str(error):
+            raise
+        return PartitionCheck(partition.name, error=first_line(error))
+
+
+def source_of(
+    session: TableSession, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool = False
+) -> TableSource:
+    """The table as its files are, whatever its metadata table says. `read_damaged`: see `load_view`."""
     schema = resolve_table_schema(session.storage, session.config, timeline)
     text = json.dumps(schema.avro) if schema is not None else ""
-    return TableSource(session.storage, session.config, timeline, session.view(timeline), text, settings)
+    view = load_view(session.storage, session.config, timeline, read_damaged=read_damaged)
+    return TableSource(session.storage, session.config, timeline, view, text, settings)
 
 
 def check_names(

@@ -34,7 +34,7 @@ from hudi_py.timeline.properties import create_table_config, update_table_config
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
 from hudi_py.transaction.session import TableSession
-from hudi_py.view import PARTITION_METAFILE
+from hudi_py.view import PARTITION_METAFILE, FileSystemView
 
 PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
 INFLIGHT_KEY: Final = "hoodie.table.metadata.partitions.inflight"
@@ -141,6 +141,19 @@ def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[Instan
     if session.config.version >= 8:
         return ()
     return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)
+
+
+def lost_files(view: FileSystemView) -> tuple[str, ...]:
+    """Data files that completed commits wrote and the storage lacks or has only in part, each with what is wrong.
+
+    A metadata table made without them would hide the loss from readers.
+    """
+    found: list[str] = []
+    for partition in view.partitions():
+        for file, size in view.lost_files(partition):
+            what = "is missing" if size is None else f"has {size} of its {file.size} bytes"
+            found.append(f"{file.path}, which the completed {file.action} {file.commit} wrote, {what}")
+    return tuple(found)
 
 
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
