@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -15,14 +16,15 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, check_parts, read_parts
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import FolderStorage, Storage
+from hudi_py.storage import FileInfo, FolderStorage, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView, StorageLister, load_view
 
 FOLDER: Final = ".hoodie/metadata"
 FILES: Final = "files"
@@ -31,6 +33,25 @@ PARTITION_STATS: Final = "partition_stats"
 BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
 GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
+
+Stamps = Mapping[str, tuple[int, int]]
+"""Path to bytes, and ms since the epoch of the last modification."""
+_CHECKED: Final[dict[str, Stamps]] = {}
+"""Files that this process found undamaged, by the URI of the metadata table."""
+_MOST_CHECKED: Final = 64
+
+
+class CachedLister(StorageLister):
+    """Lists each folder of the storage once."""
+
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
+        super().__init__(storage, config)
+        self._files: dict[PartitionPath, list[FileInfo]] = {}
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        if partition not in self._files:
+            self._files[partition] = super().files(partition)
+        return self._files[partition]
 
 
 class MetadataTable:
@@ -133,12 +154,35 @@ class MetadataTable:
         return found
 
     def check(self) -> None:
-        """Raises CorruptFileError or FileNotFoundError where files of its partitions are lost, or damaged in a way that
-        shows without reading their records."""
-        groups = (self.file_groups(partition) for partition in self.partitions)
-        check_parts(
-            self.storage, [piece for found in groups for slices in found.values() for piece in slices], self._committed
-        )
+        """Looks for files that are lost, or damaged in a way that shows without reading their records.
+
+        Partitions are listed. Only files that this process has not checked yet, or whose size or modification time has
+        changed since, are opened.
+
+        Raises:
+            CorruptFileError, FileNotFoundError: the metadata table is damaged.
+        """
+        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps()
+        slices = [
+            replace(
+                slice_,
+                base_file=slice_.base_file if _is_new(slice_.base_file, stamps, before) else None,
+                log_files=tuple(log for log in slice_.log_files if _is_new(log, stamps, before)),
+            )
+            for partition in self.partitions
+            for group in self.file_groups(partition).values()
+            for slice_ in group
+        ]
+        check_parts(self.storage, [each for each in slices if each.base_file or each.log_files], self._committed)
+        if len(_CHECKED) >= _MOST_CHECKED:
+            _CHECKED.clear()
+        _CHECKED[self.storage.uri] = stamps
+
+    def _stamps(self) -> Stamps:
+        """Size and modification time of the files of its partitions, by path."""
+        folders = [PartitionPath(partition) for partition in self.partitions]
+        listings = when_remote(self.storage, self._view.lister.files, folders)
+        return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
 
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         found = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))
@@ -246,6 +290,10 @@ def _by_group(keys: Sequence[str], hashed: Mapping[str, str] | None, count: int)
     for key, group in zip(keys, file_groups(texts, count).tolist() if count > 1 else [0] * len(keys), strict=True):
         chosen.setdefault(group, []).append(key)
     return chosen
+
+
+def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> bool:
+    return file is not None and (file.path not in stamps or stamps[file.path] != before.get(file.path))
 
 
 def _is_initial(time: str) -> bool:

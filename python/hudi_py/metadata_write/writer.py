@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
+from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, CachedLister, MetadataTable
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
 from hudi_py.metadata_write.maintenance.services import run_due
@@ -197,7 +197,9 @@ class MetadataTableWriter:
             if finish_undone(own, own_timeline, timeline):
                 own_timeline = own.timeline()
             # finds out whether another writer left it behind
-            MetadataTable(session.storage, session.config, timeline, own.view(own_timeline)).check()
+            lister = CachedLister(own.storage, own.config)
+            view = load_view(own.storage, own.config, own_timeline, lister)
+            MetadataTable(session.storage, session.config, timeline, view).check()
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(
                 f"The metadata table of {session.config.name!r} is made anew: {error}", UserWarning, stacklevel=2

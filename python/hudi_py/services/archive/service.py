@@ -1,4 +1,7 @@
-"""Archiving a table: what may go is written to the archive, then leaves the active timeline.
+"""Archiving: completed instants are written to the archive, then leave the active timeline.
+
+Archiving is not an action on the timeline: it has no instant and nothing to complete, so of the machinery in
+`transaction` it needs only the table lock.
 
 The archive is whole before the first state file goes. Pending files go before completed ones, since an instant without
 its completed file would be taken for a pending one, and completed ones oldest first, so that the timeline has no hole
