@@ -1,5 +1,5 @@
-"""What keeps a table up, put together from options: who writes its metadata table, which services follow a commit, and
-what a service called by hand works with."""
+"""Builds, from options, the writer of the metadata table, the services after a commit, and the context of services that
+are called directly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
-    """Keeps the metadata table as the options of a write say. Holds no options of the storage.
+    """The writer of the metadata table that the options of a write describe. Holds no options of the storage.
 
     Raises:
         ConfigError: options of the metadata table contradict each other.
@@ -33,7 +33,7 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
-    """What the options of a write ask for after its commit: table services."""
+    """The table services that run after a commit according to the options of a write."""
     if not options.get(service_config.ENABLED):
         return ()
     return (InlineServices(_bare(options), metadata_writer(options)),)
@@ -46,7 +46,7 @@ def service_context(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> ServiceContext:
-    """What a service that is called by hand works with. Shows its progress on a terminal: close it, or use `serving`.
+    """The context of a service that is called directly. Shows its progress on a terminal: close it, or use `serving`.
 
     Args:
         options: options of writes, by the keys of Apache Hudi.
@@ -83,11 +83,11 @@ def serving(
 
 
 Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
-"""Of a title and further options: what one call of a service works with."""
+"""Opens the context of one call, from a title and further options."""
 
 
 class ServicePlans(Generic[Report]):
-    """The plans of one kind of service on a table: made, looked at, and run. `options` are those of writes, above those
+    """The plans of one kind of service on a table. `options` are those of writes, above those
     the table was opened with."""
 
     def __init__(self, service: AnyService[Report], serve: Serving) -> None:
@@ -95,19 +95,19 @@ class ServicePlans(Generic[Report]):
         self._serve = serve
 
     def schedule(self, *, options: Mapping[str, Any] | None = None) -> InstantTime | None:
-        """Makes a plan of what there is to do. Returns its instant; None where there is nothing."""
+        """Makes a plan. Returns its instant; None if there is nothing to do."""
         with self._serve(self._service.name, options) as context:
             return self._service.schedule(context).instant
 
     def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
-        """Carries out the pending plan of an instant; by default the oldest one.
+        """Executes the pending plan of an instant; by default the oldest one.
 
         Returns:
             What was done; without an instant where no plan is pending.
 
         Raises:
             ConfigError: there is no pending plan of this instant.
-            ConflictError: another process is at it.
+            ConflictError: another process is executing it.
         """
         with self._serve(self._service.name, options) as context:
             return run(self._service, context, None if instant is None else InstantTime(instant))
@@ -118,10 +118,10 @@ class ServicePlans(Generic[Report]):
             return self._service.pending(context)
 
     def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
-        """Carries out pending plans, oldest first, then plans what is left and carries that out.
+        """Executes the pending plans, oldest first, then schedules a new one and executes it.
 
         Returns:
-            The report of the last plan carried out, or why there was none.
+            The report of the last plan executed, or why there was none.
         """
         with self._serve(self._service.name, options) as context:
             return run_all(self._service, context)
@@ -135,26 +135,27 @@ class MetadataPartitions:
         self._serve = serve
 
     def verify(self, *names: str, options: Mapping[str, Any] | None = None) -> VerifyReport:
-        """Compares partitions, by default all, with the table's files. Changes nothing.
+        """Compares partitions, by default all, with the table's files, and looks for lost data files. Changes nothing.
 
         Raises:
-            ConfigError: a name is that of no partition the table has, or of one that is not kept up here.
+            ConfigError: the table has no such partition, or hudi-py does not maintain it.
             CorruptFileError: the metadata table cannot be read at all.
         """
         with self._serve("verify the metadata table", options) as context:
             return verify(context, names=names or None)
 
     def rebuild(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Makes partitions anew from the table's files, by default all there are; those which are named, also where
-        the table has not had them. Meanwhile readers do without them.
+        """Rebuilds partitions from the table's files, by default all present ones; named ones are made if the table
+        lacks them. Meanwhile readers do without them.
 
         Returns:
-            The partitions that were made, in the order they were.
+            The partitions that were made, in order.
 
         Raises:
-            ConfigError: a name is that of no partition that is kept up here, or the table has no metadata table and
-                `files` is not named.
+            ConfigError: hudi-py does not maintain a partition, or the table has no metadata table and `files` is not
+                named.
             ConflictError: a write is under way.
+            CorruptFileError: data files are lost; nothing was changed.
         """
         with self._serve("rebuild the metadata table", options) as context:
             return rebuild(context, names=names or None)
@@ -167,8 +168,8 @@ class MetadataPartitions:
             The partitions that were dropped, sorted.
 
         Raises:
-            ConfigError: none is named, or there is no such partition, or an index that was made on purpose would go
-                unasked.
+            ConfigError: none is named, or there is no such partition, or an index that was made on purpose would be
+                dropped without being named.
             ConflictError: a write is under way.
         """
         with self._serve("drop of the metadata table", options) as context:
@@ -176,5 +177,5 @@ class MetadataPartitions:
 
 
 def _bare(options: Options) -> Options:
-    """Without options of the storage, which may be secrets: what comes of this travels."""
+    """Without options of the storage, which may hold credentials: the result is sent to other processes."""
     return replace(options, storage={})

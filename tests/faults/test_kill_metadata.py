@@ -167,7 +167,7 @@ def undone(storage: Storage) -> None:
 
 def left_behind(storage: Storage) -> None:
     """What the next write does with a metadata table that is of no use any more."""
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         sessions.prepare(storage, writer(), clock(storage))
 
 

@@ -1,6 +1,6 @@
 """Faults put into the product one at a time; each must make a test of CI fail.
 
-A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
+A mutation is a slice_ of source text, which must occur exactly once in its file, and what takes its place. `tests` are
 the tests that are to notice, as arguments of pytest: of `make test` unless `suite` names another part of CI.
 """
 
@@ -297,7 +297,7 @@ MUTATIONS: Final = (
     Mutation(
         "clean: savepointed files go",
         CORE + "services/clean/plan.py",
-        "        if guards.savepointed and not guards.savepointed.isdisjoint(piece.names):\n            return True\n",
+        "        if guards.savepointed and not guards.savepointed.isdisjoint(slice_.names):\n            return True\n",
         "",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",
     ),
@@ -318,8 +318,8 @@ MUTATIONS: Final = (
     Mutation(
         "clean: the slice that was current at the earliest commit goes",
         CORE + "services/clean/plan.py",
-        "            and piece.base_instant not in (newest, before)\n",
-        "            and piece.base_instant != newest\n",
+        "            and slice_.base_instant not in (newest, before)\n",
+        "            and slice_.base_instant != newest\n",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",
     ),
     Mutation(

@@ -131,7 +131,7 @@ def test_apache_hudi_carries_out_a_plan_of_ours(
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(services, "compact_slice", broken)
+        patch.setattr(services, "compact_base_file", broken)
         for turn in range(5, 10):
             write(storage, rows(range(5), turn), version=version, kind=kind, given=OURS)
     pending = [i.time for i in own_instants(storage) if i.action is Action.COMPACTION and not i.completed]

@@ -84,7 +84,7 @@ class MetadataTable:
             for instant in self.timeline.completed
             if instant.action.comparable is Action.DELTA_COMMIT
         )
-        """Whether it has nothing of writes which the table's timeline does not show as completed.
+        """Whether it has no records of writes that are not completed on the table's timeline.
 
         Partition statistics and record locations describe the newest state: only then it is that of the timeline.
         """
@@ -125,8 +125,8 @@ class MetadataTable:
         for prefix, slices in self.file_groups(partition).items():
             if group_prefix is not None and prefix != group_prefix:
                 continue
-            for at, piece in enumerate(slices):
-                tasks.append((number + at, piece, ALL))
+            for at, slice_ in enumerate(slices):
+                tasks.append((number + at, slice_, ALL))
             if wanted is not None:
                 chosen = _by_group(wanted, hashed, len(slices))
                 tasks[number:] = [(number + at, slices[at], Wanted(keys=tuple(some))) for at, some in chosen.items()]
@@ -136,7 +136,7 @@ class MetadataTable:
                     (number + at, slices[at], Wanted(prefixes=tuple(some))) for at, some in chosen.items()
                 ]
             elif starts is not None:
-                tasks[number:] = [(n, piece, Wanted(prefixes=tuple(starts))) for n, piece, _ in tasks[number:]]
+                tasks[number:] = [(n, slice_, Wanted(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
             number = len(tasks)
         parts = read_parts(self.storage, tasks, self._committed)
         return assemble(parts, columns, empty, normalise)
@@ -193,7 +193,7 @@ class MetadataTable:
         return found
 
     def _check_kept_up(self, timeline: Timeline) -> None:
-        """Raises CorruptFileError when the table has been written to without its metadata table.
+        """Raises CorruptFileError if a writer has not maintained the metadata table.
 
         Every write since the metadata table was made has an instant of the same time in it.
         """
@@ -203,13 +203,13 @@ class MetadataTable:
         # a rollback does not count: it may be that of an attempt to write to what had none
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
-        # When it was made; layout 1 does not tell, and neither does a timeline whose initial instants were archived
+        # When it was made; not known in layout 1, nor from a timeline whose initial instants were archived
         made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")
-        told = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
+        known = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
                 continue
-            if (instant.completion_time or "") > made if told else first is not None and instant.time > start:
+            if (instant.completion_time or "") > made if known else first is not None and instant.time > start:
                 raise CorruptFileError(
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
                     f"{instant.time}: another writer did not keep it up"
@@ -237,17 +237,17 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
 def open_metadata(
     storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> MetadataTable | None:
-    """The metadata table; None where the table's properties name no partition of it, and before table version 6.
+    """The metadata table; None if the table's properties name no partition of it, and before table version 6.
 
     Older ones have other file ids and no partition that a listing of the storage would not replace.
 
     Args:
         timeline: the table's, maybe pinned: what completed later there does not count here either.
-        own_view: over the metadata table's own timeline as it is now, where the caller has it.
+        own_view: over the metadata table's own timeline as it is now, if the caller has it.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
-            is not read, or was not kept up.
+            is not read, or lacks commits of its table.
     """
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
@@ -264,14 +264,14 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
         CorruptFileError: an id has no number, or numbers are missing.
     """
     by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
-    for piece in slices:
-        parsed = GROUP_NUMBER.fullmatch(piece.file_id)
+    for slice_ in slices:
+        parsed = GROUP_NUMBER.fullmatch(slice_.file_id)
         if parsed is None:
             raise CorruptFileError(
-                f"Partition '{partition}' of the metadata table at {uri} has a file group {piece.file_id!r}; expected "
+                f"Partition '{partition}' of the metadata table at {uri} has a file group {slice_.file_id!r}; expected "
                 "is an id that ends in a number of four digits and -0"
             )
-        by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
+        by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), slice_))
     result: dict[str, Sequence[FileSlice]] = {}
     for prefix, numbered in by_prefix.items():
         numbered.sort(key=lambda entry: entry[0])
@@ -280,7 +280,7 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
                 f"Partition '{partition}' of the metadata table at {uri} has the file groups "
                 f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
             )
-        result[prefix] = [piece for _, piece in numbered]
+        result[prefix] = [slice_ for _, slice_ in numbered]
     return result
 
 

@@ -37,7 +37,7 @@ class InlineServices:
     """The services that the options of a write ask for after its commit. Implements `AfterCommit`.
 
     Raises:
-        ConfigError: options of theirs contradict each other, which is told before the write.
+        ConfigError: their options contradict each other.
     """
 
     options: Options
@@ -55,7 +55,7 @@ class InlineServices:
             )
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. Where failures are to be warned of only, they are once the write is committed."""
+        """See `AfterCommit.check`. If failures only cause warnings, those come after the commit."""
         if not config.is_mor or not self.options.get(service_config.FAIL_ON_ERROR):
             return
         if self._compacts or self.options.get(compaction_config.SCHEDULE_INLINE):
@@ -64,9 +64,9 @@ class InlineServices:
             check_logs_compactable(config, self.options)
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Runs what is due, one service after the other. The write is committed, whatever happens here.
+        """Runs the services that are due, one after the other. The write stays committed if one fails.
 
-        A service that finds another process at work is left to that or to the next commit.
+        A service that another process is running is skipped.
 
         Raises:
             HudiError: a service failed, and `hoodie.fail.writes.on.inline.table.service.exception` is true.
@@ -90,7 +90,7 @@ class InlineServices:
                         done.append(name)
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next one: %s", name, error)
-                except Exception as error:  # whatever it is, the caller must be told that the write is committed
+                except Exception as error:  # whatever it is, the caller must learn that the write is committed
                     if self.options.get(service_config.FAIL_ON_ERROR):
                         raise _failed(session.storage, name, error) from error
                     _log.warning("the %s after the commit failed: %s", name, error)

@@ -44,7 +44,7 @@ def test_files_of_the_metadata_table_are_checked_once_by_a_process(
     size = len(own.read(path))
     own.put(path, b"\0" * size)
     storage.set_modified(f".hoodie/metadata/{path}", 1)
-    with pytest.warns(UserWarning, match="is made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         memory_tables.write(storage, memory_tables.rows(range(4), 6), version=version)
     memory_tables.check_listing(storage)
     assert memory_tables.read(storage) == dict.fromkeys(range(4), 6)

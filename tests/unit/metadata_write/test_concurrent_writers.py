@@ -151,7 +151,7 @@ def test_a_damaged_metadata_table_is_made_anew_beside_a_pending_write_where_its_
     memory_tables.write(storage, memory_tables.rows([0, 1], 1), version=version, kind=kind)
     with pending(storage, [0, 2], 2):
         storage.delete_tree(".hoodie/metadata/column_stats")
-        with pytest.warns(UserWarning, match="is made anew"), pending(storage, [1, 3], 3):
+        with pytest.warns(UserWarning, match="is rebuilt"), pending(storage, [1, 3], 3):
             assert ("files" in partitions(storage)) is (version >= 8)
     memory_tables.write(storage, memory_tables.rows([5], 5), version=version, kind=kind)
     assert {"files", "column_stats"} <= set(partitions(storage))

@@ -14,7 +14,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.metadata_write.maintenance.rollback import can_undo
 from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.table.delta import begin_delta
-from hudi_py.metadata_write.table.session import open_own
+from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import Cleaning
@@ -95,7 +95,7 @@ def test_what_another_engine_is_writing_is_left_alone(storage, version):
     write(storage, rows(range(4, 6), 2), **made)
     instant = clock(storage).next_instant(timeline(storage))
     java_pending(storage, load_table_config(storage), instant)
-    own = open_own(session_of(storage))
+    own = open_metadata_session(session_of(storage))
     begin_delta(own, instant, "UPSERT_PREPPED")
     log = f"files/.files-0000-0_{instant}.log.1_0-1-1"
     own.storage.put(log, b"half a log")
@@ -297,7 +297,7 @@ def test_one_that_lacks_the_first_commit_since_it_was_made_is_made_anew(storage,
     for info in list(own.walk()):
         if newest.time in info.name:
             own.delete(info.path)
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(storage, rows(range(3), 2), version=version)
     check(storage, {}, {**dict.fromkeys(range(3), 2), **dict.fromkeys(range(3, 6), 1)})
 

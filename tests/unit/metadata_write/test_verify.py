@@ -181,7 +181,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     make(storage, 9, "mor", 1)
     with pytest.raises(ConfigError, match=r"partition 'x'.* no such partition; it has bloom_filters, .*record_index"):
         verify(context(storage), names=["x"])
-    with pytest.raises(ConfigError, match="not kept up here"):
+    with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
         rebuild(context(storage), names=["secondary_index_x"])
     with pytest.raises(ConfigError, match="no such partition"):
         drop(context(storage), ["x"])
@@ -191,7 +191,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     with pytest.raises(ConfigError, match=r"partition 'files' of .* of memory:.* no such partition; it has none"):
         verify(context(storage), names=["files"])
     with pytest.raises(
-        ConfigError, match=r"rebuild the partition \['files'\] .* not kept up here; those that are: files"
+        ConfigError, match=r"rebuild the partition \['files'\] .* hudi-py does not maintain it; it maintains files"
     ):
         rebuild(context(storage), names=[["files"]])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match=r"the table has none; name 'files'"):
@@ -210,7 +210,7 @@ def test_what_is_refused_rolls_back_no_failed_write(tmp_path: Path) -> None:
     path = tables.load()["v6_mor_inflight"].extract(tmp_path)
     before = sorted(path.rglob("*"))
     partitions = hudi_py.open_table(str(path)).metadata
-    with pytest.raises(ConfigError, match="not kept up here"):
+    with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
         partitions.rebuild("secondary_index_x")
     with pytest.raises(ConfigError, match="no such partition"):
         partitions.drop("secondary_index_x")
@@ -344,7 +344,7 @@ def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, mon
         raise RuntimeError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "compact_slice", broken)
+        patch.setattr(services, "compact_base_file", broken)
         with pytest.raises(RuntimeError):
             maintain(storage, eager, clock_of(storage))
     rebuild(context(storage), names=["bloom_filters"])

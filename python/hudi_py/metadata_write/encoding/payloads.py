@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
+from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
 
 _FILES_FIELD: Final = "filesystemMetadata"
 _STATS_FIELD: Final = "ColumnStatsMetadata"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
-SECONDARY_PREFIX: Final = "secondary_index_"
 EXPRESSION_PREFIX: Final = "expr_index_"
 _NUMBERS: Final = {"member1", "member2", "member3", "member4"}
 """Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""

@@ -18,12 +18,12 @@ import pyarrow as pa
 from hudi_py.formats.avro import arrow_schema, resolve_record
 from hudi_py.formats.avro import encode_values as encode_avro
 
-METADATA_SCHEMA: Final[str] = (
+SCHEMA_JSON: Final[str] = (
     resources.files(__package__).joinpath("avsc").joinpath("HoodieMetadataRecord.avsc").read_text(encoding="utf-8")
 )
 """Avro JSON of the records with the meta columns before them, byte for byte as Apache Hudi 1.2.0 writes it into SCHEMA
 headers and HFiles, whatever the table's version."""
-_SCHEMA: Final[dict[str, Any]] = json.loads(METADATA_SCHEMA)
+_SCHEMA: Final[dict[str, Any]] = json.loads(SCHEMA_JSON)
 RECORD: Final = resolve_record(_SCHEMA)
 """The schema of the records, resolved."""
 ARROW_SCHEMA: Final[pa.Schema] = arrow_schema(_SCHEMA)

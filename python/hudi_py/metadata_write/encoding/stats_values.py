@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,15 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
 from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
-from hudi_py.metadata.records import Versions
-from hudi_py.metadata.stats import wrapper_names
+from hudi_py.metadata.records import Versions, payload_field, struct_member
+from hudi_py.metadata.stats import FIELD, wrapper_names
 from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
 
-FIELD: Final = "ColumnStatsMetadata"
 FILE: Final = "file"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(FIELD).type
 _UNION: Final[pa.DataType] = _STRUCT.field("minValue").type
@@ -70,7 +69,7 @@ _TYPES: Final[Mapping[str, ValueType]] = {
     "TimeMicrosWrapper": ValueType.TIME_MICROS,
     "TimestampMicrosWrapper": ValueType.TIMESTAMP_MICROS,
 }
-"""What a bound is where its record does not tell the type."""
+"""The kind of a bound whose record has no type."""
 _FIRST_DETAIL: Final = f"{DECIMAL_DIGITS},{DECIMAL_SCALE}"
 _WIDE: Final = decimal.Context(prec=100)
 _STORED: Final = pa.schema([(FILE, pa.string()), *RANGES, ("deleted", pa.bool_()), ("tight", pa.bool_())])
@@ -85,7 +84,7 @@ def stats_values(
         type_: `COLUMN_STATS_RECORD` or `PARTITION_STATS_RECORD`.
         rows: with the columns of `RANGES`.
         files: string, for each row its file's name, or the path of its partition.
-        index_version: 1 or 2: how bounds are wrapped, and whether types are told.
+        index_version: 1 or 2: how bounds are wrapped, and whether records have types.
         tight: whether the bounds replace earlier ones, rather than widen them.
     """
     kinds = _plain(rows["type"]).to_numpy()
@@ -144,7 +143,7 @@ def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: i
 def _wrapped(
     bounds: pa.Array, rows: pa.Table | pa.RecordBatch, kinds: npt.NDArray[np.int32], index_version: int
 ) -> pa.Array:
-    """Bounds as unions of wrappers, nulls where there is none."""
+    """Bounds as unions of wrappers, nulls if there is none."""
     wrappers = _FIRST_WRAPPERS if index_version < 2 else _WRAPPERS
     members = [pa.nulls(len(kinds), field.type) for field in _UNION]
     present = np.zeros(len(kinds), np.bool_)
@@ -212,10 +211,10 @@ def stored_ranges(
     *,
     partition: str = COLUMN_STATS,
 ) -> pa.Table:
-    """What `column_stats` tells of some files: rows with the columns of `RANGES` behind `file`, their name.
+    """The `column_stats` of some files: rows with the columns of `RANGES` behind `file`, their name.
 
     A column of a file may have several rows, whose union stands. Types of statistics of version 1 are those of their
-    wrappers, as nothing else tells them.
+    wrappers.
 
     Args:
         prefixes: of the keys to read: columns of partitions; None: all.
@@ -246,19 +245,12 @@ def _flags(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
 
 
 def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-    if FIELD not in batch.schema.names:
-        raise CorruptFileError(f"Records of the metadata table have no field {FIELD}; its schema is not known")
-    record = batch.column(FIELD)
-    names = [field.name for field in record.type]
-    wrappers = wrapper_names(avro)
-
-    def part(name: str, kind: pa.DataType) -> pa.Array:
-        return pc.struct_field(record, name).cast(kind) if name in names else pa.nulls(len(record), kind)
-
+    record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
+    part = partial(struct_member, record)
     low, kind_low = _unwrapped(pc.struct_field(record, "minValue"), wrappers)
     high, kind_high = _unwrapped(pc.struct_field(record, "maxValue"), wrappers)
     kinds, details = pa.nulls(len(record), pa.int32()), pa.nulls(len(record), pa.string())
-    if "valueType" in names:
+    if record.type.get_field_index("valueType") >= 0:
         kinds = pc.struct_field(record, ["valueType", "typeOrdinal"])
         details = pc.struct_field(record, ["valueType", "additionalInfo"])
     guessed = pc.coalesce(kind_low, kind_high, pa.scalar(int(ValueType.NULL), pa.int32()))
@@ -283,7 +275,7 @@ def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 
 
 def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array], pa.Array]:
-    """The members of bounds by slots, and the type that the wrapper tells."""
+    """The members of bounds by slots, and the type of their wrapper."""
     count = len(union)
     slots = {field.name: pa.nulls(count, field.type) for field in BOUND}
     kinds = pa.nulls(count, pa.int32())

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, METADATA_SCHEMA, RECORD
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD, SCHEMA_JSON
 from hudi_py.schema.meta import META_FIELDS
 
-AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(METADATA_SCHEMA)
+AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(SCHEMA_JSON)
 _NUM_META: Final = len(META_FIELDS)
 _BEFORE_NAME: Final = bytes(_NUM_META - 1)
 """The meta columns before `_hoodie_file_name`, null."""
@@ -103,7 +103,7 @@ def _length(count: int) -> bytes:
 
 def is_current(schema: str) -> bool:
     """Whether records of this schema are written as Apache Hudi 1.2.0 writes them, but for the schema's wording."""
-    if schema == METADATA_SCHEMA:
+    if schema == SCHEMA_JSON:
         return True
     try:
         return bool(_plain(json.loads(schema)) == _plain(AVRO_SCHEMA))

@@ -30,19 +30,18 @@ from hudi_py.formats.log import (
 )
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.metadata_write.encoding.payloads import Combine, removes
-from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, RECORD
+from hudi_py.metadata_write.encoding.records import RECORD, SCHEMA_JSON
 from hudi_py.metadata_write.encoding.values import convert, is_current, parse_schema, to_current, with_file_name
 from hudi_py.metadata_write.partitions.registry import combine_of
+from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import Storage
 
-BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000)
-"""The filter of base files (`hoodie.metadata.bloom.filter.num.entries`, `.fpp`, `.dynamic.max.entries`)."""
 _KEY: Final = "key"
 
 
 @dataclass(frozen=True, slots=True)
-class SliceCounts:
+class RecordCounts:
     """What went into a base file."""
 
     written: int = 0
@@ -65,20 +64,20 @@ class SliceCounts:
     """Size of the new file."""
 
 
-def compact_slice(
+def compact_base_file(
     storage: Storage,
-    piece: FileSlice,
+    slice_: FileSlice,
     sink: BinaryIO,
     *,
     file_name: str,
     committed: CommittedInstants,
     bloom: BloomConfig | None = BASE_FILE_BLOOM,
-) -> SliceCounts:
-    """Writes the records of a slice as a base file; a file without records where there are none, as Apache Hudi does.
+) -> RecordCounts:
+    """Writes the records of a slice as a base file; a file without records if there are none, as Apache Hudi does.
 
     Args:
         storage: of the metadata table.
-        piece: with the log files to be compacted.
+        slice_: with the log files to be compacted.
         sink: takes the file's bytes; it is not closed.
         file_name: of the new file, noted in each record.
         committed: instants whose log blocks count.
@@ -87,35 +86,35 @@ def compact_slice(
         CorruptFileError, UnsupportedTableError: what the files hold.
         FileNotFoundError: a file is gone.
     """
-    writer = HFileWriter(sink, schema_json=METADATA_SCHEMA, bloom=bloom, min_max=bloom is not None)
-    blocks = scan_log(storage, piece.log_files, committed=committed)
+    writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=bloom, min_max=bloom is not None)
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
     held = sum(block.content_length for block in blocks if block.type.is_data)
-    totals = SliceCounts(log_blocks=len(blocks), log_bytes=held)
-    for merged in merge_slice(storage, piece, blocks):
+    totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)
+    for merged in merge_slice(storage, slice_, blocks):
         writer.add(merged.keys, with_file_name(merged.values, file_name))
         totals = _sum(totals, merged.counts)
-    return _sum(totals, SliceCounts(bytes=writer.close()))
+    return _sum(totals, RecordCounts(bytes=writer.close()))
 
 
-def compact_logs(storage: Storage, piece: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
+def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
     """The log blocks of a slice as one block of deletes and one of records, in memory (`LogCompactionExecutionHelper`).
 
     The deletes come first, so that a record which came back after a delete does not meet what was before it. Bounds of
     statistics may become wider than without: whether one in between was tight is not kept.
 
     Args:
-        piece: its base file is not looked at.
+        slice_: its base file is not read.
         instant: requested time of the log compaction.
         committed: instants whose log blocks count.
 
     Raises:
-        CorruptFileError, UnsupportedTableError, FileNotFoundError: as `compact_slice`.
+        CorruptFileError, UnsupportedTableError, FileNotFoundError: as `compact_base_file`.
     """
-    blocks = scan_log(storage, piece.log_files, committed=committed)
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
     held = sum(block.content_length for block in blocks if block.type.is_data)
-    totals = SliceCounts(log_blocks=len(blocks), log_bytes=held)
+    totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)
     keys, values, erased = ([pa.array([], pa.binary())] for _ in range(3))
-    for merged in merge_slice(storage, replace(piece, base_file=None), blocks, logs_only=True):
+    for merged in merge_slice(storage, replace(slice_, base_file=None), blocks, logs_only=True):
         keys.append(merged.keys)
         values.append(with_file_name(merged.values, None))
         if merged.erased is not None:
@@ -123,38 +122,38 @@ def compact_logs(storage: Storage, piece: FileSlice, instant: str, *, committed:
         totals = _sum(totals, merged.counts)
     header = {
         HeaderKey.INSTANT_TIME: instant,
-        HeaderKey.SCHEMA: METADATA_SCHEMA,
+        HeaderKey.SCHEMA: SCHEMA_JSON,
         HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
     }
     gone = pa.concat_arrays(erased).cast(pa.string())
-    of = pa.repeat(piece.partition, len(gone)).cast(pa.string())
-    content = write_hfile(pa.concat_arrays(keys), pa.concat_arrays(values), schema_json=METADATA_SCHEMA)
+    of = pa.repeat(slice_.partition, len(gone)).cast(pa.string())
+    content = write_hfile(pa.concat_arrays(keys), pa.concat_arrays(values), schema_json=SCHEMA_JSON)
     parts = [encode_block(BlockType.DELETE, header, encode_deletes(gone, of, None))] if len(gone) else []
     data = b"".join([*parts, encode_block(BlockType.HFILE, header, content)])
-    return LogsCompacted(data, len(gone), _sum(totals, SliceCounts(bytes=len(data))))
+    return LogsCompacted(data, len(gone), _sum(totals, RecordCounts(bytes=len(data))))
 
 
 @dataclass(frozen=True, slots=True)
 class LogsCompacted:
-    """What is to be written as one log file."""
+    """The content of one log file."""
 
     data: bytes
     deletes: int
-    counts: SliceCounts
+    counts: RecordCounts
 
 
 def merge_slice(
-    storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
+    storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
 ) -> Iterator[Merged]:
     """The standing records of a slice in order of their keys, some at a time; values are of the current schema.
 
     Args:
         blocks: those of the slice's log files which count, in merge order.
-        logs_only: what is removed is to be told, as the records are to be merged with a base file again.
+        logs_only: removals are kept, as the records will be merged with a base file.
     """
-    combine = combine_of(piece.partition, logs_only=logs_only)
-    for window in _windows([_Source(runs) for runs in _sources(storage, piece, blocks)]):
-        yield _merge(piece.partition, window, combine, logs_only=logs_only)
+    combine = combine_of(slice_.partition, logs_only=logs_only)
+    for window in _windows([_Source(runs) for runs in _sources(storage, slice_, blocks)]):
+        yield _merge(slice_.partition, window, combine, logs_only=logs_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +216,9 @@ def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
         yield [run for source in sources if (run := source.take(bound)) is not None]
 
 
-def _sources(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[Run]]:
+def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[Run]]:
     """The slice's base file and log blocks, oldest first."""
-    base = piece.base_file
+    base = slice_.base_file
     if base is not None:
         file = open_hfile(storage, base.path, base.size)
         yield _hfile_runs(file.batches(), file.schema, f"{storage.uri}/{base.path}", base=True)
@@ -276,19 +275,19 @@ class Merged:
 
     keys: pa.Array
     values: pa.Array
-    counts: SliceCounts
+    counts: RecordCounts
     erased: pa.Array | None = None
-    """Keys that a log deletes, whether they came back or not; None where there are none."""
+    """Keys that a log deletes, whether they came back or not; None if there are none."""
 
 
 def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: bool = False) -> Merged:
     """The standing records of a stretch.
 
-    `logs_only`: they are to be merged with a base file again, so that removals stay.
+    `logs_only`: they will be merged with a base file, so removals stay.
     """
     if len(runs) == 1 and runs[0].base:
         run = runs[0]
-        return Merged(run.keys, run.values, SliceCounts(written=len(run.keys)))
+        return Merged(run.keys, run.values, RecordCounts(written=len(run.keys)))
     keys = pa.concat_arrays([run.keys for run in runs])
     nothing = pa.array([], pa.binary())
     values = pa.concat_arrays([nothing, *(run.values for run in runs if run.values is not None)])
@@ -315,7 +314,7 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: 
     has_log = np.logical_or.reduceat(~base, starts)
     alive = np.zeros(len(starts), np.bool_)
     alive[owner] = True
-    counts = SliceCounts(
+    counts = RecordCounts(
         written=len(owner),
         updated=int((had_base & has_log & alive).sum()),
         inserted=int((~had_base & alive).sum()),
@@ -323,8 +322,8 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: 
         log_records=int((~base).sum()),
         log_keys=int(has_log.sum()),
     )
-    told = keys.take(pa.array(starts[forgotten >= 0])) if erased.any() else None
-    return Merged(keys.take(pa.array(starts[owner])), result, counts, told)
+    erased_keys = keys.take(pa.array(starts[forgotten >= 0])) if erased.any() else None
+    return Merged(keys.take(pa.array(starts[owner])), result, counts, erased_keys)
 
 
 def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:
@@ -347,5 +346,5 @@ def _starts(keys: pa.Array) -> npt.NDArray[np.int64]:
     return np.append(0, np.flatnonzero(changes) + 1)
 
 
-def _sum(one: SliceCounts, other: SliceCounts) -> SliceCounts:
-    return SliceCounts(*(getattr(one, name) + getattr(other, name) for name in SliceCounts.__slots__))
+def _sum(one: RecordCounts, other: RecordCounts) -> RecordCounts:
+    return RecordCounts(*(getattr(one, name) + getattr(other, name) for name in RecordCounts.__slots__))

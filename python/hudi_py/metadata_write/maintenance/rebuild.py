@@ -1,4 +1,4 @@
-"""Partitions of the metadata table made anew, and dropped, on demand (`HoodieBackedTableMetadataWriter`,
+"""Rebuilds and drops partitions of the metadata table on demand (`HoodieBackedTableMetadataWriter`,
 `HoodieTableMetadataUtil.deleteMetadataTablePartition`, 1.2.0)."""
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from hudi_py.metadata_write.partitions.definitions import read_definitions, sour
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.table.create import create_own, drop_partitions, initialise, lost_files, writes_in_the_way
-from hudi_py.metadata_write.table.session import open_own
+from hudi_py.metadata_write.table.create import (
+    create_metadata_table,
+    drop_partitions,
+    initialise,
+    lost_files,
+    writes_in_the_way,
+)
+from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
@@ -28,10 +34,10 @@ from hudi_py.transaction.session import LockedTable
 def rebuild(
     context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Makes partitions of the metadata table anew from the table's files, by default all there are that are kept up.
+    """Rebuilds partitions of the metadata table from the table's files, by default all that hudi-py maintains.
 
     Readers list the storage, or go without an index, until its partition is there again; so they do when this process
-    dies, until the next write makes what is left. With `files` the whole metadata table is made anew, and with it every
+    dies, until the next write makes what is left. With `files` the whole metadata table is rebuilt, and with it every
     partition.
 
     Args:
@@ -44,8 +50,8 @@ def rebuild(
         The partitions that were made, in order.
 
     Raises:
-        ConfigError: a partition is not kept up here, or needs another one that is not there, or making `files` anew
-            would take along an index that is not kept up here, or there are no partitions and none is named.
+        ConfigError: hudi-py does not maintain a partition, or it needs another one that is not there, or rebuilding
+            `files` would lose an index that hudi-py does not maintain, or there are no partitions and none is named.
         ConflictError: a write is under way.
         CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
         LockError: the table lock could not be acquired in time.
@@ -77,10 +83,10 @@ def rebuild(
         if FILES in chosen:
             drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
-            own = create_own(session.at(config))
+            own = create_metadata_table(session.at(config))
         else:
             config = drop_partitions(storage, config, sorted(chosen), to_make=True)
-            own = open_own(session)
+            own = open_metadata_session(session)
         made: list[str] = []
         for partition in PARTITIONS:
             if partition.name in chosen:
@@ -131,7 +137,7 @@ def _to_rebuild(config: TableConfig, names: Collection[str] | None, uri: str) ->
         if foreign:
             raise ConfigError(
                 f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it takes along all "
-                f"others, and {', '.join(foreign)} would be lost, which are not kept up here; drop them first"
+                f"others, and {', '.join(foreign)} would be lost, which hudi-py does not maintain; drop them first"
             )
         chosen.update(there)
     return chosen
@@ -164,7 +170,7 @@ def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
         why = ""
         partition = BY_NAME.get(name) if isinstance(name, str) else None
         if partition is None:
-            why = "it is not kept up here; those that are: " + ", ".join(BY_NAME)
+            why = "hudi-py does not maintain it; it maintains " + ", ".join(BY_NAME)
         elif FILES not in later:
             why = "the table has no metadata table; name 'files', too"
         else:

@@ -1,4 +1,4 @@
-"""Delta commits of the metadata table undone: those whose action was rolled back, and those that broke off.
+"""Rolls back delta commits of the metadata table: of actions that were rolled back, and of writers that died.
 
 Since table version 8 the log files of the instant are deleted; in version 6, where file groups' logs are shared, a
 rollback block goes behind them. The rollback is an instant of the metadata table itself, so a killed one is finished.
@@ -65,13 +65,13 @@ def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
 
 def _merges(timeline: Timeline, instant: Instant) -> bool:
     if instant.action is Action.DELTA_COMMIT:
-        # a log compaction completes as one, and only its pending files tell
+        # a log compaction completes as one; only its pending files show the difference
         return any(file.action is Action.LOG_COMPACTION for file in timeline.states_of(instant))
     return instant.action is Action.COMMIT
 
 
 def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: InstantTime | None) -> None:
-    """Rolls a delta commit back, whatever its state; nothing to do where there is none.
+    """Rolls a delta commit back, whatever its state; nothing to do if there is none.
 
     Args:
         timeline: the metadata table's own, as it is now.
@@ -155,7 +155,7 @@ def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
 
 
 def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> None:
-    """What the plan says, then the end of the instant undone, then that of the rollback. Safe to repeat."""
+    """Executes the plan, removes the instant, then completes the rollback. Safe to repeat."""
     storage, layout = own.storage, own.layout
     begin(storage, layout, rollback, Action.ROLLBACK)
     started = time.monotonic()

@@ -21,7 +21,7 @@ from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import valid_instants
-from hudi_py.metadata_write.maintenance.compact import SliceCounts, compact_logs, compact_slice
+from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import COMMIT_SCHEMA
 from hudi_py.model.commit import CompactedLogs
@@ -65,7 +65,9 @@ class MetadataRewrite:
 
     def __call__(self, task: RewriteTask) -> Rewritten:
         with task.storage.open_output(task.path) as sink:
-            counts = compact_slice(task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed)
+            counts = compact_base_file(
+                task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed
+            )
         logs = _logs(task, counts)
         return Rewritten(counts.written, counts.bytes, counts.inserted, counts.updated, counts.deleted, logs)
 
@@ -83,7 +85,7 @@ class MetadataLogRewrite:
         return Rewritten(done.counts.written, done.counts.bytes, deletes=done.deletes, logs=logs)
 
 
-def _logs(task: RewriteTask, counts: SliceCounts) -> CompactedLogs:
+def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
     return CompactedLogs(
         files=len(task.slice.log_files),
         size=counts.log_bytes,
@@ -98,8 +100,8 @@ def run_due(
 ) -> list[ServiceReport]:
     """Runs what is due on the metadata table; the lock of its table must be held.
 
-    Compactions that were planned and not carried out come first; then a clean, a compaction where one is due, a log
-    compaction where the options ask for it (from table version 8 on), and archiving.
+    Pending compactions come first; then a clean, a compaction where one is due, a log
+    compaction if the options ask for it (from table version 8 on), and archiving.
 
     Args:
         timeline: the metadata table's own, as it is now.
@@ -149,7 +151,7 @@ class _Services:
             yield archive(self._context, data_timeline=self._data)
 
     def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
-        """Carries out plans that were made and not carried out."""
+        """Executes pending plans."""
         for instant in timeline.pending:
             if instant.action is Action.COMPACTION:
                 self._trim(instant.time, instant.action)
@@ -181,7 +183,7 @@ class _Services:
 
     def _trim(self, instant: InstantTime, action: Action) -> None:
         """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
-        made anew since."""
+        rebuilt since."""
         storage, timeline = self._own.storage, self._timeline()
         plan = existing_plan(storage, timeline, instant, action)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
@@ -249,7 +251,7 @@ class _Services:
 
 
 def own_options(settings: MetadataWriteSettings) -> Options:
-    """What the services of the metadata table are told, after the options of its table
+    """The options of the metadata table's services, derived from those of its table
     (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
     options = settings.options
     values: dict[Option[Any], str] = {

@@ -85,7 +85,7 @@ class VerifyReport:
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()
-    """Partitions of indexes that are not kept up here (secondary and expression indexes)."""
+    """Partitions of indexes that hudi-py does not maintain (secondary and expression indexes)."""
     reason: str = ""
     """Why no partition was compared; empty if one was."""
     lost_files: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ def verify(
         settings: None: as the context's options ask for.
 
     Raises:
-        ConfigError: a name is that of no partition the table has, or of one that is not kept up here.
+        ConfigError: the table has no such partition, or hudi-py does not maintain it.
         CorruptFileError: the metadata table cannot be read at all, or lacks commits of its table.
         LockError: the table lock could not be acquired in time.
     """
@@ -167,7 +167,7 @@ def _compared(source: TableSource, partition: MetadataPartition, metadata: Metad
 def source_of(
     session: TableSession, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool = False
 ) -> TableSource:
-    """The table as its files are, whatever its metadata table says. `read_damaged`: see `load_view`."""
+    """The table as the storage lists it, without its metadata table. `read_damaged`: see `load_view`."""
     schema = resolve_table_schema(session.storage, session.config, timeline)
     text = json.dumps(schema.avro) if schema is not None else ""
     view = load_view(session.storage, session.config, timeline, read_damaged=read_damaged)
@@ -177,19 +177,19 @@ def source_of(
 def check_names(
     names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str, uri: str
 ) -> tuple[str, ...]:
-    """The partitions meant: those named, or all there are that are kept up here.
+    """The partitions named, or else all present ones that hudi-py maintains.
 
     Args:
-        what: is to be done with them, for errors, as is `uri`, the table's.
+        what: the verb for errors; `uri`: the table's, for errors.
 
     Raises:
-        ConfigError: a name is that of no partition there is, or of one that is not kept up.
+        ConfigError: there is no such partition, or hudi-py does not maintain it.
     """
     if names is None:
         return tuple(name for name in there if name in known)
     for name in names:
         if name not in there or name not in known:
-            why = "it is not kept up here" if name in there else "there is no such partition"
+            why = "hudi-py does not maintain it" if name in there else "there is no such partition"
             raise ConfigError(
                 f"Cannot {what} the partition {name!r} of the metadata table of {uri}: {why}; it has "
                 + (", ".join(sorted(there)) or "none")
@@ -213,7 +213,7 @@ class _Found:
 
 
 class _Verifier:
-    """Compares one partition with what it would be if it were made anew."""
+    """Compares one partition with what a rebuild would write."""
 
     def __init__(self, source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> None:
         self._partition = partition

@@ -203,16 +203,16 @@ def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
 
 def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
     """The records of some files."""
-    told = [(file, found) for file, found in ranges if found is not None and len(found)]
-    if not told:
+    known = [(file, found) for file, found in ranges if found is not None and len(found)]
+    if not known:
         return MetadataRecords(COLUMN_STATS)
     keys: list[str] = []
     names: list[str] = []
-    for file, found in told:
+    for file, found in known:
         ending = partition_id(file.partition) + file_id(file.name)
         keys += [column_id(column) + ending for column in found.rows["column"].to_pylist()]
         names += [file.name] * len(found)
-    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in told])
+    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in known])
     values = stats_values(COLUMN_STATS_RECORD, rows, pa.array(names, pa.string()), index_version=index_version)
     return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 

@@ -46,7 +46,7 @@ class IndexDefinition:
 
 
 def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
-    """Definitions by index name, as they are stored; empty where the table has none.
+    """Definitions by index name, as they are stored; empty if the table has none.
 
     Raises:
         CorruptFileError: the file is no JSON object.
@@ -103,7 +103,7 @@ def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: 
 
 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
-    """Columns of an index, None where it is not defined."""
+    """Columns of an index, None if it is not defined."""
     found = definitions.get(name)
     return None if found is None else [str(each) for each in found.get("sourceFields") or ()]
 

@@ -101,7 +101,7 @@ class FilesIndex(MetadataPartition):
         yield _partition_list(partitions, removed=False)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What an action adds and takes away; sizes are those its statistics tell.
+        """What an action adds and removes, with the sizes in its statistics.
 
         The all-partitions record names the partitions a commit has statistics of, and those a clean removed.
         """

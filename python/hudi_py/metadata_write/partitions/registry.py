@@ -1,12 +1,13 @@
-"""The partitions of the metadata table: those that are kept up to date, and what holds of others."""
+"""The partitions of the metadata table: those that hudi-py maintains, and rules for others."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata.table import RECORD_INDEX
-from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, SECONDARY_PREFIX, Combine, combine_stats, newest
+from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, Combine, combine_stats, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
@@ -23,7 +24,7 @@ PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     RecordIndex(),
     PartitionStats(),
 )
-"""Those that are kept up to date, in the order in which they are made (`MetadataPartitionType`, 1.2.0)."""
+"""Those that hudi-py maintains, in the order in which they are made (`MetadataPartitionType`, 1.2.0)."""
 BY_NAME: Final = {partition.name: partition for partition in PARTITIONS}
 
 
@@ -49,8 +50,8 @@ def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, 
 
 
 def combine_of(name: str, *, logs_only: bool = False) -> Combine:
-    """The rule of a partition for records with more than one version. `logs_only`: the result is to be combined with
-    older versions again."""
+    """The rule of a partition for records with more than one version. `logs_only`: the result will be combined with
+    older versions."""
     if name in BY_NAME:
         return BY_NAME[name].combine(logs_only=logs_only)
     return combine_stats if name.startswith(EXPRESSION_PREFIX) else newest

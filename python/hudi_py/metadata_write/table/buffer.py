@@ -92,7 +92,7 @@ class GroupBuffer:
             yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
 
     def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
-        """What `work` makes of each group: its number among them, its key, its records. In order of keys.
+        """The results of `work` for each group, called with its number, key and records; in order of keys.
 
         Groups are worked on side by side, but of large ones a few at a time.
         """

@@ -1,4 +1,4 @@
-"""The metadata table made, and partitions of it made and dropped.
+"""Creates the metadata table, and creates and drops its partitions.
 
 A partition counts once the table's properties name it, which is the last step: whatever a killed process leaves before
 that is cleared away by the next attempt. The partitions to be made are noted in the properties before the first of
@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
 from hudi_py.metadata.table import FOLDER
-from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.delta import begin_delta, complete_delta, open_file_group
-from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_own
+from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_metadata_session
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -51,7 +51,7 @@ _PROPERTIES: Final[Mapping[str, str]] = {
 }
 
 
-def create_own(session: TableSession) -> TableSession:
+def create_metadata_table(session: TableSession) -> TableSession:
     """An empty metadata table of the same version as its table; what there was is removed. The properties of the table
     must not name a partition of it."""
     config = session.config
@@ -83,7 +83,7 @@ def create_own(session: TableSession) -> TableSession:
         own.put(seed, b"")
         own.delete(seed)
     create_table_config(own, properties)
-    return open_own(session)
+    return open_metadata_session(session)
 
 
 def initialise(own: TableSession, source: TableSource, made: MetadataPartition) -> TableConfig:
@@ -181,7 +181,7 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
 
 
 def note_to_make(storage: Storage, names: Collection[str]) -> TableConfig:
-    """Notes the partitions that are made next, for whoever goes on after a crash. The table lock must be held."""
+    """Notes the partitions that are made next, for the next writer after a crash. The table lock must be held."""
     return update_table_config(storage, {METADATA_TO_MAKE: ",".join(sorted(names)) or None})
 
 
@@ -193,7 +193,7 @@ def drop_partitions(
     The table lock must be held. Safe to repeat. Other partitions, `files` above all, must not depend on them.
 
     Args:
-        to_make: the caller makes them anew next. The properties note them, and their definitions stay.
+        to_make: the caller rebuilds them next. The properties note them, and their definitions stay.
     """
     kept = [name for name in config.metadata_partitions if name not in names]
     building = [name for name in config.metadata_partitions_inflight if name not in names]
@@ -228,7 +228,7 @@ def _write_base_file(
     started = time.monotonic()
     sink: BinaryIO
     with own.storage.open_output(path) as sink:
-        writer = HFileWriter(sink, schema_json=METADATA_SCHEMA, bloom=BASE_FILE_BLOOM, min_max=True)
+        writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=BASE_FILE_BLOOM, min_max=True)
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             writer.add(batch.column(0), batch.column(1))
         size = writer.close()

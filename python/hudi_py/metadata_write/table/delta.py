@@ -16,7 +16,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hfile import write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.metadata.table import numbered_groups
-from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA, MetadataRecords
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.session import (
@@ -142,31 +142,31 @@ class _Groups:
 
 
 def _append(
-    own: TableSession, instant: InstantTime, piece: FileSlice, key: GroupKey, rows: pa.Table, number: int
+    own: TableSession, instant: InstantTime, slice_: FileSlice, key: GroupKey, rows: pa.Table, number: int
 ) -> WriteStat:
     """Writes a group's records to a new log file: a block of data, then one of deletes."""
     partition = key[0]
     erased = pc.is_null(rows["value"])
     kept = rows.filter(pc.invert(erased)).combine_chunks()
     deleted = rows["key"].filter(erased).cast(pa.string())
-    header: Mapping[HeaderKey, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: METADATA_SCHEMA}
+    header: Mapping[HeaderKey, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA_JSON}
     blocks: list[bytes] = []
     if kept.num_rows:
-        content = write_hfile(_whole(kept["key"]), _whole(kept["value"]), schema_json=METADATA_SCHEMA)
+        content = write_hfile(_whole(kept["key"]), _whole(kept["value"]), schema_json=SCHEMA_JSON)
         blocks.append(encode_block(BlockType.HFILE, header, content))
     if len(deleted):
         of = pa.repeat(partition, len(deleted))
         blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))
     data = b"".join(blocks)
-    name, logs = _log_name(own, instant, piece, number)
+    name, logs = _log_name(own, instant, slice_, number)
     path = join_path(partition, str(name))
     own.storage.put(path, data)
-    base = str(piece.base_file.name) if piece.base_file is not None and own.config.version < 8 else ""
+    base = str(slice_.base_file.name) if slice_.base_file is not None and own.config.version < 8 else ""
     return WriteStat(
-        file_id=piece.file_id,
+        file_id=slice_.file_id,
         path=path,
         partition_path=partition,
-        prev_commit=instant if own.config.version >= 8 else piece.base_instant,
+        prev_commit=instant if own.config.version >= 8 else slice_.base_instant,
         num_writes=kept.num_rows,
         num_updates=kept.num_rows,
         num_deletes=len(deleted),
@@ -179,15 +179,15 @@ def _append(
     )
 
 
-def _log_name(own: TableSession, instant: InstantTime, piece: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
+def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
     """Name of a group's next log file, and of those before it that its statistics list (table version 6)."""
     if own.config.version >= 8:
         # the first one of a new file group has version 1 already, and another token
-        return LogFileName(piece.file_id, instant, 1, f"{number}-0-1"), []
-    version = max((log.name.version for log in piece.log_files), default=0) + 1
+        return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1"), []
+    version = max((log.name.version for log in slice_.log_files), default=0) + 1
     return (
-        LogFileName(piece.file_id, piece.base_instant, version, INITIAL_TOKEN),
-        [str(log.name) for log in piece.log_files],
+        LogFileName(slice_.file_id, slice_.base_instant, version, INITIAL_TOKEN),
+        [str(log.name) for log in slice_.log_files],
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.metadata.table import FOLDER
-from hudi_py.metadata_write.encoding.records import METADATA_SCHEMA
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import FolderStorage
@@ -19,12 +19,12 @@ from hudi_py.transaction.locks import caller_holds_lock
 from hudi_py.transaction.session import TableSession
 
 BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000)
-"""Bloom filter of base files (`hoodie.metadata.bloom.filter.num.entries`)."""
+"""Bloom filter of base files (`hoodie.metadata.bloom.filter.num.entries`, `.fpp`, `.dynamic.max.entries`)."""
 _META_COLUMNS: Final = 5
 
 
 def _without_meta_columns() -> str:
-    record = json.loads(METADATA_SCHEMA)
+    record = json.loads(SCHEMA_JSON)
     record["fields"] = record["fields"][_META_COLUMNS:]
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
 
@@ -33,7 +33,7 @@ COMMIT_SCHEMA: Final = _without_meta_columns()
 """What commits of a metadata table note as their schema."""
 
 
-def open_own(session: TableSession) -> TableSession:
+def open_metadata_session(session: TableSession) -> TableSession:
     """A session of a table's metadata table, to be used under the lock of the table; paths and times are its own.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The table whose metadata is written, as partitions of the metadata table look at it."""
+"""The table whose metadata is written, as input of the partitions of the metadata table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TableSource:
     storage: Storage
     """Of the table, not of the metadata table."""
     config: TableConfig
-    """The properties, read anew."""
+    """The properties, as read under the lock."""
     timeline: Timeline
     """Active. The action that is recorded is still pending in it."""
     view: FileSystemView
@@ -56,7 +56,7 @@ class TableSource:
 
     @cached_property
     def metadata(self) -> MetadataTable | None:
-        """The metadata table as it is now; None where there is none."""
+        """The metadata table as it is now; None if there is none."""
         lister = self.view.lister
         if isinstance(lister, MetadataLister):
             return lister.metadata

@@ -47,7 +47,7 @@ States = Mapping[Key, Sequence[Instant]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArchiveReport(ServiceReport):
-    """What was archived. `instant` is the newest one, None where there was none; it has no completion time."""
+    """What was archived. `instant` is the newest one, None if there was none; it has no completion time."""
 
     num_instants: int = 0
     """Instants."""
@@ -99,7 +99,7 @@ def archive(
 
 
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
-    """Archives some completed commits, whatever else would keep them. The table lock is held."""
+    """Archives some completed commits regardless of the settings. The table lock is held."""
     _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
 
 

@@ -47,7 +47,7 @@ class CleanReport(ServiceReport):
     num_files: int = 0
     """Files deleted."""
     num_bytes: int | None = 0
-    """Of the files deleted; None where the clean was completed before and this is told from its metadata."""
+    """Of the files deleted; None if the clean had been completed before: its metadata has no sizes."""
     num_partitions: int = 0
     """Partitions with files deleted."""
     failed: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Cleaning:
         return [instant.time for instant in _pending(context.timeline())]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Takes a plan to inflight; one that is inflight already is gone on with, for deleting twice does no harm.
+        """Takes a plan to inflight. A plan that is inflight already is continued: deleting twice does no harm.
 
         Raises:
             ConfigError: there is no clean of this instant.
@@ -193,7 +193,7 @@ class Cleaning:
         return outcomes
 
     def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanedPiece]) -> CleanReport:
-        """Deletes emptied partitions, tells the metadata table, and completes the clean.
+        """Deletes emptied partitions, records the clean in the metadata table, and completes it.
 
         Raises:
             ConfigError: a piece has no outcome.
@@ -226,7 +226,7 @@ class Cleaning:
         return CleanReport(self.name, None, reason=reason)
 
     def give_up(self, context: ServiceContext, work: CleanWork) -> None:
-        """Nothing: files that are gone stay gone, and the next attempt goes on from there."""
+        """Does nothing: deleted files stay deleted, and the next attempt continues."""
 
 
 def _pending(timeline: Timeline) -> list[Instant]:
@@ -245,7 +245,7 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
 
 
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
-    """The plan of a pending clean; None where its file is empty or missing."""
+    """The plan of a pending clean; None if its file is empty or missing."""
     data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
     return decode_clean_plan(data, source) if data else None
 

@@ -13,12 +13,13 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.phases import SliceService, SliceWork
+from hudi_py.services.planned.phases import PlannedSlice, SliceService, SliceWork
 from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.session import LockedTable
 
 CompactionWork = SliceWork[RewriteSettings]
+CompactionSlice = PlannedSlice[RewriteSettings]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hudi_py.config import write as write_config
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.compaction.base import CompactionWork, LogRewriting
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
 from hudi_py.services.compaction.plan import (
     busy_groups,
@@ -27,10 +27,8 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
-from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
-from hudi_py.transaction.attempt import Participation
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.session import LockedTable
 
@@ -69,7 +67,7 @@ class Compaction(LogRewriting):
                     "a compaction is planned only while no write is",
                 )
         view = context.view(table)
-        # on demand everything is looked at: what a strategy by partition passed over is not known as left out
+        # on demand all partitions are listed: which ones a strategy passed over is not recorded
         looks_up = context.session.metadata is not None and not self.always
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
@@ -91,13 +89,5 @@ class Compaction(LogRewriting):
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         return RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
 
-    def rewrite_one(
-        self,
-        context: ServiceContext,
-        work: CompactionWork,
-        participation: Participation,
-        operation: CompactionOperation,
-        piece: int,
-    ) -> WriteStat:
-        rewrite = self.rewrite or rewrite_slice
-        return compact_slice(context, work, rewrite, self.extension, participation, operation, piece)
+    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
+        return compact_slice(context, planned, self.rewrite or rewrite_slice, self.extension)

@@ -17,7 +17,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.compaction.base import CompactionWork, LogRewriting
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.plan import busy_groups, not_overtaken, operations_of
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
@@ -28,7 +28,6 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.attempt import Participation
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.session import LockedTable
 
@@ -99,15 +98,8 @@ class LogCompaction(LogRewriting):
             )
         return settings
 
-    def rewrite_one(
-        self,
-        context: ServiceContext,
-        work: CompactionWork,
-        participation: Participation,
-        operation: CompactionOperation,
-        piece: int,
-    ) -> WriteStat:
-        return compact_logs(context, work, self.rewrite or rewrite_logs, participation, operation, piece)
+    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
+        return compact_logs(context, planned, self.rewrite or rewrite_logs)
 
     def still_needed(
         self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
@@ -139,13 +131,13 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
         )
 
 
-def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, piece: FileSlice) -> bool:
+def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, slice_: FileSlice) -> bool:
     """Whether a slice has log files or blocks enough, and no partial updates.
 
     Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`, where blocks of one instant count as
     one.
     """
-    blocks = scan_log(storage, piece.log_files, committed=committed)
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
     instants = {block.instant_time for block in blocks}
-    enough = len(piece.log_files) >= threshold or len(instants) >= threshold
+    enough = len(slice_.log_files) >= threshold or len(instants) >= threshold
     return enough and len(instants) > 1 and not any(block.is_partial for block in blocks)

@@ -22,11 +22,11 @@ SERVICES: Final = {
     Action.LOG_COMPACTION: "log_compaction",
     Action.CLEAN: "clean",
 }
-"""Actions with plans that are made and carried out here, and the services they are of."""
+"""Actions whose plans hudi-py makes and executes, and the names of their services."""
 
 
 def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
-    """What pending compactions, log compactions and cleans are to do, oldest first: `PLAN_SCHEMA`.
+    """The plans of pending compactions, log compactions and cleans, oldest first: `PLAN_SCHEMA`.
 
     A row for each file group to compact, with its base file and logs; for each partition to clean, with the files to
     delete, and without a file id.

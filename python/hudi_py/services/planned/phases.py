@@ -59,6 +59,17 @@ class SliceWork(Generic[Settings]):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedSlice(Generic[Settings]):
+    """One operation of a plan under way, and the attempt it is executed for."""
+
+    work: SliceWork[Settings]
+    participation: Participation
+    operation: CompactionOperation
+    number: int
+    """Of the operation in its plan."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """One operation that was executed."""
 
@@ -91,14 +102,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         """How the slices of the plan are rewritten. Raises UnsupportedTableError if something would be lost."""
 
     @abstractmethod
-    def rewrite_one(
-        self,
-        context: ServiceContext,
-        work: SliceWork[Settings],
-        participation: Participation,
-        operation: CompactionOperation,
-        piece: int,
-    ) -> WriteStat:
+    def rewrite_one(self, context: ServiceContext, planned: PlannedSlice[Settings]) -> WriteStat:
         """Executes one operation of the plan."""
 
     @abstractmethod
@@ -176,7 +180,8 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         with Participation(context.session, work.attempt) as participation:
 
             def outcome(piece: int) -> Outcome:
-                return Outcome(piece, self.rewrite_one(context, work, participation, plan.operations[piece], piece))
+                planned = PlannedSlice(work, participation, plan.operations[piece], piece)
+                return Outcome(piece, self.rewrite_one(context, planned))
 
             return in_threads(outcome, pieces, context.threads)
 

@@ -1,4 +1,4 @@
-"""Taking a plan off the timeline, with all that attempts at it have left."""
+"""Removes a plan from the timeline, with everything that attempts at it left behind."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hudi_py.transaction.session import LockedTable
 
 
 def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
-    """Removes a pending plan at which nobody is at work.
+    """Removes a pending plan that nobody is executing.
 
-    An attempt that began is rolled back first, so killed on the way the plan is as if it had not begun. Safe to repeat.
+    An attempt that began is rolled back first. If this process dies in between, the plan is pending and not begun. Safe
+    to repeat.
 
     Returns:
-        The instant of that rollback; None where there was nothing to roll back.
+        The instant of that rollback; None if there was nothing to roll back.
 
     Raises:
-        ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
+        ConfigError: the metadata table holds changes of the instant, and can be neither maintained nor dropped.
     """
     table = table.reread()
     storage, timeline = table.session.storage, table.timeline
@@ -38,8 +39,8 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
 
 
 def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
-    """Whether the metadata table holds changes of an attempt that was taken back to its plan; once the plan is gone
-    nothing would tell that they do not count."""
+    """Whether the metadata table holds changes of an attempt that was given up. Once the plan is removed, nothing shows
+    that they do not count."""
     if table.session.metadata is None or not table.config.metadata_partitions:
         return False
     own = FolderStorage(table.session.storage, FOLDER)

@@ -1,4 +1,4 @@
-"""What a table service did, or why it did nothing."""
+"""The reports of table services."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ServiceReport:
 
     def __str__(self) -> str:
         nothing = f"nothing done: {self.reason}" if self.reason else ""
-        told = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
+        parts = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
         what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")
-        return f"{what}: {told}" if told else what
+        return f"{what}: {parts}" if parts else what
 
     def _summary(self) -> Iterable[str]:
         """What was done, part by part."""
@@ -47,8 +47,8 @@ def shown(report: Any, **found: Any) -> str:
     properties comes first."""
     values = ((each, getattr(report, each.name)) for each in fields(report))
     given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
-    told = (f"{name}={value!r}" for name, value in found.items())
-    return f"{type(report).__name__}({', '.join((*told, *given))})"
+    added = (f"{name}={value!r}" for name, value in found.items())
+    return f"{type(report).__name__}({', '.join((*added, *given))})"
 
 
 def listed(times: Sequence[str], noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Dropping a plan that is not to be carried out any more (`CompactionAdminClient.unscheduleCompactionPlan`, 1.2.0)."""
+"""Removes a plan that is no longer wanted (`CompactionAdminClient.unscheduleCompactionPlan`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnscheduleReport(ServiceReport):
     plan: str = ""
     """The service that it was of: `compaction`, `log_compaction`, `clean` or `clustering`."""
     rollback: InstantTime | None = None
-    """Requested time of the rollback of an attempt at it that had died; None where there was none."""
+    """Requested time of the rollback of a dead attempt at the plan; None if there was none."""
 
     def _summary(self) -> Iterator[str]:
         yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
@@ -38,7 +38,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     """Drops the plan of a compaction, log compaction, clean or clustering that is pending; what has begun is rolled
     back first.
 
-    Rows stay as they are; what the plan was for is planned anew by the next schedule. A clustering, which Apache Hudi
+    Rows stay as they are; the next schedule plans the same work again. A clustering, which Apache Hudi
     alone plans and runs, is in the way of updates until then (`BaseHoodieTableServiceClient.purgePendingClustering`).
 
     In table version 6 a compaction can be unscheduled until its file groups are written to: what is written then lies
@@ -50,8 +50,8 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
 
     Raises:
         ConfigError: there is no such pending plan.
-        ConflictError: a process is at it, or it is a clean that has begun, or (version 6) rows would be lost to sight,
-            or a write is under way.
+        ConflictError: a process is executing it, or it is a clean that has begun, or a write is under way, or rows
+            would no longer be found (version 6).
         LockError: the table lock could not be acquired in time.
     """
     purpose = f"unschedule {instant}"
@@ -96,9 +96,9 @@ def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[In
 
 
 def _check_logs(context: ServiceContext, plan: Instant) -> None:
-    """Refuses where the slices that a compaction opened when it was planned have been written to.
+    """Refuses if the slices that a compaction opened when it was planned have been written to.
 
-    Every partition is looked at: a plan may be dropped because it cannot be read.
+    Every partition is listed: a plan may be dropped because it cannot be read.
     """
     lister = StorageLister(context.storage, context.config())
 

@@ -41,7 +41,7 @@ class RestoreReport(ServiceReport):
 
 
 def restore(context: ServiceContext, instant: str | None = None) -> RestoreReport:
-    """Takes the table back to a savepoint: all that was written since, and every pending table service, is undone.
+    """Restores the table to a savepoint: everything written since, and every pending table service, is undone.
 
     Queries of what is undone fail meanwhile. Savepoint, cleans and their files stay; the savepoint can be restored
     again. A restore that a dead process left half done is finished first, by this or by any write.

@@ -1,4 +1,4 @@
-"""Rolling back an instant on demand (`BaseRollbackActionExecutor`, `HoodieWriteClient.rollback`, 1.2.0)."""
+"""Rolls back an instant on demand (`BaseRollbackActionExecutor`, `HoodieWriteClient.rollback`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RollbackReport(ServiceReport):
     num_rollback_blocks: int = 0
     """Log files written to undo blocks in others (table version 6)."""
     plan_kept: bool = False
-    """The instant is a table service that can be run anew: its plan is still there."""
+    """The instant is a table service that can be run again: its plan is still there."""
 
     def _summary(self) -> Iterator[str]:
         if self.instant is not None:
@@ -54,7 +54,7 @@ class RollbackReport(ServiceReport):
 
 
 def summary_of_undone(undone: Sequence[str], files: int, blocks: int) -> Iterator[str]:
-    """What a report tells of instants that were undone."""
+    """The summary of instants that were undone."""
     yield listed(undone, "instant") + " undone"
     yield f"{counted(files, 'file')} deleted"
     if blocks:
@@ -74,7 +74,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
             Apache Hudi.
 
     Returns:
-        Of the last rollback made. `instant` is None where there was nothing to undo; the reason says why.
+        Of the last rollback made. `instant` is None if there was nothing to undo; the reason says why.
 
     Raises:
         ConfigError: the active timeline has no such instant, or it is one that cannot be rolled back.
@@ -131,7 +131,7 @@ def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant 
 
 
 def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
-    """Of the rollback that has undone the instant already."""
+    """The report of the rollback that has already undone the instant."""
     earlier = find_rollback(context.storage, timeline, InstantTime(instant))
     if earlier is None or not earlier.completed:
         times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
@@ -245,7 +245,7 @@ def _replaced(
 ) -> Iterator[tuple[str, str, _Sought]]:
     """Partition and file group of each slice that the instant took the place of, and a file of it.
 
-    A clean deletes slices as a whole, so one file tells.
+    A clean deletes slices as a whole, so one file shows it.
     """
     operations = [each for action in COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
     for each in operations:

@@ -208,7 +208,7 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
 
 
 def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
-    """Result of a completed clean, plan of a pending one; None where it has none, or was archived since."""
+    """Result of a completed clean, plan of a pending one; None if it has none, or was archived since."""
     if not clean.completed:
         return PendingPlans(context.storage, timeline).clean(clean)
     path = timeline.layout.path(clean.file_name)
@@ -224,10 +224,10 @@ def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -
 
     def names(partition: PartitionPath) -> tuple[str, ...]:
         found: list[str] = []
-        for piece in view.latest_slices(partition, commit):
-            if piece.base_file is not None:
-                found.append(str(piece.base_file.name))
-            found += [str(log.name) for log in piece.log_files]
+        for slice_ in view.latest_slices(partition, commit):
+            if slice_.base_file is not None:
+                found.append(str(slice_.base_file.name))
+            found += [str(log.name) for log in slice_.log_files]
         return tuple(found)
 
     partitions = view.partitions()
