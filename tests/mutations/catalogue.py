@@ -286,6 +286,27 @@ MUTATIONS: Final = (
         "np.insert(last, 0, True)",
         "tests/unit/metadata_write/test_record_index.py",
     ),
+    Mutation(
+        "metadata table: made in version 6 while another write is pending",
+        CORE + "metadata_write/table/create.py",
+        "    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)\n",
+        "    return ()\n",
+        "tests/unit/metadata_write/test_concurrent_writers.py",
+    ),
+    Mutation(
+        "metadata table: a file that changed is not checked again",
+        CORE + "metadata/table.py",
+        "stamps[file.path] != before.get(file.path)",
+        "file.path not in before",
+        "tests/unit/metadata_write/test_check.py",
+    ),
+    Mutation(
+        "metadata table: rebuilt without data files that are lost",
+        CORE + "metadata_write/maintenance/rebuild.py",
+        "        lost = lost_files(session.view(table.timeline))\n",
+        "        lost = ()\n",
+        "tests/unit/metadata_write/test_lost_files.py",
+    ),
     # -- table services ----------------------------------------------------------------------------------------------
     Mutation(
         "compaction: logs are left out",
