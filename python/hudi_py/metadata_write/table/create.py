@@ -35,6 +35,7 @@ from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import PARTITION_METAFILE, FileSystemView
+from hudi_py.view.recorded import describe_loss
 
 PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
 INFLIGHT_KEY: Final = "hoodie.table.metadata.partitions.inflight"
@@ -144,16 +145,13 @@ def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[Instan
 
 
 def lost_files(view: FileSystemView) -> tuple[str, ...]:
-    """Data files that completed commits wrote and the storage lacks or has only in part, each with what is wrong.
+    """Data files that completed commits wrote and that are missing, too short or replaced, each with what is wrong.
 
     A metadata table made without them would hide the loss from readers.
     """
-    found: list[str] = []
-    for partition in view.partitions():
-        for file, size in view.lost_files(partition):
-            what = "is missing" if size is None else f"has {size} of its {file.size} bytes"
-            found.append(f"{file.path}, which the completed {file.action} {file.commit} wrote, {what}")
-    return tuple(found)
+    return tuple(
+        describe_loss(file, size) for partition in view.partitions() for file, size in view.lost_files(partition)
+    )
 
 
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
