@@ -23,21 +23,21 @@ from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.pending import plan_report
-from hudi_py.services.restore import RestoreReport, restore
-from hudi_py.services.rollback import RollbackReport, rollback
-from hudi_py.services.savepoint import (
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
+from hudi_py.services.recovery.restore import RestoreReport, restore
+from hudi_py.services.recovery.rollback import RollbackReport, rollback
+from hudi_py.services.recovery.savepoint import (
     SavepointReport,
     create_savepoint,
     delete_savepoint,
     list_savepoints,
 )
-from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
+from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
 from hudi_py.write.plan import read_only_reason
 from hudi_py.write.result import WriteResult

@@ -12,7 +12,7 @@ from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, Planned, plan_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run, run_all
+from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.compaction_records import encode_compaction_plan

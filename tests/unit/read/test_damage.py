@@ -84,7 +84,7 @@ def test_a_damaged_metadata_log_hides_nothing(tmp_path: Path, kind: str, version
         hudi_py.open_table(str(path)).metadata.rebuild()
     assert rows(path) == whole
     damage(newest(path / ".hoodie/metadata/files", "[!.]*" if damage is remove else "*files-0000*"))
-    with pytest.warns(UserWarning, match="is made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(path, ["z"], 9)
     assert rows(path) == sorted([*whole, ("z", 9)])
     assert hudi_py.open_table(str(path)).metadata.verify().ok
