@@ -39,8 +39,8 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
-from hudi_py.write.plan import read_only_reason
 from hudi_py.write.result import WriteResult
+from hudi_py.write.table.support import read_only_reason
 
 _Names = str | list[str] | tuple[str, ...]
 _SAVEPOINTS = pa.schema(

@@ -150,9 +150,8 @@ def written_log_changes(
     before: FileSlice,
     log: LogFile,
     keys: pa.Array,
-    deletes: Mask,
+    deletes: Mask | None,
     *,
-    unconditional: bool,
     known_live: bool,
 ) -> KeyChanges:
     """What a log file that was just written changes, reading no more than it has to.
@@ -160,25 +159,25 @@ def written_log_changes(
     Args:
         before: the slice without the log file.
         keys: of the rows written, data and deletes; those of the table's rows as tagging found them.
-        deletes: rows that are deletes.
-        unconditional: deletes count whatever came before.
-        known_live: tagging looked at rows that are there, not only at base files.
+        deletes: which rows are deletes; None: all, and they count whatever came before.
+        known_live: the keys were found among merged rows, not only in base files.
     """
     distinct = keys.unique()
     if len(distinct) < len(keys) or before.base_file is None or reader.merge.folds:
         return log_file_changes(reader, before, log, distinct)
-    gone, data = keys.filter(pa.array(deletes)), keys.filter(pa.array(~deletes))
-    doubtful: list[pa.Array] = []
+    if deletes is None:
+        return KeyChanges(pa.array([], pa.string()), keys)
+    deleted, data = keys.filter(pa.array(deletes)), keys.filter(pa.array(~deletes))
+    unsure: list[pa.Array] = []
     changes = no_changes()
-    if len(gone) and (unconditional or not reader.merge.by_event_time):
-        changes = KeyChanges(changes.added, gone)
-    elif len(gone):
-        doubtful.append(gone)
+    if len(deleted) and not reader.merge.by_event_time:
+        changes = KeyChanges(changes.added, deleted)
+    elif len(deleted):
+        unsure.append(deleted)
     if len(data) and before.log_files and not known_live:
         # an update of a row that only a log deletes brings it back
-        dead = data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files)))
-        doubtful.append(dead)
-    asked = pa.concat_arrays(doubtful) if doubtful else pa.array([], pa.string())
+        unsure.append(data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files))))
+    asked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
     if len(asked):
         found = log_file_changes(reader, before, log, asked)
         changes = KeyChanges(found.added, pa.concat_arrays([changes.removed, found.removed]))

@@ -27,13 +27,15 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.context import WriteContext, WriteSettings
-from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import Input, normalise_schema, read_input
-from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import check_writable, new_table_schema, write_settings
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations.operation import Operation
+from hudi_py.write.operations.run import run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.rows.input import Input, normalise_schema, read_input
+from hudi_py.write.settings import new_table_schema, write_settings
+from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
+from hudi_py.write.table.support import check_writable
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -191,15 +193,13 @@ def _run(
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
     # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(
-        storage, config, seen, session.view(seen), source.schema, operation, options
-    )
+    settings = write_settings(storage, config, seen, session.view(seen), source.schema, operation, options)
     if source.in_memory:
         for batch in source.columns(settings.keygen.partition_fields):
             settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
-        action = action_of(operation, config)
+        action = operation.action(config)
         with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(

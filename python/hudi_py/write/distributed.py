@@ -14,10 +14,8 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.merge import reduce_input
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.owner.identity import process_identity
@@ -26,13 +24,15 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
-from hudi_py.write.bulk import write_new_file_groups
-from hudi_py.write.context import TaskId, WriteContext, WriteSettings
-from hudi_py.write.input import normalise_batch, normalise_schema
-from hudi_py.write.operations import Operation, OperationResult, action_of, run_operation
-from hudi_py.write.plan import write_settings
+from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.operations.bulk_insert import write_new_file_groups
+from hudi_py.write.operations.operation import Operation, OperationResult
+from hudi_py.write.operations.run import run_operation
+from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
-from hudi_py.write.rows import PartitionedRows, split_by_partition
+from hudi_py.write.rows import one_row_per_key, split_by_partition
+from hudi_py.write.rows.input import normalise_batch, normalise_schema
+from hudi_py.write.settings import WriteSettings, write_settings
 
 __all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
 
@@ -136,9 +136,7 @@ def plan_write(
         storage_options=options.storage or None,
     )
     owner = None if owner_pid is None else process_identity(owner_pid)
-    handle = WriteTransaction.plan(
-        session, action=action_of(operation, config), operation=operation.java_name, owner=owner
-    )
+    handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
     combine = (asked is Operation.UPSERT and settings.combine_before_upsert) or (
@@ -220,16 +218,14 @@ def abort_write(write: DistributedWrite) -> None:
 
 def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> OperationResult:
     """Replace the table's file groups by new ones with one row per key."""
-    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
-        for batch in rows:
-            held.add(*context.keyed(batch))
+    with held_rows(context, map(context.keyed, rows), context.row_schema) as held:
 
-        def combined() -> Iterator[pa.RecordBatch]:
+        def unique() -> Iterator[pa.RecordBatch]:
             for partition in held.partitions:
-                table = reduce_input(held.table(partition), context.settings.merge, key_columns=(RECORD_KEY,))
+                table = one_row_per_key(held.table(partition), context.settings.merge)
                 yield from table.select(table.column_names[1:]).to_batches()
 
-        return run_operation(context, combined(), Operation.INSERT_OVERWRITE_TABLE)
+        return run_operation(context, unique(), Operation.INSERT_OVERWRITE_TABLE)
 
 
 def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import Committed
-from hudi_py.write.evolution import SchemaChange
+from hudi_py.write.table.evolution import SchemaChange
 
 _log = logging.getLogger(__name__)
 

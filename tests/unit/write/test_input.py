@@ -11,7 +11,7 @@ import pytest
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import META_FIELDS
-from hudi_py.write.input import BATCH_ROWS, Input, normalise_schema, null_columns, read_input
+from hudi_py.write.rows.input import BATCH_ROWS, Input, normalise_schema, null_columns, read_input
 
 TABLE = pa.table({"k": [1, 2, 3], "s": ["a", None, "c"]})
 

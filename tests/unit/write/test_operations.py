@@ -20,7 +20,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write import bulk
+from hudi_py.write.operations import bulk_insert
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 NEW_FILES = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
@@ -583,8 +583,10 @@ def test_sort_modes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, mode: str, combined: str, is_sorted: bool
 ) -> None:
     """Rows of a partition go to its files in order of their keys, so that no two files overlap."""
-    monkeypatch.setattr(bulk, "steps", lambda batch: (batch.slice(at, 25) for at in range(0, batch.num_rows, 25)))
-    monkeypatch.setattr(bulk, "CHUNK_BYTES", 2_000)
+    monkeypatch.setattr(
+        bulk_insert, "steps", lambda batch: (batch.slice(at, 25) for at in range(0, batch.num_rows, 25))
+    )
+    monkeypatch.setattr(bulk_insert, "CHUNK_BYTES", 2_000)
     options = {
         **QUICK,
         "hoodie.bulkinsert.sort.mode": mode,

@@ -19,10 +19,8 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import iter_base_batches
-from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
-from hudi_py.merge.entries import ordering_types
-from hudi_py.merge.ordering import default_mask
-from hudi_py.merge.reduce import row_ordering
+from hudi_py.merge import LogRecords, Versions, Winners, find_winners, merge_with_base
+from hudi_py.merge.reduce import row_versions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
@@ -54,39 +52,29 @@ class MergeCounts:
     """Incoming rows written in place of old ones, or in addition to them."""
 
 
-def updates_of(
-    rows: pa.Table, context: WriteContext, *, unconditional_delete: bool = False, gone: pa.Array | None = None
-) -> Updates:
-    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys.
-
-    With `unconditional_delete` every row deletes its key, whatever its ordering value. `gone` are keys (string) which
-    no row has, and which are deleted in that way.
-    """
+def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray | None = None) -> Updates:
+    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys. `deleted`: other keys,
+    which are deleted whatever their ordering value."""
     merge = context.settings.merge
     count = rows.num_rows
-    keys = combined(rows[RECORD_KEY])
-    if unconditional_delete:
-        deletes, defaults = np.ones(count, np.bool_), np.ones(count, np.bool_)
-        ordering = tuple(pa.nulls(count, kind) for kind in ordering_types(context.file_schema, merge))
-    else:
-        deletes = delete_marks(rows, merge)
-        ordering = row_ordering(rows, merge)
-        defaults = default_mask(ordering, count)
-    if gone is not None and len(gone):
-        more = np.ones(len(gone), np.bool_)
-        keys = pa.concat_arrays([keys, gone])
-        deletes, defaults = np.r_[deletes, more], np.r_[defaults, more]
-        ordering = tuple(pa.concat_arrays([each, pa.nulls(len(gone), each.type)]) for each in ordering)
-        count = len(keys)
-    winners = find_winners(
-        Versions(keys, np.arange(count, dtype=np.int64), deletes, np.zeros(count, np.bool_), defaults, ordering), merge
-    )
+    versions = row_versions(rows, merge, combined(rows[RECORD_KEY]), np.arange(count, dtype=np.int64))
+    if deleted is not None and len(deleted):
+        more = np.ones(len(deleted), np.bool_)
+        versions = Versions(
+            keys=pa.concat_arrays([versions.keys, deleted]),
+            position=np.arange(count + len(deleted), dtype=np.int64),
+            deletes=np.r_[versions.deletes, more],
+            entries=np.r_[versions.entries, ~more],
+            defaults=np.r_[versions.defaults, more],
+            ordering=tuple(pa.concat_arrays([each, pa.nulls(len(deleted), each.type)]) for each in versions.ordering),
+        )
+    winners = find_winners(versions, merge)
     data = np.flatnonzero(~winners.deletes)
     slots = np.full(len(winners.keys), -1, np.int64)
     slots[data] = np.arange(len(data))
     if not len(data):
         return Updates(winners, context.row_schema.empty_table(), slots)
-    taken = rows if len(data) == rows.num_rows == count else rows.take(pa.array(winners.versions[data]))
+    taken = rows if len(data) == len(versions.keys) else rows.take(pa.array(winners.versions[data]))
     return Updates(winners, taken, slots)
 
 

@@ -1,23 +1,16 @@
-"""Tagging: which file group of its partition holds each incoming key."""
+"""Indexes: which file group holds each incoming key."""
 
-from hudi_py.write.index.record_index import RecordIndexTagger, open_tagger, tag_by_places
-from hudi_py.write.index.tagging import (
-    RECORD_INDEXES,
-    IndexSettings,
-    Tagging,
-    check_index,
-    check_no_bucket_index,
-    tag_keys,
-)
+from hudi_py.write.index.opening import open_index
+from hudi_py.write.index.other_indexes import check_index, check_table_index
+from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX, GlobalIndex, Index, IndexSettings, PartitionIndex
 
 __all__ = [
-    "RECORD_INDEXES",
+    "GLOBAL_RECORD_INDEX",
+    "GlobalIndex",
+    "Index",
     "IndexSettings",
-    "RecordIndexTagger",
-    "Tagging",
+    "PartitionIndex",
     "check_index",
-    "check_no_bucket_index",
-    "open_tagger",
-    "tag_by_places",
-    "tag_keys",
+    "check_table_index",
+    "open_index",
 ]

@@ -44,7 +44,7 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class Assignment:
     """Rows for one file."""
 
     file_id: FileId | None
@@ -72,23 +72,23 @@ def small_files(
     return found[: packing.mor_candidates] if is_mor else found
 
 
-def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[Bucket]:
+def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[Assignment]:
     """The files for `num_rows` new rows of a partition; `record_size` is bytes of a row."""
-    buckets: list[Bucket] = []
+    assignments: list[Assignment] = []
     left = num_rows
     for slice_ in small:
         rows = min((packing.max_file_size - slice_.size) // max(record_size, 1), left)
         if rows > 0:
-            buckets.append(Bucket(slice_.file_id, rows))
+            assignments.append(Assignment(slice_.file_id, rows))
             left -= rows
         if not left:
             break
     full = packing.max_file_size // max(record_size, 1) if packing.auto_split else packing.split_rows
     full = max(full, 1)
     while left > 0:
-        buckets.append(Bucket(None, min(full, left)))
+        assignments.append(Assignment(None, min(full, left)))
         left -= full
-    return buckets
+    return assignments
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:

@@ -1,13 +1,13 @@
 """Record keys and partition paths of rows, exactly as Apache Hudi makes them."""
 
-from hudi_py.write.keygen.generator import (
+from hudi_py.write.rows.keygen.generator import (
     KeyGenerator,
     KeyGeneratorType,
     infer_keygen_type,
     key_generator,
     parse_keygen,
 )
-from hudi_py.write.keygen.partition import DEFAULT_PARTITION
+from hudi_py.write.rows.keygen.partition import DEFAULT_PARTITION
 
 __all__ = [
     "DEFAULT_PARTITION",

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.write.keygen.partition import join_segments, partition_segment
-from hudi_py.write.keygen.render import render
+from hudi_py.write.rows.keygen.partition import join_segments, partition_segment
+from hudi_py.write.rows.keygen.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

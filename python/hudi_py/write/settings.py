@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError, first_line
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
@@ -20,69 +20,45 @@ from hudi_py.merge.ordering import ordering_type
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import check_writable as check_table_writable
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.assign import Packing
-from hudi_py.write.context import WriteSettings
-from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
-from hudi_py.write.index import IndexSettings
-from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX
-from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
-from hudi_py.write.operations import Operation, check_table_index
+from hudi_py.write.index import GLOBAL_RECORD_INDEX, IndexSettings, check_table_index
+from hudi_py.write.operations.operation import Operation
+from hudi_py.write.placement.assign import MEGABYTE, Packing
+from hudi_py.write.rows.keygen import KeyGenerator, key_generator
+from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
+from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
-_READ_ONLY_TYPES = frozenset({"variant", "vector"})
-_REFUSED_PROPERTIES = {
-    "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
-    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
-}
 
 
-def check_writable(config: TableConfig) -> None:
-    """Refuses tables whose properties ask for what writes of this release would break.
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What a write needs to know besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
 
-    Raises:
-        UnsupportedTableError: names the property.
-    """
-    check_table_writable(config)
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "write it with Apache Hudi"
-            )
-    parse_keygen(config.keygen_type, config.keygen_class)
-    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
-        raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': it was bootstrapped from "
-            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
-            "read; write it with Apache Hudi"
-        )
-    if config.base_file_format != "PARQUET":
-        raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
-            "PARQUET"
-        )
-
-
-def read_only_reason(config: TableConfig) -> str | None:
-    """Why a table cannot be written, as far as its properties tell; None where they do not."""
-    try:
-        check_writable(config)
-        key_generator(config)
-        written_merge_settings(config)
-    except UnsupportedTableError as error:
-        return first_line(error)
-    except ConfigError:
-        pass  # options of a write may make it whole
-    return None
+    schema: WriteSchema
+    keygen: KeyGenerator
+    merge: MergeSettings
+    packing: Packing = field(default_factory=Packing)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    bloom: BloomConfig | None = field(default_factory=BloomConfig)
+    codec: str = "gzip"
+    row_group_bytes: int = 120 * MEGABYTE
+    log_block_bytes: int = 256 * MEGABYTE
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allow_duplicates: bool = True
+    """Whether an insert into a small file keeps keys which that file holds."""
+    sort_by_key: bool = False
+    """Whether a bulk insert, or an overwrite, writes the rows of a partition in order of their keys."""
+    threads: int = 1
+    memory_bytes: int = DEFAULT_BUDGET
+    """Incoming rows held in memory; what is more goes to the local disk."""
 
 
 def write_settings(
@@ -182,26 +158,6 @@ def base_file_codec(options: Options) -> str:
             + ", ".join(_CODECS)
         )
     return codec
-
-
-def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns whose bytes this release reads and does not write.
-
-    Raises:
-        UnsupportedTableError: names the type.
-    """
-    pending = [avro]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            if each.get("logicalType") in _READ_ONLY_TYPES:
-                raise UnsupportedTableError(
-                    f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
-                    "columns can only be read; write it with Apache Hudi"
-                )
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
 
 
 def _schema(

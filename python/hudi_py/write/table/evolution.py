@@ -23,7 +23,7 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.schema import META_FIELDS, conform
 from hudi_py.schema.conform import promotable
-from hudi_py.write.casts import cast_exactly, holds_exactly, may_hold
+from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold
 
 
 @dataclass(frozen=True, slots=True)

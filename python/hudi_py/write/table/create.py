@@ -20,7 +20,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
 from hudi_py.transaction.locks import NO_ACCESS
-from hudi_py.write.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
+from hudi_py.write.rows.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
 
 SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
