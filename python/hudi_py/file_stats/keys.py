@@ -1,7 +1,7 @@
-"""Which record keys a data file brings into its file group or takes out of it, found out from the files themselves.
+"""Which record keys a data file adds to its file group or removes from it, according to the files themselves.
 
 Sources: `BaseFileRecordParsingUtils`, `HoodieTableMetadataUtil.getRevivedAndDeletedKeysFromMergedLogs`, 1.2.0. Unlike
-Java, a delete in a log that loses against a base row by its ordering value does not count as one.
+in Java, a delete in a log does not count if it loses against a base row by its ordering value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeyReader:
     """All columns of a row, the meta columns first."""
     merge: MergeSettings
     committed: CommittedInstants | None
-    """Instants whose log blocks count; None where the names of log files tell (since table version 8)."""
+    """Instants whose log blocks count; None since table version 8, where the names of log files decide."""
     history: SchemaHistory | None = None
 
     def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
@@ -108,14 +108,14 @@ class KeyReader:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """What became of the keys of a file group. Both string, distinct."""
+    """Changes to the keys of a file group. Both string, distinct."""
 
     added: pa.Array
     removed: pa.Array
 
 
 def no_changes() -> KeyChanges:
-    """Every key is where it was."""
+    """No key was added or removed."""
     empty = pa.array([], pa.string())
     return KeyChanges(empty, empty)
 
@@ -154,7 +154,7 @@ def written_log_changes(
     *,
     known_live: bool,
 ) -> KeyChanges:
-    """What a log file that was just written changes, reading no more than it has to.
+    """What a log file that was just written changes, found with as little reading as possible.
 
     Args:
         before: the slice without the log file.
@@ -177,9 +177,9 @@ def written_log_changes(
     if len(data) and before.log_files and not known_live:
         # an update of a row that only a log deletes brings it back
         unsure.append(data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files))))
-    asked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
-    if len(asked):
-        found = log_file_changes(reader, before, log, asked)
+    checked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
+    if len(checked):
+        found = log_file_changes(reader, before, log, checked)
         changes = KeyChanges(found.added, pa.concat_arrays([changes.removed, found.removed]))
     return changes
 

@@ -47,22 +47,6 @@ RANGES: Final = pa.schema(
 )
 """Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`),
 `values` counts nulls too, sizes are bytes in the file and before compression (0 for log records)."""
-_WHOLE: Final = frozenset(
-    {
-        ValueType.BOOLEAN,
-        ValueType.INT,
-        ValueType.LONG,
-        ValueType.DATE,
-        ValueType.TIME_MILLIS,
-        ValueType.TIME_MICROS,
-        ValueType.TIMESTAMP_MILLIS,
-        ValueType.TIMESTAMP_MICROS,
-        ValueType.TIMESTAMP_NANOS,
-        ValueType.LOCAL_TIMESTAMP_MILLIS,
-        ValueType.LOCAL_TIMESTAMP_MICROS,
-        ValueType.LOCAL_TIMESTAMP_NANOS,
-    }
-)
 _UNITS: Final = {
     ValueType.TIME_MILLIS: 10**3,
     ValueType.TIMESTAMP_MILLIS: 10**3,
@@ -73,6 +57,7 @@ _UNITS: Final = {
     ValueType.TIMESTAMP_NANOS: 10**9,
     ValueType.LOCAL_TIMESTAMP_NANOS: 10**9,
 }
+_WHOLE: Final = frozenset({ValueType.BOOLEAN, ValueType.INT, ValueType.LONG, ValueType.DATE, *_UNITS})
 _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
@@ -96,7 +81,7 @@ def slot_of(kind: ValueType) -> str:
 
 @dataclass(slots=True)
 class Range:
-    """The range of one column while it is made."""
+    """The range of one column while it is computed."""
 
     column: IndexedColumn
     low: Bound = None
@@ -107,7 +92,7 @@ class Range:
     raw_size: int = 0
 
     def add(self, other: Range) -> None:
-        """Takes a range of the same type in."""
+        """Extends it by a range of the same type."""
         self.include(other.low, other.high)
         self.values += other.values
         self.nulls += other.nulls
@@ -195,7 +180,7 @@ def merge_groups(
 
 
 def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
-    target = wanted or _last_told([part.column for part in parts])
+    target = wanted or _last_typed([part.column for part in parts])
     whole = Range(target)
     for part in parts:
         part.low, part.high = promoted(part.low, part.high, part.column, target)
@@ -282,7 +267,7 @@ def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def add_values(target: Range, array: pa.Array) -> None:
-    """Takes the values of an array in."""
+    """Extends a range by the values of an array."""
     target.values += len(array)
     target.nulls += array.null_count
     if array.null_count == len(array):
@@ -304,9 +289,8 @@ def add_values(target: Range, array: pa.Array) -> None:
 
 
 def widen_zeros(target: Range) -> None:
-    """Takes the zeros of both signs in where one is a bound: Apache Hudi has -0.0 before 0.0, Spark takes them for one.
-
-    Of base files Java does so as it reads a footer (`Statistics.DoubleBuilder`), of log records it does not.
+    """Includes the zeros of both signs if one is a bound: Apache Hudi orders -0.0 before 0.0, to Spark they are equal.
+    Java does so as it reads a footer (`Statistics.DoubleBuilder`), but not for log records.
     """
     if slot_of(target.column.type) == "real" and target.nulls < target.values:
         target.low = -0.0 if target.low == 0 else target.low
@@ -314,7 +298,7 @@ def widen_zeros(target: Range) -> None:
 
 
 def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
-    """A column of the type that a record tells."""
+    """A column of the type in a record of the metadata table."""
     precision, _, scale = (detail or "").partition(",")
     digits = (int(precision), int(scale)) if precision.strip().isdecimal() and scale.strip().isdecimal() else (0, 0)
     return IndexedColumn(name, ValueType(kind), *digits)
@@ -348,10 +332,8 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
 
 
 def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
-    """Bounds which hold every value of a type that rows are looked for by: those of a column whose range is not known.
-
-    Apache Hudi takes a file without bounds for one without values.
-    """
+    """Bounds that include every value of a type, for a column whose range is unknown: Apache Hudi treats a file without
+    bounds as one without values."""
     kind = column.type
     if kind in _UNITS:
         unit = _UNITS[kind]
@@ -378,9 +360,9 @@ def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
             return b"", _LAST_BYTES
 
 
-def _last_told(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
-    told = [kind for kind in kinds if kind.type is not ValueType.NULL]
-    return (told or list(kinds))[-1]
+def _last_typed(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
+    typed = [kind for kind in kinds if kind.type is not ValueType.NULL]
+    return (typed or list(kinds))[-1]
 
 
 def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
@@ -396,15 +378,15 @@ def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
     """Bounds of floating-point numbers, not all of them null."""
     numbers = array.drop_null().to_numpy(zero_copy_only=False)
-    told = numbers[~np.isnan(numbers)]
-    if not len(told):
+    real = numbers[~np.isnan(numbers)]
+    if not len(real):
         return float("nan"), float("nan")
-    low, high = float(told.min()), float(told.max())
+    low, high = float(real.min()), float(real.max())
     if low == 0:
-        low = -0.0 if bool(np.signbit(told[told == 0]).any()) else 0.0
+        low = -0.0 if bool(np.signbit(real[real == 0]).any()) else 0.0
     if high == 0:
-        high = -0.0 if bool(np.signbit(told[told == 0]).all()) else 0.0
-    return low, float("nan") if len(told) < len(numbers) else high
+        high = -0.0 if bool(np.signbit(real[real == 0]).all()) else 0.0
+    return low, float("nan") if len(real) < len(numbers) else high
 
 
 def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound:

@@ -25,8 +25,7 @@ from hudi_py.write.settings import WriteSettings
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Tells apart the processes and attempts of one write: `<task>-<stage>-<attempt>` is the write token of its
-    files."""
+    """Identifies a task attempt of a write: `<task>-<stage>-<attempt>` is the write token of its files."""
 
     task: int = 0
     stage: int = 1
@@ -54,9 +53,9 @@ class WriteContext:
         self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
             transaction.config, settings.schema.avro_json
         )
-        """What the metadata table is to be told of each file; None: nothing."""
+        """What the metadata table needs to know of each file; None: nothing."""
         self.range_columns = self._range_columns()
-        """Columns of log records whose ranges are to be told in sidecars."""
+        """Columns whose ranges in log files go into sidecars."""
         self.file_schema = with_meta(settings.schema.arrow)
         """Arrow schema of base files and log records: meta columns, then the table's."""
         self.file_avro_json = settings.schema.avro_with_meta_json
@@ -67,7 +66,7 @@ class WriteContext:
         self._lock = threading.Lock()
 
     def new_file_id(self) -> FileId:
-        """A fresh file group id, none that could be taken for the bucket index's."""
+        """A fresh file group id that does not look like one of the bucket index."""
         while True:
             file_id = new_file_id()
             if not file_id[:8].isdigit():
@@ -86,8 +85,8 @@ class WriteContext:
         return KeyedRows(whole, keygen.partition_paths(rows))
 
     @property
-    def notes_keys(self) -> bool:
-        """Whether the keys that come into a file group, or leave it, are to be told in sidecars."""
+    def tracks_keys(self) -> bool:
+        """Whether sidecars list the keys that are added to a file group or removed from it."""
         return self.sidecar is not None and self.sidecar.keys
 
     def _range_columns(self) -> tuple[IndexedColumn, ...]:

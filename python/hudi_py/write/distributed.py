@@ -25,14 +25,14 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.operations import run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
-from hudi_py.write.operations.operation import Operation, OperationResult
-from hudi_py.write.operations.run import run_operation
+from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
-from hudi_py.write.settings import WriteSettings, write_settings
+from hudi_py.write.settings import Operation, WriteSettings, write_settings
 
 __all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
 

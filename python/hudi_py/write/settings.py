@@ -1,10 +1,11 @@
-"""The settings of a write, from options, table and incoming schema; refuses tables this release cannot write."""
+"""The settings of a write, from its options, the table and the incoming schema."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -17,14 +18,15 @@ from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
 from hudi_py.merge.ordering import ordering_type
+from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index import GLOBAL_RECORD_INDEX, IndexSettings, check_table_index
-from hudi_py.write.operations.operation import Operation
+from hudi_py.write.index import IndexSettings, check_table_index
+from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
@@ -34,6 +36,31 @@ from hudi_py.write.table.support import check_types, check_writable
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
+
+
+class Operation(str, Enum):
+    """What the rows do to the table; the value is that of `hoodie.datasource.write.operation`."""
+
+    INSERT = "insert"
+    UPSERT = "upsert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+    @property
+    def java_name(self) -> str:
+        """Name of the `WriteOperationType` in commit metadata."""
+        return self.name
+
+    @property
+    def looks_up_keys(self) -> bool:
+        return self in (Operation.UPSERT, Operation.DELETE)
+
+    def action(self, config: TableConfig) -> Action:
+        """Its action on the timeline of a table (`CommitUtils.getCommitActionType`)."""
+        if self is Operation.INSERT_OVERWRITE_TABLE:
+            return Action.REPLACE_COMMIT
+        return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +80,12 @@ class WriteSettings:
     combine_before_upsert: bool = True
     combine_before_delete: bool = True
     allow_duplicates: bool = True
-    """Whether an insert into a small file keeps keys which that file holds."""
+    """Whether inserts into a small file may repeat keys of that file."""
     sort_by_key: bool = False
-    """Whether a bulk insert, or an overwrite, writes the rows of a partition in order of their keys."""
+    """Whether bulk inserts and overwrites sort the rows of a partition by key."""
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
-    """Incoming rows held in memory; what is more goes to the local disk."""
+    """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
 
 
 def write_settings(
@@ -128,8 +155,8 @@ def write_settings(
 
 
 def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
-    """The schema of a table that is to be made of such columns. What `write_settings` would refuse of its first rows is
-    refused here, before there is a table that no other record key could be asked of.
+    """The schema of a new table with such columns. Refuses what `write_settings` would refuse of its first rows, before
+    there is a table whose record key can no longer change.
 
     Args:
         config: the properties it would have.
@@ -202,10 +229,9 @@ def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) 
 
 
 def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator) -> bool | None:
-    """Whether the single COMPLEX key of existing rows is `field:value`; None without rows to tell.
+    """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
 
-    A row of the newest base file is compared with what its key column renders to: the text alone cannot tell a bare
-    value that looks like the other form.
+    Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
     """
     (field,) = keygen.key_fields
     newest = None

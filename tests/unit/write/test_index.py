@@ -18,8 +18,9 @@ from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import BaseFileName, FileId, PartitionPath
 from hudi_py.storage import MemoryStorage, Storage
-from hudi_py.write.index import IndexSettings, base_files, check_index
+from hudi_py.write.index import IndexSettings, base_files
 from hudi_py.write.index.base_files import BaseFileIndex
+from hudi_py.write.index.other_indexes import check_index
 from hudi_py.write.rows import TaggedRows
 
 P = PartitionPath("p")

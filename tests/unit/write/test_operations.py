@@ -490,9 +490,9 @@ def test_the_first_write_refuses_before_it_makes_a_table(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"record_key": "kee"}, "'kee', which is to be a record key"),
+        ({"record_key": "kee"}, "'kee', which is needed as a record key"),
         ({"record_key": "raw"}, "cannot be a record key"),
-        ({"partition_by": "q"}, "'q', which is to be a partition value"),
+        ({"partition_by": "q"}, "'q', which is needed as a partition value"),
         ({"ordering_by": "when"}, "Ordering column 'when'"),
         ({"ordering_by": "ts,tags"}, "Ordering column 'tags' .* has the type list"),
         ({"ordering_by": "raw", "table_type": "mor"}, "Ordering column 'raw' .* has the type binary"),

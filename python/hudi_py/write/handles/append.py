@@ -89,7 +89,7 @@ def append_log(
             num_deletes += len(deleted)
     if context.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
-        if context.notes_keys:
+        if context.tracks_keys:
             sidecar.begin_keys()
             log, before = LogFile(slice_.partition, parsed, size), merged or slice_
             if rows.num_rows:
@@ -122,8 +122,8 @@ def append_log(
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> None:
-    """A null in a log is the integer 0 to Apache Hudi 1.2.0, whose queries fail where a Long, say, is compared with it.
-    Copy on write has no such harm: its own upserts fail there, and ours leave no trace of the null."""
+    """Refuses null ordering values. Apache Hudi 1.2.0 reads a null in a log as the integer 0, and its queries fail to
+    compare that with a Long, for example. Copy-on-write tables are not affected: our base files keep no trace of it."""
     merge = context.settings.merge
     if not merge.by_event_time:
         return
@@ -138,11 +138,10 @@ def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> Non
 
 
 def _token_of_its_own(context: WriteContext) -> str:
-    """A write token that no other write has, for a log which is not named by its own instant.
+    """A write token of this write alone, for a log that is not named by its own instant.
 
-    Apache Hudi takes over the token of a slice's newest committed log. A log of a write that is under way, or failed,
-    would have the very name it chooses; it would note that file in its commit, and on local file systems by a path
-    which it cannot read afterwards.
+    Apache Hudi reuses the token of a slice's newest committed log. It would choose the name of a log of ours that is
+    pending or failed, and commit that file, on local file systems by a path that it cannot read afterwards.
     """
     return str(replace(context.task, stage=int(context.transaction.instant[-9:])))  # hour to millisecond: a Java int
 
@@ -175,7 +174,7 @@ def _header(context: WriteContext) -> dict[HeaderKey, str]:
 def _data_blocks(
     context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]
 ) -> Iterator[bytes]:
-    """Avro blocks, none much larger than the limit. The ranges of their columns, where wanted, go to `ranges`."""
+    """Avro blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
     limit = context.settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):

@@ -28,7 +28,7 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 
 BASE_ROWS = 262_144
-"""Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""
+"""Rows in a batch of the old file. Large, as the look-up of keys builds a hash table for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def merge_base_file(
     """Writes the next version of a slice's base file.
 
     Args:
-        slice_: has a base file; its log files, if any, are not looked at.
+        slice_: has a base file; its log files are ignored.
         updates: versions of keys. With `keys_tagged` all are in the file; otherwise those which are not are inserts.
         inserts: rows (`_hoodie_record_key`, then the table's columns) to add as they are.
     """
@@ -110,7 +110,7 @@ def merge_base_file(
         if updates is None:
             counts.kept = counts.base
         if watched is not None and handle.sidecar is not None:
-            watched.tell(handle.sidecar)
+            watched.add_to(handle.sidecar)
         for batch in inserts:
             handle.write_new(batch)
             added += batch.num_rows
@@ -121,11 +121,11 @@ def merge_base_file(
 
 
 class _Watched:
-    """The keys whose presence in a file group a merge may change: which of them the old file had, and the new one."""
+    """The keys that a merge may add to a file group or remove: which of them the old file has, and the new one."""
 
     def __init__(self, updates: Updates, keys_tagged: bool) -> None:
         keys = updates.winners.keys
-        # a data row for a key that is there leaves one there
+        # an update of a known key neither adds nor removes it
         self._keys = keys.filter(pa.array(updates.winners.deletes)) if keys_tagged else keys
         self._was = np.zeros(len(self._keys), np.bool_)
         self._is = np.zeros(len(self._keys), np.bool_)
@@ -138,7 +138,7 @@ class _Watched:
     def after(self, batch: pa.RecordBatch) -> None:
         self._mark(self._is, batch)
 
-    def tell(self, sidecar: Sidecar) -> None:
+    def add_to(self, sidecar: Sidecar) -> None:
         sidecar.add_keys(self._keys.filter(pa.array(self._is & ~self._was)))
         sidecar.add_keys(self._keys.filter(pa.array(self._was & ~self._is)), removed=True)
 
@@ -161,7 +161,7 @@ def _merged(
     stamped = [context.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
     rows = pa.Table.from_batches(stamped, context.file_schema).combine_chunks()
     log = LogRecords(updates.winners, rows, updates.slots)
-    # what comes once the old file has ended are incoming rows
+    # batches after the end of the old file are incoming rows
     for batch in merge_with_base(until_end(), log, context.settings.merge):
         if ended:
             counts.won += batch.num_rows

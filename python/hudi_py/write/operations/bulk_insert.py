@@ -15,7 +15,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle, steps
 from hudi_py.write.operations.insert import insert_one_per_key
-from hudi_py.write.operations.operation import OperationResult
+from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
 from hudi_py.write.workers import Workers

@@ -9,29 +9,25 @@ import pyarrow as pa
 from hudi_py.formats.arrays import combined
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.operation import OperationResult
-from hudi_py.write.operations.partition import PartitionWriter, PlacedRows, write_partitions
-from hudi_py.write.operations.tagging import tag_input
-from hudi_py.write.rows import KeyedRows
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows
+from hudi_py.write.operations.tagging import tag_and_write
+from hudi_py.write.rows import KeyedRows, TaggedRows
 
 _SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
 
 
 def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     """Deletes the keys of rows, which need no other columns than those of key and partition."""
-    keyed = (_keyed(context, batch) for batch in batches)
-    with tag_input(context, keyed, _SCHEMA) as tagged_input:
 
-        def write(partition: PartitionWriter) -> None:
-            tagged = tagged_input.tagged(partition)
-            keys = combined(tagged.rows[RECORD_KEY])
-            for slice_, numbers in tagged.found:
-                deleted = keys.take(pa.array(numbers))
-                if context.settings.combine_before_delete:
-                    deleted = deleted.unique()
-                partition.write(PlacedRows(slice_, deleted=deleted))
+    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
+        keys = combined(tagged.rows[RECORD_KEY])
+        for slice_, numbers in tagged.found:
+            deleted = keys.take(pa.array(numbers))
+            if context.settings.combine_before_delete:
+                deleted = deleted.unique()
+            partition.write(PlacedRows(slice_, deleted=deleted))
 
-        return write_partitions(context, tagged_input.held, write)
+    return tag_and_write(context, (_keyed(context, batch) for batch in batches), _SCHEMA, write)
 
 
 def _keyed(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:

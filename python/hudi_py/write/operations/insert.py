@@ -12,8 +12,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import merge_base_file, updates_of
-from hudi_py.write.operations.operation import OperationResult
-from hudi_py.write.operations.partition import PartitionWriter, PlacedRows, write_partitions
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.rows import one_row_per_key, sorted_by_key
 

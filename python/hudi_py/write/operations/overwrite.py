@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.bulk_insert import bulk_insert
-from hudi_py.write.operations.operation import OperationResult
-from hudi_py.write.operations.partition import pending_clustering_conflict
+from hudi_py.write.operations.partition import OperationResult, pending_clustering_conflict
 
 
 def overwrite(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:

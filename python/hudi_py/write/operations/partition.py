@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain
 
@@ -18,7 +18,6 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
-from hudi_py.write.operations.operation import OperationResult
 from hudi_py.write.placement.assign import (
     Assignment,
     assign_inserts,
@@ -28,6 +27,16 @@ from hudi_py.write.placement.assign import (
 )
 from hudi_py.write.rows import PartitionedRows, TaggedRows
 from hudi_py.write.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What an operation leaves to commit."""
+
+    stats: list[WriteStat]
+    """One for each file written."""
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to the file groups that the commit replaces (overwrite only)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
-from hudi_py.merge import MergeSettings
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import Index, PartitionIndex, open_index
-from hudi_py.write.operations.partition import PartitionWriter
+from hudi_py.write.index import GlobalIndex, Index, open_index
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
 from hudi_py.write.placement.relocate import located, losing_keys, relocate
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
+
+WriteTagged = Callable[[PartitionWriter, TaggedRows], None]
 
 
 @contextmanager
@@ -31,55 +30,71 @@ def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schem
         yield held
 
 
-class TaggedInput(Protocol):
-    """An input by partition, whose rows can be tagged."""
-
-    @property
-    def held(self) -> PartitionedRows: ...
-
-    def tagged(self, partition: PartitionWriter) -> TaggedRows:
-        """The rows of a partition.
-
-        Raises:
-            ConflictError: they belong to a file group that a pending clustering is about to replace.
-        """
-        ...
-
-
-@contextmanager
-def tag_input(
+def tag_and_write(
     context: WriteContext,
     rows: Iterable[KeyedRows],
     schema: pa.Schema,
+    write: WriteTagged,
     *,
     one_per_key: bool = False,
     moves: bool = False,
-) -> Iterator[TaggedInput]:
-    """Reads an input and tags it by the index of the write.
+) -> OperationResult:
+    """Reads an input, tags it by the index of the write, and writes it partition by partition.
 
     Args:
         schema: of the rows.
+        write: writes the rows of a partition.
         one_per_key: keep the row of each key that wins within the input.
         moves: with an index over all partitions, rows go to their own partition when their key is in another one.
+
+    Raises:
+        ConfigError: the table is written with another index.
+        ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
-    settings = context.settings
     index = _open_index(context)
-    if not index.is_global:
-        with held_rows(context, rows, schema) as held:
-            yield _TaggedByPartition(held, index, settings.merge if one_per_key else None)
-    elif moves:
-        with (
-            held_rows(context, rows, schema) as held,
-            PartitionedRows(LocatedRows.packed_schema(schema, moves=True), settings.memory_bytes) as moved,
-        ):
-            reader, view = context.key_reader(), context.transaction.view
-            relocate(index, held, moved, reader, view, one_per_key=one_per_key)
-            yield _Located(moved, moves=True)
-    else:
-        packed = LocatedRows.packed_schema(schema, moves=False)
+    if index.is_global:
+        return _locate_and_write(context, index, rows, schema, write, one_per_key=one_per_key, moves=moves)
+    with held_rows(context, rows, schema) as held:
+
+        def write_one(partition: PartitionWriter) -> None:
+            table = held.table(partition.path)
+            if one_per_key:
+                table = one_row_per_key(table, context.settings.merge)
+            write(partition, partition.checked(index.tag(table, partition.path, list(partition.slices.values()))))
+
+        return write_partitions(context, held, write_one)
+
+
+def _locate_and_write(
+    context: WriteContext,
+    index: GlobalIndex,
+    rows: Iterable[KeyedRows],
+    schema: pa.Schema,
+    write: WriteTagged,
+    *,
+    one_per_key: bool,
+    moves: bool,
+) -> OperationResult:
+    merge = context.settings.merge
+    packed = LocatedRows.packed_schema(schema, moves=moves)
+
+    def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
+        def write_one(partition: PartitionWriter) -> None:
+            table = without_keys(held.table(partition.path), losing.get(partition.path))
+            if not unique:
+                table = one_row_per_key(table, merge)
+            tagged = LocatedRows.unpacked(table, moves=moves).tagged(list(partition.slices.values()))
+            write(partition, partition.checked(tagged))
+
+        return write_partitions(context, held, write_one)
+
+    if not moves:
         with held_rows(context, (located(index, keyed) for keyed in rows), packed) as held:
-            losing = losing_keys(held, settings.merge, packed=True) if one_per_key else {}
-            yield _Located(held, settings.merge if one_per_key else None, losing)
+            losing = losing_keys(held, merge, packed=True) if one_per_key else {}
+            return write_all(held, losing, not one_per_key)
+    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
+        relocate(index, held, moved, context.key_reader(), context.transaction.view, one_per_key=one_per_key)
+        return write_all(moved, {}, True)
 
 
 def _open_index(context: WriteContext) -> Index:
@@ -97,38 +112,3 @@ def _open_index(context: WriteContext) -> Index:
         threads=context.settings.threads,
         check_key=check_key if keygen.single_key_form_varies else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _TaggedByPartition:
-    """Rows under the partition of their own, tagged within it."""
-
-    held: PartitionedRows
-    index: PartitionIndex
-    merge: MergeSettings | None
-    """Set where one row of each key counts."""
-
-    def tagged(self, partition: PartitionWriter) -> TaggedRows:
-        rows = self.held.table(partition.path)
-        if self.merge is not None:
-            rows = one_row_per_key(rows, self.merge)
-        return partition.checked(self.index.tag(rows, partition.path, list(partition.slices.values())))
-
-
-@dataclass(frozen=True, slots=True)
-class _Located:
-    """Rows (`LocatedRows.packed`) under the partition that an index over all partitions chose."""
-
-    held: PartitionedRows
-    merge: MergeSettings | None = None
-    """Set where one row of each key counts, and rows may still repeat keys."""
-    losing: Mapping[PartitionPath, pa.Array] = field(default_factory=dict)
-    """New keys by the partitions in which they lose against the row of another one."""
-    moves: bool = False
-
-    def tagged(self, partition: PartitionWriter) -> TaggedRows:
-        rows = without_keys(self.held.table(partition.path), self.losing.get(partition.path))
-        if self.merge is not None:
-            rows = one_row_per_key(rows, self.merge)
-        slices = list(partition.slices.values())
-        return partition.checked(LocatedRows.unpacked(rows, moves=self.moves).tagged(slices))

@@ -11,28 +11,24 @@ from hudi_py.formats.arrays import combined
 from hudi_py.model.names import FileId
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.operation import OperationResult
-from hudi_py.write.operations.partition import PartitionWriter, PlacedRows, write_partitions
-from hudi_py.write.operations.tagging import tag_input
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows
+from hudi_py.write.operations.tagging import tag_and_write
 from hudi_py.write.rows import TaggedRows
 
 
 def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    settings = context.settings
-    keyed = map(context.keyed, batches)
-    with tag_input(
+    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
+        for placed in _placed(context, partition, tagged):
+            partition.write(placed)
+
+    return tag_and_write(
         context,
-        keyed,
+        map(context.keyed, batches),
         context.row_schema,
-        one_per_key=settings.combine_before_upsert,
-        moves=settings.index.moves_rows,
-    ) as tagged_input:
-
-        def write(partition: PartitionWriter) -> None:
-            for placed in _placed(context, partition, tagged_input.tagged(partition)):
-                partition.write(placed)
-
-        return write_partitions(context, tagged_input.held, write)
+        write,
+        one_per_key=context.settings.combine_before_upsert,
+        moves=context.settings.index.moves_rows,
+    )
 
 
 def _placed(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:

@@ -30,9 +30,9 @@ class Packing:
     split_rows: int = 500_000
     """`hoodie.copyonwrite.insert.split.size`: rows of a new file without `auto_split`."""
     record_size: int = 1024
-    """`hoodie.copyonwrite.record.size.estimate`: bytes of a row where no commit tells."""
+    """`hoodie.copyonwrite.record.size.estimate`: bytes of a row if no commit has measured any."""
     record_size_given: bool = False
-    """Whether `record_size` was asked for: if not, rows which are smaller in memory count as that."""
+    """Whether the options set `record_size`; if not, rows that are smaller in memory count with that size."""
     size_threshold: float = 1.0
     """`hoodie.record.size.estimation.threshold`: share of the small file limit that a commit or, in delta commits, a
     file must exceed to be measured."""
@@ -92,10 +92,10 @@ def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, 
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:
-    """Bytes of a row in recent base files; None when no commit is large enough to tell.
+    """Bytes of a row in recent base files; None if no commit is large enough.
 
     Args:
-        commits: completed commits and delta commits, newest first; only the first `packing.size_commits` are looked at.
+        commits: completed commits and delta commits, newest first; only the first `packing.size_commits` are read.
     """
     threshold = packing.size_threshold * packing.small_file_limit
     total_bytes = total_rows = 0
@@ -104,12 +104,8 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
             stats = [stat for stat in metadata.stats if parse_base_file_name(stat.path.rpartition("/")[2])]
             measured = [(stat.total_write_bytes, stat.num_writes) for stat in stats]
         else:
-            measured = [
-                (
-                    sum(stat.total_write_bytes for stat in metadata.stats),
-                    sum(stat.num_writes for stat in metadata.stats),
-                )
-            ]
+            sizes = sum(stat.total_write_bytes for stat in metadata.stats)
+            measured = [(sizes, sum(stat.num_writes for stat in metadata.stats))]
         for size, rows in measured:
             if size > threshold and rows > 0:
                 total_bytes += size
@@ -118,11 +114,8 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
 
 
 def effective_record_size(measured: int | None, packing: Packing, memory_size: float) -> int:
-    """Bytes to count for a row: measured in earlier commits, else the configured estimate.
-
-    Unless the estimate was asked for, rows that take less in memory (`memory_size` bytes, uncompressed) count as that:
-    files of narrow rows would else stay far below their full size.
-    """
+    """Bytes to count for a row: measured in earlier commits, else the configured estimate. If no option sets one, rows
+    that are smaller in memory (`memory_size` bytes) count with that size, so that files of narrow rows fill up."""
     if measured:
         return measured
     if packing.record_size_given or memory_size <= 0:

@@ -21,8 +21,8 @@ from hudi_py.merge.settings import IS_DELETED
 from hudi_py.schema import META_FIELDS, OPERATION, conform_array
 
 _SPARKS_OWN = ("variant", "geography", "geometry")
-"""Types which Spark hands on as structs of their bytes, with this name in the metadata of a member. As plain structs
-they would be other columns than those that were given."""
+"""Types that Spark passes as structs of their bytes, with this name in the metadata of a member. Written as structs,
+they would become different columns."""
 BATCH_ROWS = 131_072
 """Largest number of rows of a batch which `Input.batches` yields."""
 
@@ -43,7 +43,7 @@ class Input:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the rows can be looked at before they are written, at little cost."""
+        """Whether the rows can be read before they are written, at little cost."""
         return self.replayable and self.num_rows is not None
 
     def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -246,7 +246,7 @@ def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
     if name not in ("arrow.json", "arrow.uuid"):
         raise SchemaMismatchError(
             f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported are arrow.bool8, "
-            "arrow.json and arrow.uuid: cast the column to a plain type"
+            "arrow.json and arrow.uuid: cast the column to its storage type"
         )
     return normalise_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind, path)
 
@@ -293,8 +293,3 @@ def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
         "bits (uint64 as decimal(20, 0)), float, double, string, binary, decimal up to 38 digits, date, timestamp, "
         "struct, list, and map with string keys: cast the column"
     )
-
-
-def null_columns(schema: pa.Schema) -> list[str]:
-    """Names of columns whose type is null: they take the type of the table's column, a new table cannot have them."""
-    return [field.name for field in schema if pa.types.is_null(field.type)]

@@ -5,7 +5,7 @@ ones are added at the end; an incoming type which the table's can take is conver
 round the table's column is widened; a missing column is an error, or null where the option says so.
 
 Two things differ. Values are converted exactly or refused. And a column widens by itself among integers, among floating
-point numbers and among decimals only; that numbers become text, or integers floating point, has to be asked for
+point numbers and among decimals only; an option lets numbers become text, or integers floating point
 (`hoodie.py.write.widen.columns`).
 """
 
@@ -142,7 +142,7 @@ def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Brings the columns of a table and of data together."""
+    """Merges the columns of a table with those of data."""
 
     fixed: tuple[str, ...]
     """Dotted names of record key and partition fields, which are always needed and keep their type."""
@@ -254,7 +254,7 @@ def _check_no_nulls(fields: Sequence[pa.Field] | pa.Schema, path: str = "") -> N
         if _holds_null(field.type):
             raise SchemaMismatchError(
                 f"Column '{path}{field.name}' of the data has type {field.type}, all null, and the table has no such "
-                "column to take a type from; cast it to the type it is to have"
+                "column to take a type from; cast it to the type that it should have"
             )
 
 

@@ -21,7 +21,7 @@ _REFUSED_PROPERTIES = {
 
 
 def check_writable(config: TableConfig) -> None:
-    """Refuses tables whose properties ask for what writes of this release would break.
+    """Refuses tables whose properties ask for something that this release does not write.
 
     Raises:
         UnsupportedTableError: names the property.
@@ -48,7 +48,7 @@ def check_writable(config: TableConfig) -> None:
 
 
 def read_only_reason(config: TableConfig) -> str | None:
-    """Why a table cannot be written, as far as its properties tell; None where they do not."""
+    """Why a table cannot be written according to its properties; None if nothing in them prevents it."""
     try:
         check_writable(config)
         key_generator(config)
@@ -56,12 +56,12 @@ def read_only_reason(config: TableConfig) -> str | None:
     except UnsupportedTableError as error:
         return first_line(error)
     except ConfigError:
-        pass  # options of a write may make it whole
+        pass  # the options of a write may supply what is missing
     return None
 
 
 def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns whose bytes this release reads and does not write.
+    """Refuses columns of types that this release reads but does not write.
 
     Raises:
         UnsupportedTableError: names the type.

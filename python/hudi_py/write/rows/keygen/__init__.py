@@ -7,13 +7,5 @@ from hudi_py.write.rows.keygen.generator import (
     key_generator,
     parse_keygen,
 )
-from hudi_py.write.rows.keygen.partition import DEFAULT_PARTITION
 
-__all__ = [
-    "DEFAULT_PARTITION",
-    "KeyGenerator",
-    "KeyGeneratorType",
-    "infer_keygen_type",
-    "key_generator",
-    "parse_keygen",
-]
+__all__ = ["KeyGenerator", "KeyGeneratorType", "infer_keygen_type", "key_generator", "parse_keygen"]

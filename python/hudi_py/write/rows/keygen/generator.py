@@ -122,7 +122,7 @@ class KeyGenerator:
         return join_segments([self._segments(batch, field) for field in self.partition_fields])
 
     def check_partitions(self, batch: pa.RecordBatch) -> None:
-        """Raises an error of `partition_paths` where the rows have one; cheaper, as each value is looked at once."""
+        """Raises the errors of `partition_paths`, at less cost: each distinct value is checked once."""
         for field in self.partition_fields:
             index = batch.schema.get_field_index(field)
             if index >= 0:
@@ -174,7 +174,7 @@ class KeyGenerator:
                     "of structs; add a column with this value, or write the table with Apache Hudi"
                 )
             raise SchemaMismatchError(
-                f"Column '{field}', which is to be {purpose}, is not in the data; its columns are "
+                f"Column '{field}', which is needed as {purpose}, is not in the data; its columns are "
                 f"{', '.join(batch.schema.names)}"
             )
         return render(batch.column(index), field, millis=field in self.millis_columns, purpose=purpose)
