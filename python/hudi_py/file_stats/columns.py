@@ -133,14 +133,7 @@ def _supported(column: IndexedColumn, index_version: int) -> bool:
 
 
 _PRIMITIVES: Final = {
-    "boolean": ValueType.BOOLEAN,
-    "int": ValueType.INT,
-    "long": ValueType.LONG,
-    "float": ValueType.FLOAT,
-    "double": ValueType.DOUBLE,
-    "string": ValueType.STRING,
-    "bytes": ValueType.BYTES,
-    "fixed": ValueType.FIXED,
+    name: ValueType[name.upper()] for name in ("boolean", "int", "long", "float", "double", "string", "bytes", "fixed")
 }
 _LOGICAL: Final = {
     ("int", "date"): ValueType.DATE,

@@ -23,39 +23,20 @@ Bound = bool | int | float | str | bytes | None
 
 _NUMBER: Final = pa.decimal256(76, 0)
 BOUND: Final = pa.struct(
-    [
-        ("whole", pa.int64()),
-        ("real", pa.float64()),
-        ("text", pa.string()),
-        ("bytes", pa.binary()),
-        ("number", _NUMBER),
-    ]
+    {"whole": pa.int64(), "real": pa.float64(), "text": pa.string(), "bytes": pa.binary(), "number": _NUMBER}.items()
 )
 """A bound: the member for its type is set, see `slot_of`. All members are null where there is no bound."""
+_COUNTS: Final = ("values", "nulls", "size", "raw_size")
 RANGES: Final = pa.schema(
-    [
-        ("column", pa.string()),
-        ("type", pa.int32()),
-        ("detail", pa.string()),
-        ("low", BOUND),
-        ("high", BOUND),
-        ("values", pa.int64()),
-        ("nulls", pa.int64()),
-        ("size", pa.int64()),
-        ("raw_size", pa.int64()),
-    ]
+    [("column", pa.string()), ("type", pa.int32()), ("detail", pa.string()), ("low", BOUND), ("high", BOUND)]
+    + [(name, pa.int64()) for name in _COUNTS]
 )
 """Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`),
 `values` counts nulls too, sizes are bytes in the file and before compression (0 for log records)."""
 _UNITS: Final = {
-    ValueType.TIME_MILLIS: 10**3,
-    ValueType.TIMESTAMP_MILLIS: 10**3,
-    ValueType.LOCAL_TIMESTAMP_MILLIS: 10**3,
-    ValueType.TIME_MICROS: 10**6,
-    ValueType.TIMESTAMP_MICROS: 10**6,
-    ValueType.LOCAL_TIMESTAMP_MICROS: 10**6,
-    ValueType.TIMESTAMP_NANOS: 10**9,
-    ValueType.LOCAL_TIMESTAMP_NANOS: 10**9,
+    **dict.fromkeys((ValueType.TIME_MILLIS, ValueType.TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_MILLIS), 10**3),
+    **dict.fromkeys((ValueType.TIME_MICROS, ValueType.TIMESTAMP_MICROS, ValueType.LOCAL_TIMESTAMP_MICROS), 10**6),
+    **dict.fromkeys((ValueType.TIMESTAMP_NANOS, ValueType.LOCAL_TIMESTAMP_NANOS), 10**9),
 }
 _WHOLE: Final = frozenset({ValueType.BOOLEAN, ValueType.INT, ValueType.LONG, ValueType.DATE, *_UNITS})
 _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -94,10 +75,8 @@ class Range:
     def add(self, other: Range) -> None:
         """Extends it by a range of the same type."""
         self.include(other.low, other.high)
-        self.values += other.values
-        self.nulls += other.nulls
-        self.size += other.size
-        self.raw_size += other.raw_size
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def include(self, low: Bound, high: Bound) -> None:
         if low is not None:
@@ -125,10 +104,7 @@ class ColumnRanges:
             pa.array([each.column.detail for each in ranges], pa.string()),
             _bounds([(each.column.type, each.low) for each in ranges]),
             _bounds([(each.column.type, each.high) for each in ranges]),
-            pa.array([each.values for each in ranges], pa.int64()),
-            pa.array([each.nulls for each in ranges], pa.int64()),
-            pa.array([each.size for each in ranges], pa.int64()),
-            pa.array([each.raw_size for each in ranges], pa.int64()),
+            *(pa.array([getattr(each, name) for each in ranges], pa.int64()) for name in _COUNTS),
         ]
         return cls(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
@@ -169,8 +145,8 @@ def merge_groups(
             if slot == "number" and bound is not None:
                 bound = int(bound)
             setattr(part, name, bound)
-        part.values, part.nulls = row["values_sum"], row["nulls_sum"]
-        part.size, part.raw_size = row["size_sum"], row["raw_size_sum"]
+        for name in _COUNTS:
+            setattr(part, name, row[f"{name}_sum"])
         found.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
     result: dict[int | None, ColumnRanges] = {}
     for group, members in found.items():
@@ -192,9 +168,8 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
     """One row for each group, column and type."""
     flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
     flat |= {name: table[name] for name in ("column", "type", "detail")}
-    sums = ["values", "nulls", "size", "raw_size"]
-    flat |= {name: table[name] for name in sums}
-    aggregations = [(name, "sum") for name in sums]
+    flat |= {name: table[name] for name in _COUNTS}
+    aggregations = [(name, "sum") for name in _COUNTS]
     for name, function in (("low", "min"), ("high", "max")):
         whole = table[name].combine_chunks()
         bounds = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

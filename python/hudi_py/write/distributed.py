@@ -1,7 +1,7 @@
 """A write spread over the tasks of an engine: its plan, its tasks and its commit.
 
-Tasks get rows in no order and without a shuffle. Where no key is looked up, they write files of their own. Other rows,
-and pieces too small for a file, are staged as Arrow IPC files, which one process, the commit, merges and writes.
+Tasks get rows in no order and without a shuffle. If no key is looked up, they write files of their own. All other rows,
+and those too few for a file, are staged as Arrow IPC files, which one process merges and writes at the commit.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from hudi_py.write.settings import Operation, WriteSettings, write_settings
 __all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
 
 _MB = 1024 * 1024
-PIECE_BYTES = 32 * _MB
-"""A task stages its rows of a partition if they take less memory than this: a file of them would be small."""
+SMALL_BYTES = 32 * _MB
+"""A task stages its rows of a partition if they take less memory than this: their file would be small."""
 HELD_BYTES = 256 * _MB
-"""Memory for the rows of small pieces in a task; beyond it they are staged at once."""
+"""Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 TASK_MEMORY = 256 * _MB
 """Memory for rows of one task on their way to files."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistributedWrite:
-    """A planned write, as every process of it gets it. Pickles."""
+    """A planned write, as its processes exchange it. Pickles."""
 
     handle: TransactionHandle
     settings: WriteSettings
@@ -61,12 +61,12 @@ class DistributedWrite:
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
     after: tuple[AfterCommit, ...] = ()
-    """What follows the commit, such as table services, in the process that commits."""
+    """Runs after the commit in the same process, such as table services."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def stages_all(self) -> bool:
-        """Whether writing a file takes the rows of all tasks."""
+        """Whether a file may need the rows of several tasks."""
         if self.operation is Operation.INSERT:
             return self.settings.combine_before_insert
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:
@@ -88,7 +88,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task attempt did. Small: statistics and paths."""
+    """What a task attempt wrote: statistics and paths, which are small."""
 
     stats: tuple[WriteStat, ...]
     staged: StagedFile | None
@@ -108,23 +108,23 @@ def plan_write(
 
     Args:
         schema: the columns of the rows that tasks will get.
-        metadata: keeps the metadata table up to date.
-        after: what follows the commit, such as table services.
+        metadata: maintains the metadata table.
+        after: runs after the commit, such as table services.
         overwrite: whether the rows replace those of the table.
-        owner_pid: the process whose end ends the write; None: not known.
+        owner_pid: the process whose end ends the write; None: unknown.
 
     Raises:
         TableNotFoundError: a delete without a table.
         ConfigError: options contradict the table or each other.
-        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
+        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
-    asked = Operation(options.get(write_config.OPERATION))
-    if overwrite and asked is Operation.DELETE:
+    requested = Operation(options.get(write_config.OPERATION))
+    if overwrite and requested is Operation.DELETE:
         raise ConfigError(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = 'delete'; "
             "use mode append"
         )
-    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
+    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else requested
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
@@ -139,8 +139,8 @@ def plan_write(
     handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
-    combine = (asked is Operation.UPSERT and settings.combine_before_upsert) or (
-        asked is Operation.INSERT and settings.combine_before_insert
+    combine = (requested is Operation.UPSERT and settings.combine_before_upsert) or (
+        requested is Operation.INSERT and settings.combine_before_insert
     )
     return DistributedWrite(
         handle,
@@ -174,7 +174,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(context, _large_pieces(context, rows, stage))
+                stats = write_new_file_groups(context, _large_partitions(context, rows, stage))
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
@@ -182,7 +182,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
-    """Write the staged rows and publish the write. None: there was nothing to write, and no empty commit was wanted.
+    """Write the staged rows and publish the write. None: there was nothing to write, and empty commits are off.
 
     Raises:
         ConfigError: more was staged than the option allows; nothing was published.
@@ -228,7 +228,7 @@ def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> Operati
         return run_operation(context, unique(), Operation.INSERT_OVERWRITE_TABLE)
 
 
-def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -240,7 +240,7 @@ def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: 
             if partition not in large:
                 held.setdefault(partition, []).append(part)
                 sizes[partition] = sizes.get(partition, 0) + part.nbytes
-                if sizes[partition] < PIECE_BYTES:
+                if sizes[partition] < SMALL_BYTES:
                     continue
                 large.add(partition)
                 del sizes[partition]

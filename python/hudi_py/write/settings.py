@@ -65,7 +65,7 @@ class Operation(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """What a write needs to know besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
+    """What a write needs besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
 
     schema: WriteSchema
     keygen: KeyGenerator
@@ -105,7 +105,7 @@ def write_settings(
 
     Raises:
         UnsupportedTableError: the table has a feature that cannot be written.
-        SchemaMismatchError, ConfigError: the data does not fit the table, or another index wrote it.
+        SchemaMismatchError, ConfigError: the data does not fit the table, or it is written with another index.
     """
     check_writable(config)
     codec = base_file_codec(options)

@@ -103,27 +103,24 @@ class PartitionWriter:
         """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log
         file, unless a small file takes new rows: then it is rewritten, updates included
         (`BaseSparkDeltaCommitActionExecutor.handleUpdate`)."""
-        context, slice_ = self._context, rows.slice_
+        context, slice_, deleted = self._context, rows.slice_, rows.deleted
+        updates = context.row_schema.empty_table() if rows.updates is None else rows.updates
+        inserts = rows.inserts or (lambda: ())
+
+        def rewrite(old: FileSlice) -> list[WriteStat]:
+            changed = rows.updates is not None or deleted is not None
+            versions = updates_of(updates, context, deleted=deleted) if changed else None
+            return [merge_base_file(context, old, versions, inserts())]
+
         if slice_ is None:
-            self.submit(lambda: new_file_group(context, self.path, rows.inserts() if rows.inserts else ()))
+            self.submit(lambda: new_file_group(context, self.path, inserts()))
         elif context.transaction.config.is_mor and rows.inserts is None:
             target = self._for_write[slice_.file_id]
             version = self._next_log_version(target)
-            updates = context.row_schema.empty_table() if rows.updates is None else rows.updates
-            self.submit(
-                lambda: [
-                    append_log(context, target, updates, deleted=rows.deleted, merged=slice_, next_version=version)
-                ]
-            )
+            append = partial(append_log, deleted=deleted, merged=slice_, next_version=version)
+            self.submit(lambda: [append(context, target, updates)])
         else:
-            self.submit(partial(self._rewrite, slice_, rows))
-
-    def _rewrite(self, slice_: FileSlice, rows: PlacedRows) -> list[WriteStat]:
-        versions = None
-        if rows.updates is not None or rows.deleted is not None:
-            updates = self._context.row_schema.empty_table() if rows.updates is None else rows.updates
-            versions = updates_of(updates, self._context, deleted=rows.deleted)
-        return [merge_base_file(self._context, slice_, versions, rows.inserts() if rows.inserts else ())]
+            self.submit(partial(rewrite, slice_))
 
     def _next_log_version(self, target: FileSlice) -> int:
         """The first version that no log file of the slice has, those of failed writes included (table version 6)."""

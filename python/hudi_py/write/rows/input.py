@@ -192,19 +192,11 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.float32()
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
-    if (
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    ):
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    if any(check(kind) for check in binary):
         return pa.binary()
-    if types.is_decimal(kind):
-        return (
-            pa.decimal128(kind.precision, kind.scale)
-            if kind.precision <= 38 and kind.scale >= 0
-            else _refuse(kind, path)
-        )
+    if types.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
+        return pa.decimal128(kind.precision, kind.scale)
     if types.is_date(kind):
         return pa.date32()
     if types.is_timestamp(kind):
@@ -278,13 +270,14 @@ def _integer(kind: pa.DataType, path: str) -> pa.DataType:
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
+    checks = (
+        types.is_list,
+        types.is_large_list,
+        types.is_fixed_size_list,
+        types.is_list_view,
+        types.is_large_list_view,
     )
+    return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, *views))
 
 
 def _refuse(kind: pa.DataType, path: str) -> pa.DataType:

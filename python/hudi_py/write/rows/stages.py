@@ -69,15 +69,13 @@ class LocatedRows:
         by_code = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes, np.arange(len(ids)), sorter=by_code)
         new, *known = np.split(by_code, starts)
-        if self.leaving is None:
-            return TaggedRows(self.rows, tuple((by_id[i], rows) for i, rows in zip(ids, known, strict=True)), new)
-        leaving = self.leaving.to_numpy(zero_copy_only=False)
-        return TaggedRows(
-            self.rows,
-            tuple((by_id[file_id], rows[~leaving[rows]]) for file_id, rows in zip(ids, known, strict=True)),
-            new,
-            {file_id: rows[leaving[rows]] for file_id, rows in zip(ids, known, strict=True)},
-        )
+        found = dict(zip(ids, known, strict=True))
+        leaving: dict[FileId, RowNumbers] = {}
+        if self.leaving is not None:
+            leaves = self.leaving.to_numpy(zero_copy_only=False)
+            leaving = {file_id: rows[leaves[rows]] for file_id, rows in found.items()}
+            found = {file_id: rows[~leaves[rows]] for file_id, rows in found.items()}
+        return TaggedRows(self.rows, tuple((by_id[file_id], rows) for file_id, rows in found.items()), new, leaving)
 
 
 @dataclass(frozen=True, slots=True)
