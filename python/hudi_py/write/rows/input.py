@@ -270,13 +270,7 @@ def _integer(kind: pa.DataType, path: str) -> pa.DataType:
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
-    checks = (
-        types.is_list,
-        types.is_large_list,
-        types.is_fixed_size_list,
-        types.is_list_view,
-        types.is_large_list_view,
-    )
+    views = (types.is_list_view, types.is_large_list_view)
     return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, *views))
 
 
