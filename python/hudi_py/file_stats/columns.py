@@ -19,7 +19,7 @@ ALWAYS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 """Meta columns whose ranges are always kept, in the order in which Apache Hudi names them."""
 DECIMAL_DIGITS: Final = 30
 DECIMAL_SCALE: Final = 15
-"""Digits, and those of them behind the point, of the decimals in statistics of version 1 (`DecimalWrapper`)."""
+"""Precision and scale of decimals in statistics of version 1 (`DecimalWrapper`)."""
 
 
 class ValueType(enum.IntEnum):
@@ -50,12 +50,12 @@ class ValueType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """A column with ranges. `name` has dots where the column is inside of others."""
+    """A column with ranges. `name` has dots if the column is nested."""
 
     name: str
     type: ValueType
     precision: int = 0
-    """Of decimals, as is `scale`."""
+    """Of decimals, like `scale`."""
     scale: int = 0
 
     @property
@@ -79,7 +79,7 @@ def indexed_columns(
     Args:
         schema_json: Avro JSON of the table's schema, with or without meta columns; empty: only meta columns are known.
         names: columns to index (`hoodie.metadata.index.column.stats.column.list`), with dots for nested ones.
-        limit: how many columns of the schema are taken where none are named.
+        limit: the number of columns to index if none are named.
         meta_columns: whether rows of the table have meta columns (`hoodie.populate.meta.fields`).
         index_version: of the statistics: 1 or 2 (`HoodieIndexVersion`). Those of version 1 cannot hold wide decimals.
 

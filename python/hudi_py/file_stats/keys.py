@@ -96,7 +96,7 @@ class KeyReader:
         return records.keys.filter(pa.array(records.winners.deletes))
 
     def touched_by(self, log: LogFile) -> pa.Array:
-        """The distinct keys (string) of which a log file has a row or a delete."""
+        """The distinct keys (string) of the rows and deletes of a log file."""
         schema = pa.schema([field for field in self.schema if field.name in {RECORD_KEY, *self.merge.columns}])
         blocks = scan_log(self.storage, [log], committed=self.committed)
         parts = [pa.array([], pa.string())]
@@ -133,7 +133,7 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
     """What a log file changes in its slice, by merging it with and without the file.
 
     Args:
-        before: the slice; the log file itself, where it is listed already, does not count.
+        before: the slice; the log file itself does not count.
         keys: distinct ones to look at; None: all that the log file has.
     """
     touched = reader.touched_by(log) if keys is None else keys

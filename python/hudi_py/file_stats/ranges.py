@@ -1,8 +1,8 @@
-"""Ranges of columns: least and greatest value, number of values and of nulls, for one file or many.
+"""Ranges of columns: minimum and maximum, number of values and of nulls, for one file or many.
 
-What Apache Hudi keeps of them for log records is `HoodieTableMetadataUtil.collectColumnRangeMetadata`, how they are put
-together `HoodieColumnRangeMetadata.merge` and `FileFormatUtils.getColumnRangeInPartition` (1.2.0). Texts and bytes are
-ordered by their bytes as in Spark, floating-point numbers as `Double.compareTo` does: -0.0 before 0.0, NaN after all.
+Sources: `HoodieTableMetadataUtil.collectColumnRangeMetadata` for log records, `HoodieColumnRangeMetadata.merge` and
+`FileFormatUtils.getColumnRangeInPartition` for merging (1.2.0). Text and bytes are ordered bytewise as in Spark,
+floating-point numbers as by `Double.compareTo`: -0.0 before 0.0, NaN last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER: Final = pa.decimal256(76, 0)
 BOUND: Final = pa.struct(
     {"whole": pa.int64(), "real": pa.float64(), "text": pa.string(), "bytes": pa.binary(), "number": _NUMBER}.items()
 )
-"""A bound: the member for its type is set, see `slot_of`. All members are null where there is no bound."""
+"""A bound: the member for its type is set, see `slot_of`. All members are null if there is no bound."""
 _COUNTS: Final = ("values", "nulls", "size", "raw_size")
 RANGES: Final = pa.schema(
     [("column", pa.string()), ("type", pa.int32()), ("detail", pa.string()), ("low", BOUND), ("high", BOUND)]
@@ -110,11 +110,11 @@ class ColumnRanges:
 
     @classmethod
     def merged(cls, parts: Iterable[ColumnRanges], columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-        """One range for each column that any part has, in the order of `columns`, others behind them.
+        """One range for each column that any part has, in the order of `columns`, then the others.
 
         Args:
-            columns: the types in which ranges come out, as columns may have had other ones in older files; of columns
-                that are not among them the type is that of the last part.
+            columns: the types of the result, since columns may have other types in older files; other columns have the
+                type of the last part.
         """
         table = pa.Table.from_batches([part.rows for part in parts], RANGES)
         return merge_rows(table, columns)
@@ -136,7 +136,7 @@ def merge_groups(
     wanted = {column.name: column for column in columns}
     reduced = _reduced(table, groups)
     found: dict[int | None, dict[str, list[Range]]] = {}
-    # a row for each column of a group, or some where its type changed
+    # a row for each column of a group, or several if its type changed
     for row in reduced.to_pylist():
         part = Range(column_of(row["column"], row["type"], row["detail"]))
         slot = slot_of(part.column.type)
@@ -206,7 +206,7 @@ def column_ranges(
     Without rows every range is empty and its type is NULL. A column which the rows lack is null in all of them.
 
     Args:
-        data: rows with the table's Arrow types, meta columns among them where they are indexed.
+        data: rows with the table's Arrow types, with meta columns if those are indexed.
         columns: see `indexed_columns`.
     """
     if isinstance(data, pa.Table):
@@ -227,7 +227,7 @@ def column_ranges(
 
 
 def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column by its name with dots; nulls where the batch lacks it or one of those it is inside of is null."""
+    """A column by its dotted name; null if the batch lacks it, and where its parent is null."""
     if name in batch.schema.names:
         return batch.column(name)
     parts = name.split(".")

@@ -106,7 +106,7 @@ class SidecarContent:
                 reader = pa.ipc.open_stream(source)
                 if (reader.schema.metadata or {}).get(_SECTION) == name:
                     return reader
-                for _ in reader:  # to its end, behind which the next one begins
+                for _ in reader:  # up to its end, where the next one begins
                     pass
         except (pa.ArrowInvalid, OSError) as error:
             raise CorruptFileError(f"Cannot read the sidecar {self._context}: {error}") from error

@@ -268,7 +268,7 @@ def _packing(options: Options) -> Packing:
 
 
 def bloom_config(options: Options) -> BloomConfig | None:
-    """The bloom filter of base files; None where they have none."""
+    """The bloom filter of base files; None if they have none."""
     needed = options.get(write_config.INDEX_TYPE) == "BLOOM"
     if not needed and not options.get(write_config.BLOOM_ENABLED):
         return None

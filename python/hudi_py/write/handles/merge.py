@@ -90,7 +90,7 @@ def merge_base_file(
 
     Args:
         slice_: has a base file; its log files are ignored.
-        updates: versions of keys. With `keys_tagged` all are in the file; otherwise those which are not are inserts.
+        updates: versions of keys. With `keys_tagged` the file has all of them; otherwise new keys are inserted.
         inserts: rows (`_hoodie_record_key`, then the table's columns) to add as they are.
     """
     base = slice_.base_file

@@ -1,4 +1,4 @@
-"""Which files new rows go to: small files are filled up first, then new file groups of a full size are made.
+"""Which files new rows go to: small files first, then new file groups of full size.
 
 Source: `UpsertPartitioner`, `SparkUpsertDeltaCommitPartitioner`, `AverageRecordSizeEstimator`, Apache Hudi 1.2.0.
 """
@@ -19,12 +19,12 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How full files are made. Sizes are bytes. Pickles."""
+    """Sizes of files, in bytes. Pickles."""
 
     max_file_size: int = 120 * MEGABYTE
     """`hoodie.parquet.max.file.size`."""
     small_file_limit: int = 100 * MEGABYTE
-    """`hoodie.parquet.small.file.limit`; a smaller base file is filled up, 0: none is."""
+    """`hoodie.parquet.small.file.limit`; smaller base files take new rows; 0: none do."""
     auto_split: bool = True
     """`hoodie.copyonwrite.insert.auto.split`."""
     split_rows: int = 500_000

@@ -1,10 +1,9 @@
-"""What a caller may hand over as data, as Arrow record batches in the types a Hudi table can have.
+"""Input data as Arrow record batches in the types of Hudi tables.
 
-Taken are objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
-scanners, pandas data frames and lists of dicts. Types without a counterpart in a Hudi table are widened where nothing
-is lost (unsigned and small integers, dictionaries, large and view types, timestamps of other units) and refused
-otherwise. Of Arrow's extension types `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others, whose
-storage alone would lose their meaning, are refused.
+Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
+scanners, pandas data frames and lists of dicts. Types that Hudi tables lack are widened if nothing is lost (unsigned
+and small integers, dictionaries, large and view types, timestamps of other units), and refused otherwise. Of Arrow's
+extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BATCH_ROWS = 131_072
 class Input:
     """Rows to write: a schema in table types without meta columns, and the batches.
 
-    `batches` may be called once only where the source is a stream (`replayable` is False).
+    `batches` may be called only once if the source is a stream (`replayable` is False).
     """
 
     schema: pa.Schema
@@ -39,7 +38,7 @@ class Input:
     """Reader over the source's own batches, not yet normalised."""
     replayable: bool
     num_rows: int | None = None
-    """None when the source does not say."""
+    """None if the source does not know."""
 
     @property
     def in_memory(self) -> bool:
@@ -47,14 +46,14 @@ class Input:
         return self.replayable and self.num_rows is not None
 
     def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows with some columns alone; those of the names which the data lacks are left out."""
+        """The rows with some of their columns; ignores names that the data lacks."""
         schema = pa.schema([field for field in self.schema if field.name in names])
         with self.open() as reader:
             for whole in reader:
                 yield normalise_batch(whole.select(schema.names), schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, in `schema`; empty batches are left out.
+        """The rows, in order, in `schema`, without empty batches.
 
         Raises:
             SchemaMismatchError: a value cannot be held by the table's type.

@@ -1,8 +1,8 @@
 """New tables: the properties Apache Hudi would store for each table version, and options that contradict a table's.
 
 Sources: `HoodieTableConfig`, `HoodieTableMetaClient.TableBuilder` and `HoodieWriterUtils.validateTableConfig`, 1.2.0.
-For versions 6 and 8 the keys are those which the releases that made these versions know (0.15, 1.0): a single ordering
-field is stored as `hoodie.table.precombine.field`, which newer releases read as well.
+Versions 6 and 8 get the keys of the releases that introduced them (0.15, 1.0): a single ordering field is stored as
+`hoodie.table.precombine.field`, which newer releases read as well.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
 
 
 def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
-    """Creates the table at the storage's root, or opens the one that is there.
+    """Creates the table at the storage's root, or opens an existing one.
 
     Of several callers at once one creates; the others open its table.
 
@@ -197,7 +197,7 @@ def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
         The table's properties, and whether this call created it.
 
     Raises:
-        ConfigError, UnsupportedTableError: as `table_properties`; a table that is there contradicts the spec; the path
+        ConfigError, UnsupportedTableError: as `table_properties`; an existing table contradicts the spec; the path
             cannot be written.
     """
     properties = table_properties(spec)

@@ -1,4 +1,4 @@
-"""Record keys and partition paths of rows, exactly as Apache Hudi makes them."""
+"""Record keys and partition paths of rows, exactly as Apache Hudi forms them."""
 
 from hudi_py.write.rows.keygen.generator import (
     KeyGenerator,
