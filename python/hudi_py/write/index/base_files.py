@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY

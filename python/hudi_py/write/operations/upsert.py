@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hudi_py.merge import delete_marks
 from hudi_py.formats.arrays import combined
+from hudi_py.merge import delete_marks
 from hudi_py.model.names import FileId
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.file_stats.keys import KeyReader
-from hudi_py.merge import MergeSettings, delete_marks, find_winners
 from hudi_py.formats.arrays import combined
+from hudi_py.merge import MergeSettings, delete_marks, find_winners
 from hudi_py.merge.reduce import row_versions
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY

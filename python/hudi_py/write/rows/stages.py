@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.merge import MergeSettings, reduce_input
 from hudi_py.formats.arrays import combined
+from hudi_py.merge import MergeSettings, reduce_input
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId
 from hudi_py.schema import RECORD_KEY
