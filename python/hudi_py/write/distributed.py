@@ -82,7 +82,6 @@ class StagedFile:
     """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
 
     path: str
-    num_rows: int
     num_bytes: int
 
 
@@ -285,7 +284,6 @@ class _Stage:
         self._path = f"{transaction.staging}/{task}.arrow"
         self._sink: pa.PythonFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-        self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -295,7 +293,6 @@ class _Stage:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
         self._writer.write_batch(batch)
-        self._rows += batch.num_rows
         assert self._sink is not None
         _check_volume(self._write, self._sink.tell())
 
@@ -305,7 +302,7 @@ class _Stage:
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        return StagedFile(self._path, self._rows, size)
+        return StagedFile(self._path, size)
 
     def abandon(self) -> None:
         if self._sink is not None:
