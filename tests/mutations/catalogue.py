@@ -167,28 +167,28 @@ MUTATIONS: Final = (
     # -- writing -----------------------------------------------------------------------------------------------------
     Mutation(
         "index: keys at the upper end of a file's range are taken for new",
-        CORE + "write/index/tagging.py",
+        CORE + "write/index/base_files.py",
         "pc.less_equal(self.keys, high)",
         "pc.less(self.keys, high)",
         "tests/unit/write/test_index.py",
     ),
     Mutation(
         "index: a table with bucket ids is written to",
-        CORE + "write/index/tagging.py",
+        CORE + "write/index/other_indexes.py",
         "    elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
         "    elif False and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
         "tests/unit/write/test_index.py",
     ),
     Mutation(
         "global index: the row of the old partition stays when a key moves",
-        CORE + "write/routing.py",
-        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), gone=True)\n",
+        CORE + "write/placement/relocate.py",
+        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",
         "            pass\n",
         "tests/unit/write/test_record_index_tagging.py",
     ),
     Mutation(
         "small files: those under pending compaction are filled",
-        CORE + "write/assign.py",
+        CORE + "write/placement/assign.py",
         "        and slice_.file_id not in excluded\n",
         "",
         "tests/unit/write/test_assign.py",

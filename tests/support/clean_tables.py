@@ -27,7 +27,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.view import load_view
-from hudi_py.write.create import create_table
+from hudi_py.write.table.create import create_table
 from tests.support.hand_writes import SPEC
 
 START_MS = 1_700_000_000_000

@@ -25,8 +25,8 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import write_settings
+from hudi_py.write.operations import run_operation
+from hudi_py.write.settings import Operation, write_settings
 from tests.unit.metadata_write import memory_tables
 
 KEEPS = {"hoodie.metadata.enable": "false", "hoodie.metadata.auto.delete.partitions": "false"}
@@ -71,7 +71,7 @@ def pending(
     session = session_of(storage, options or {}, cast(ConflictPolicy, Several()))
     resolved = write_options(given, record_key="id", partition_by="p", ordering_by="ts")
     data = memory_tables.rows(ids, ts)
-    action = action_of(Operation.UPSERT, session.config)
+    action = Operation.UPSERT.action(session.config)
     transaction = WriteTransaction.begin(session, action=action, operation="UPSERT")
     settings = write_settings(
         storage, session.config, transaction.timeline, transaction.view, data.schema, Operation.UPSERT, resolved

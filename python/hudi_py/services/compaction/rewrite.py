@@ -34,7 +34,8 @@ from hudi_py.timeline.table_schema import (
     resolve_table_schema,
 )
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.plan import base_file_codec, bloom_config, check_types
+from hudi_py.write.settings import base_file_codec, bloom_config
+from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),

@@ -1,14 +1,14 @@
 """New tables: the properties Apache Hudi would store for each table version, and options that contradict a table's.
 
 Sources: `HoodieTableConfig`, `HoodieTableMetaClient.TableBuilder` and `HoodieWriterUtils.validateTableConfig`, 1.2.0.
-For versions 6 and 8 the keys are those which the releases that made these versions know (0.15, 1.0): a single ordering
-field is stored as `hoodie.table.precombine.field`, which newer releases read as well.
+Versions 6 and 8 get the keys of the releases that introduced them (0.15, 1.0): a single ordering field is stored as
+`hoodie.table.precombine.field`, which newer releases read as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hudi_py.config import Options
@@ -20,7 +20,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
 from hudi_py.transaction.locks import NO_ACCESS
-from hudi_py.write.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
+from hudi_py.write.rows.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
 
 SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
@@ -42,7 +42,7 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """What a caller asks of a table. None: not asked, so the default for a new table, anything for an existing one."""
+    """What a caller requires of a table. None: the default for a new table, anything for an existing one."""
 
     name: str | None = None
     database: str | None = None
@@ -61,43 +61,38 @@ class TableSpec:
     payload_class: str | None = None
     hive_style: bool | None = None
     url_encoded: bool | None = None
-    drop_partition_columns: bool | None = None
     timezone: str | None = None
     """`LOCAL` (default) or `UTC`."""
     base_file_format: str | None = None
-    cdc_enabled: bool | None = None
-    populate_meta_fields: bool | None = None
     create_schema: str | None = None
     """Avro JSON without meta columns."""
-    extra: Mapping[str, str] = field(default_factory=dict)
-    """Further `hoodie.table.*` properties to store as they are."""
 
 
 def table_spec(options: Options) -> TableSpec:
-    """What the options of a write ask of the table; what they do not name stays open."""
+    """What the options of a write require of the table."""
 
-    def asked(option: Option[T]) -> T | None:
+    def given(option: Option[T]) -> T | None:
         return options.get(option) if options.given(option) else None
 
-    version = asked(table_config.TABLE_VERSION)
-    mode = asked(table_config.MERGE_MODE)
-    strategy = asked(table_config.MERGE_STRATEGY_ID)
+    version = given(table_config.TABLE_VERSION)
+    mode = given(table_config.MERGE_MODE)
+    strategy = given(table_config.MERGE_STRATEGY_ID)
     return TableSpec(
-        name=asked(table_config.TABLE_NAME),
-        database=asked(table_config.DATABASE_NAME),
-        table_type=asked(table_config.TABLE_TYPE),
+        name=given(table_config.TABLE_NAME),
+        database=given(table_config.DATABASE_NAME),
+        table_type=given(table_config.TABLE_TYPE),
         version=None if version is None else int(version),
-        record_key_fields=asked(table_config.RECORD_KEY),
-        partition_fields=asked(table_config.PARTITION_PATH),
-        ordering_fields=asked(table_config.ORDERING),
-        keygen_class=asked(table_config.KEYGEN_CLASS),
-        keygen_type=asked(table_config.KEYGEN_TYPE),
+        record_key_fields=given(table_config.RECORD_KEY),
+        partition_fields=given(table_config.PARTITION_PATH),
+        ordering_fields=given(table_config.ORDERING),
+        keygen_class=given(table_config.KEYGEN_CLASS),
+        keygen_type=given(table_config.KEYGEN_TYPE),
         merge_mode=mode or _MODE_OF_STRATEGY.get((strategy or "").lower()),
-        payload_class=asked(table_config.PAYLOAD_CLASS),
-        hive_style=asked(table_config.HIVE_STYLE),
-        url_encoded=asked(table_config.URL_ENCODE),
-        timezone=asked(table_config.TIMEZONE),
-        base_file_format=asked(table_config.BASE_FILE_FORMAT),
+        payload_class=given(table_config.PAYLOAD_CLASS),
+        hive_style=given(table_config.HIVE_STYLE),
+        url_encoded=given(table_config.URL_ENCODE),
+        timezone=given(table_config.TIMEZONE),
+        base_file_format=given(table_config.BASE_FILE_FORMAT),
     )
 
 
@@ -163,11 +158,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         "hoodie.table.partition.fields": ",".join(partitions),
         "hoodie.table.base.file.format": base_format,
         "hoodie.table.timeline.timezone": timezone,
-        "hoodie.table.cdc.enabled": _flag(bool(spec.cdc_enabled)),
-        "hoodie.populate.meta.fields": _flag(spec.populate_meta_fields is not False),
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.populate.meta.fields": "true",
         "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
-        "hoodie.datasource.write.drop.partition.columns": _flag(bool(spec.drop_partition_columns)),
+        "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.partition.metafile.use.base.format": "false",
     }
     if spec.database:
@@ -190,11 +185,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         properties["hoodie.table.format"] = "native"
         properties["hoodie.table.partition_extractor_class"] = _partition_extractor(len(partitions), hive_style)
     properties |= _merge_properties(spec, version)
-    return {**properties, **spec.extra}
+    return properties
 
 
 def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
-    """Creates the table at the storage's root, or opens the one that is there.
+    """Creates the table at the storage's root, or opens an existing one.
 
     Of several callers at once one creates; the others open its table.
 
@@ -202,7 +197,7 @@ def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
         The table's properties, and whether this call created it.
 
     Raises:
-        ConfigError, UnsupportedTableError: as `table_properties`; a table that is there contradicts the spec; the path
+        ConfigError, UnsupportedTableError: as `table_properties`; an existing table contradicts the spec; the path
             cannot be written.
     """
     properties = table_properties(spec)
@@ -231,9 +226,9 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
     check_writable(config)
     found: list[str] = []
 
-    def compare(key: str, asked: object, stored: object) -> None:
-        if asked is not None and str(asked).lower() != str(stored).lower():
-            found.append(f"{key}: asked for {_shown(asked)}, the table has {_shown(stored)}")
+    def compare(key: str, given: object, stored: object) -> None:
+        if given is not None and str(given).lower() != str(stored).lower():
+            found.append(f"{key}: asked for {_shown(given)}, the table has {_shown(stored)}")
 
     def names(value: tuple[str, ...] | None) -> str | None:
         return None if value is None else ",".join(value)
@@ -247,13 +242,13 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         None if spec.partition_fields is None else ",".join(name.split(":", 1)[0] for name in spec.partition_fields),
         names(config.partition_fields),
     )
-    if config.ordering_fields:  # as in Java, an ordering option on a table without one is let pass
+    if config.ordering_fields:  # like Java, accepts an ordering option for a table without ordering fields
         compare("hoodie.table.ordering.fields", names(spec.ordering_fields), names(config.ordering_fields))
-    asked = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
-    if asked is not None:
+    wanted = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
+    if wanted is not None:
         kept = parse_keygen(config.keygen_type, config.keygen_class)
         kept = kept or infer_keygen_type(config.record_key_fields, config.partition_fields)
-        compare("hoodie.datasource.write.keygenerator.type", asked.value, kept.value)
+        compare("hoodie.datasource.write.keygenerator.type", wanted.value, kept.value)
     if config.merge_mode:
         compare("hoodie.record.merge.mode", spec.merge_mode and spec.merge_mode.upper(), config.merge_mode)
     stored_payload = config.payload_class or config.properties.get("hoodie.table.legacy.payload.class", "")
@@ -261,11 +256,7 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         compare("hoodie.datasource.write.payload.class", spec.payload_class, stored_payload)
     compare("hoodie.datasource.write.hive_style_partitioning", spec.hive_style, config.hive_style)
     compare("hoodie.datasource.write.partitionpath.urlencode", spec.url_encoded, config.url_encoded)
-    compare(
-        "hoodie.datasource.write.drop.partition.columns", spec.drop_partition_columns, config.drops_partition_columns
-    )
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
-    compare("hoodie.populate.meta.fields", spec.populate_meta_fields, config.populates_meta_fields)
     if found:
         raise ConfigError(
             f"Cannot write to the table {config.name!r} with options that contradict it: {'; '.join(found)}; "

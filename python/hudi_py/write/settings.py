@@ -1,10 +1,11 @@
-"""The settings of a write, from options, table and incoming schema; refuses tables this release cannot write."""
+"""The settings of a write, from its options, the table and the incoming schema."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -12,77 +13,79 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError, first_line
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
 from hudi_py.merge.ordering import ordering_type
+from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import check_writable as check_table_writable
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.assign import Packing
-from hudi_py.write.context import WriteSettings
-from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
-from hudi_py.write.index import IndexSettings
-from hudi_py.write.index.tagging import GLOBAL_RECORD_INDEX
-from hudi_py.write.keygen import KeyGenerator, key_generator, parse_keygen
-from hudi_py.write.operations import Operation, check_table_index
+from hudi_py.write.index import IndexSettings, check_table_index
+from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX
+from hudi_py.write.placement.assign import MEGABYTE, Packing
+from hudi_py.write.rows.keygen import KeyGenerator, key_generator
+from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
+from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
-_READ_ONLY_TYPES = frozenset({"variant", "vector"})
-_REFUSED_PROPERTIES = {
-    "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
-    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
-}
 
 
-def check_writable(config: TableConfig) -> None:
-    """Refuses tables whose properties ask for what writes of this release would break.
+class Operation(str, Enum):
+    """What the rows do to the table; the value is that of `hoodie.datasource.write.operation`."""
 
-    Raises:
-        UnsupportedTableError: names the property.
-    """
-    check_table_writable(config)
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "write it with Apache Hudi"
-            )
-    parse_keygen(config.keygen_type, config.keygen_class)
-    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
-        raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': it was bootstrapped from "
-            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
-            "read; write it with Apache Hudi"
-        )
-    if config.base_file_format != "PARQUET":
-        raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
-            "PARQUET"
-        )
+    INSERT = "insert"
+    UPSERT = "upsert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+    @property
+    def java_name(self) -> str:
+        """Name of the `WriteOperationType` in commit metadata."""
+        return self.name
+
+    @property
+    def looks_up_keys(self) -> bool:
+        return self in (Operation.UPSERT, Operation.DELETE)
+
+    def action(self, config: TableConfig) -> Action:
+        """Its action on the timeline of a table (`CommitUtils.getCommitActionType`)."""
+        if self is Operation.INSERT_OVERWRITE_TABLE:
+            return Action.REPLACE_COMMIT
+        return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
 
 
-def read_only_reason(config: TableConfig) -> str | None:
-    """Why a table cannot be written, as far as its properties tell; None where they do not."""
-    try:
-        check_writable(config)
-        key_generator(config)
-        written_merge_settings(config)
-    except UnsupportedTableError as error:
-        return first_line(error)
-    except ConfigError:
-        pass  # options of a write may make it whole
-    return None
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What a write needs besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
+
+    schema: WriteSchema
+    keygen: KeyGenerator
+    merge: MergeSettings
+    packing: Packing = field(default_factory=Packing)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    bloom: BloomConfig | None = field(default_factory=BloomConfig)
+    codec: str = "gzip"
+    row_group_bytes: int = 120 * MEGABYTE
+    log_block_bytes: int = 256 * MEGABYTE
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allow_duplicates: bool = True
+    """Whether inserts into a small file may repeat keys of that file."""
+    sort_by_key: bool = False
+    """Whether bulk inserts and overwrites sort the rows of a partition by key."""
+    threads: int = 1
+    memory_bytes: int = DEFAULT_BUDGET
+    """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
 
 
 def write_settings(
@@ -102,7 +105,7 @@ def write_settings(
 
     Raises:
         UnsupportedTableError: the table has a feature that cannot be written.
-        SchemaMismatchError, ConfigError: the data does not fit the table, or another index wrote it.
+        SchemaMismatchError, ConfigError: the data does not fit the table, or it is written with another index.
     """
     check_writable(config)
     codec = base_file_codec(options)
@@ -152,8 +155,8 @@ def write_settings(
 
 
 def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
-    """The schema of a table that is to be made of such columns. What `write_settings` would refuse of its first rows is
-    refused here, before there is a table that no other record key could be asked of.
+    """The schema of a new table with such columns. Refuses what `write_settings` would refuse of its first rows, before
+    there is a table whose record key can no longer change.
 
     Args:
         config: the properties it would have.
@@ -182,26 +185,6 @@ def base_file_codec(options: Options) -> str:
             + ", ".join(_CODECS)
         )
     return codec
-
-
-def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns whose bytes this release reads and does not write.
-
-    Raises:
-        UnsupportedTableError: names the type.
-    """
-    pending = [avro]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            if each.get("logicalType") in _READ_ONLY_TYPES:
-                raise UnsupportedTableError(
-                    f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
-                    "columns can only be read; write it with Apache Hudi"
-                )
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
 
 
 def _schema(
@@ -246,10 +229,9 @@ def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) 
 
 
 def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator) -> bool | None:
-    """Whether the single COMPLEX key of existing rows is `field:value`; None without rows to tell.
+    """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
 
-    A row of the newest base file is compared with what its key column renders to: the text alone cannot tell a bare
-    value that looks like the other form.
+    Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
     """
     (field,) = keygen.key_fields
     newest = None
@@ -286,7 +268,7 @@ def _packing(options: Options) -> Packing:
 
 
 def bloom_config(options: Options) -> BloomConfig | None:
-    """The bloom filter of base files; None where they have none."""
+    """The bloom filter of base files; None if they have none."""
     needed = options.get(write_config.INDEX_TYPE) == "BLOOM"
     if not needed and not options.get(write_config.BLOOM_ENABLED):
         return None

@@ -1,11 +1,11 @@
 """The schema a write leaves the table with, from the table's own and that of the incoming rows.
 
-Rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes: columns are matched by name; new
-ones are added at the end; an incoming type which the table's can take is converted to it; where it is the other way
-round the table's column is widened; a missing column is an error, or null where the option says so.
+The rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes. Columns are matched by name, and
+new ones are added at the end. Incoming values are converted to the type of the table's column, or, if that is the
+narrower one, the column is widened. A missing column is an error, or null if an option allows it.
 
 Two things differ. Values are converted exactly or refused. And a column widens by itself among integers, among floating
-point numbers and among decimals only; that numbers become text, or integers floating point, has to be asked for
+point numbers and among decimals only; an option lets numbers become text, or integers floating point
 (`hoodie.py.write.widen.columns`).
 """
 
@@ -23,7 +23,7 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.schema import META_FIELDS, conform
 from hudi_py.schema.conform import promotable
-from hudi_py.write.casts import cast_exactly, holds_exactly, may_hold
+from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class SchemaChange:
     """A column that a write added to its table, or gave another type."""
 
     column: str
-    """Dotted path; `element` and `value` stand for what is within lists and maps."""
+    """Dotted path; `element` and `value` are the members of lists and maps."""
     before: str | None
-    """The type it had; None for a new column."""
+    """The previous type; None for a new column."""
     after: str
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class WriteSchema:
     arrow: pa.Schema
     """The same as Arrow, without meta columns."""
     changes: tuple[SchemaChange, ...] = ()
-    """What differs from the schema the table had; nothing for a new table."""
+    """Differences from the previous schema; none for a new table."""
 
     @property
     def avro(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class WriteSchema:
         """An incoming batch in this schema.
 
         Raises:
-            SchemaMismatchError: a value does not fit, or is null where the table allows none.
+            SchemaMismatchError: a value does not fit, or is null in a column that may not be null.
         """
         result = conform(batch, self.arrow, convert=cast_exactly)
         for field, column in zip(self.arrow, result.columns, strict=True):
@@ -106,7 +106,7 @@ def write_schema(
         table_avro: the table's Avro record without meta columns; None for a table without any.
         incoming: normalised schema of the data (`read_input`).
         table_name: names the record of a new table's schema.
-        set_null_for_missing: columns the data lacks become null, those of `fixed` apart.
+        set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
         widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
@@ -142,13 +142,13 @@ def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Brings the columns of a table and of data together."""
+    """Merges the columns of a table with those of data."""
 
     fixed: tuple[str, ...]
     """Dotted names of record key and partition fields, which are always needed and keep their type."""
     numeric_only: tuple[str, ...]
     set_null: bool
-    """Whether other columns that the data lacks become null; they are needed otherwise."""
+    """Whether other missing columns become null; otherwise they are required."""
     widen: bool
     changes: list[SchemaChange]
 
@@ -208,7 +208,7 @@ class _Merge:
     def _scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
         if _takes(table, incoming):
             return table
-        # dates and decimals do not become text: Apache Hudi 1.2.0 could not merge into files that hold the former ones
+        # dates and decimals do not become text: Apache Hudi 1.2.0 cannot merge into files with the old type
         widens = _takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table))
         role = (
             "key or partition"
@@ -254,7 +254,7 @@ def _check_no_nulls(fields: Sequence[pa.Field] | pa.Schema, path: str = "") -> N
         if _holds_null(field.type):
             raise SchemaMismatchError(
                 f"Column '{path}{field.name}' of the data has type {field.type}, all null, and the table has no such "
-                "column to take a type from; cast it to the type it is to have"
+                "column to take a type from; cast it to the type that it should have"
             )
 
 

@@ -1,4 +1,4 @@
-"""Which files new rows go to: small files are filled up first, then new file groups of a full size are made.
+"""Which files new rows go to: small files first, then new file groups of full size.
 
 Source: `UpsertPartitioner`, `SparkUpsertDeltaCommitPartitioner`, `AverageRecordSizeEstimator`, Apache Hudi 1.2.0.
 """
@@ -19,20 +19,20 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How full files are made. Sizes are bytes. Pickles."""
+    """Sizes of files, in bytes. Pickles."""
 
     max_file_size: int = 120 * MEGABYTE
     """`hoodie.parquet.max.file.size`."""
     small_file_limit: int = 100 * MEGABYTE
-    """`hoodie.parquet.small.file.limit`; a smaller base file is filled up, 0: none is."""
+    """`hoodie.parquet.small.file.limit`; smaller base files take new rows; 0: none do."""
     auto_split: bool = True
     """`hoodie.copyonwrite.insert.auto.split`."""
     split_rows: int = 500_000
     """`hoodie.copyonwrite.insert.split.size`: rows of a new file without `auto_split`."""
     record_size: int = 1024
-    """`hoodie.copyonwrite.record.size.estimate`: bytes of a row where no commit tells."""
+    """`hoodie.copyonwrite.record.size.estimate`: bytes of a row if no commit has measured any."""
     record_size_given: bool = False
-    """Whether `record_size` was asked for: if not, rows which are smaller in memory count as that."""
+    """Whether the options set `record_size`; if not, rows that are smaller in memory count with that size."""
     size_threshold: float = 1.0
     """`hoodie.record.size.estimation.threshold`: share of the small file limit that a commit or, in delta commits, a
     file must exceed to be measured."""
@@ -44,7 +44,7 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class Assignment:
     """Rows for one file."""
 
     file_id: FileId | None
@@ -72,30 +72,30 @@ def small_files(
     return found[: packing.mor_candidates] if is_mor else found
 
 
-def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[Bucket]:
+def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[Assignment]:
     """The files for `num_rows` new rows of a partition; `record_size` is bytes of a row."""
-    buckets: list[Bucket] = []
+    assignments: list[Assignment] = []
     left = num_rows
     for slice_ in small:
         rows = min((packing.max_file_size - slice_.size) // max(record_size, 1), left)
         if rows > 0:
-            buckets.append(Bucket(slice_.file_id, rows))
+            assignments.append(Assignment(slice_.file_id, rows))
             left -= rows
         if not left:
             break
     full = packing.max_file_size // max(record_size, 1) if packing.auto_split else packing.split_rows
     full = max(full, 1)
     while left > 0:
-        buckets.append(Bucket(None, min(full, left)))
+        assignments.append(Assignment(None, min(full, left)))
         left -= full
-    return buckets
+    return assignments
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:
-    """Bytes of a row in recent base files; None when no commit is large enough to tell.
+    """Bytes of a row in recent base files; None if no commit is large enough.
 
     Args:
-        commits: completed commits and delta commits, newest first; only the first `packing.size_commits` are looked at.
+        commits: completed commits and delta commits, newest first; only the first `packing.size_commits` are read.
     """
     threshold = packing.size_threshold * packing.small_file_limit
     total_bytes = total_rows = 0
@@ -104,12 +104,8 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
             stats = [stat for stat in metadata.stats if parse_base_file_name(stat.path.rpartition("/")[2])]
             measured = [(stat.total_write_bytes, stat.num_writes) for stat in stats]
         else:
-            measured = [
-                (
-                    sum(stat.total_write_bytes for stat in metadata.stats),
-                    sum(stat.num_writes for stat in metadata.stats),
-                )
-            ]
+            sizes = sum(stat.total_write_bytes for stat in metadata.stats)
+            measured = [(sizes, sum(stat.num_writes for stat in metadata.stats))]
         for size, rows in measured:
             if size > threshold and rows > 0:
                 total_bytes += size
@@ -118,11 +114,8 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
 
 
 def effective_record_size(measured: int | None, packing: Packing, memory_size: float) -> int:
-    """Bytes to count for a row: measured in earlier commits, else the configured estimate.
-
-    Unless the estimate was asked for, rows that take less in memory (`memory_size` bytes, uncompressed) count as that:
-    files of narrow rows would else stay far below their full size.
-    """
+    """Bytes to count for a row: measured in earlier commits, else the configured estimate. If no option sets one, rows
+    that are smaller in memory (`memory_size` bytes) count with that size, so that files of narrow rows fill up."""
     if measured:
         return measured
     if packing.record_size_given or memory_size <= 0:

@@ -1,4 +1,4 @@
-"""Values of the data in the table's types: exactly, or not at all."""
+"""Exact conversion of values to the table's types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def holds_exactly(target: pa.DataType, source: pa.DataType) -> bool:
 
 
 def may_hold(target: pa.DataType, source: pa.DataType) -> bool:
-    """Whether `cast_exactly` converts values of a type that `target` need not hold all of."""
+    """Whether `cast_exactly` tries to convert values of a type whose values may not all fit `target`."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(source) or types.is_floating(source) or types.is_decimal(source))
@@ -30,7 +30,7 @@ def may_hold(target: pa.DataType, source: pa.DataType) -> bool:
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType, path: str, _: str = "") -> pa.Array:
-    """The values as `target`, none of them changed. Numbers become text as Java prints them.
+    """Converts values to `target` without loss. Numbers become text as Java prints them.
 
     Args:
         path: names the column, in errors.

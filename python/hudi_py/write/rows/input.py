@@ -1,10 +1,9 @@
-"""What a caller may hand over as data, as Arrow record batches in the types a Hudi table can have.
+"""Input data as Arrow record batches in the types of Hudi tables.
 
-Taken are objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
-scanners, pandas data frames and lists of dicts. Types without a counterpart in a Hudi table are widened where nothing
-is lost (unsigned and small integers, dictionaries, large and view types, timestamps of other units) and refused
-otherwise. Of Arrow's extension types `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others, whose
-storage alone would lose their meaning, are refused.
+Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
+scanners, pandas data frames and lists of dicts. Types that Hudi tables lack are widened if nothing is lost (unsigned
+and small integers, dictionaries, large and view types, timestamps of other units), and refused otherwise. Of Arrow's
+extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from hudi_py.merge.settings import IS_DELETED
 from hudi_py.schema import META_FIELDS, OPERATION, conform_array
 
 _SPARKS_OWN = ("variant", "geography", "geometry")
-"""Types which Spark hands on as structs of their bytes, with this name in the metadata of a member. As plain structs
-they would be other columns than those that were given."""
+"""Types that Spark passes as structs of their bytes, with this name in the metadata of a member. Written as structs,
+they would become different columns."""
 BATCH_ROWS = 131_072
 """Largest number of rows of a batch which `Input.batches` yields."""
 
@@ -31,7 +30,7 @@ BATCH_ROWS = 131_072
 class Input:
     """Rows to write: a schema in table types without meta columns, and the batches.
 
-    `batches` may be called once only where the source is a stream (`replayable` is False).
+    `batches` may be called only once if the source is a stream (`replayable` is False).
     """
 
     schema: pa.Schema
@@ -39,22 +38,22 @@ class Input:
     """Reader over the source's own batches, not yet normalised."""
     replayable: bool
     num_rows: int | None = None
-    """None when the source does not say."""
+    """None if the source does not know."""
 
     @property
     def in_memory(self) -> bool:
-        """Whether the rows can be looked at before they are written, at little cost."""
+        """Whether the rows can be read before they are written, at little cost."""
         return self.replayable and self.num_rows is not None
 
     def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows with some columns alone; those of the names which the data lacks are left out."""
+        """The rows with some of their columns; ignores names that the data lacks."""
         schema = pa.schema([field for field in self.schema if field.name in names])
         with self.open() as reader:
             for whole in reader:
                 yield normalise_batch(whole.select(schema.names), schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, in `schema`; empty batches are left out.
+        """The rows, in order, in `schema`, without empty batches.
 
         Raises:
             SchemaMismatchError: a value cannot be held by the table's type.
@@ -192,19 +191,11 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.float32()
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
-    if (
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    ):
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    if any(check(kind) for check in binary):
         return pa.binary()
-    if types.is_decimal(kind):
-        return (
-            pa.decimal128(kind.precision, kind.scale)
-            if kind.precision <= 38 and kind.scale >= 0
-            else _refuse(kind, path)
-        )
+    if types.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
+        return pa.decimal128(kind.precision, kind.scale)
     if types.is_date(kind):
         return pa.date32()
     if types.is_timestamp(kind):
@@ -246,7 +237,7 @@ def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
     if name not in ("arrow.json", "arrow.uuid"):
         raise SchemaMismatchError(
             f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported are arrow.bool8, "
-            "arrow.json and arrow.uuid: cast the column to a plain type"
+            "arrow.json and arrow.uuid: cast the column to its storage type"
         )
     return normalise_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind, path)
 
@@ -278,13 +269,8 @@ def _integer(kind: pa.DataType, path: str) -> pa.DataType:
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    views = (types.is_list_view, types.is_large_list_view)
+    return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, *views))
 
 
 def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
@@ -293,8 +279,3 @@ def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
         "bits (uint64 as decimal(20, 0)), float, double, string, binary, decimal up to 38 digits, date, timestamp, "
         "struct, list, and map with string keys: cast the column"
     )
-
-
-def null_columns(schema: pa.Schema) -> list[str]:
-    """Names of columns whose type is null: they take the type of the table's column, a new table cannot have them."""
-    return [field.name for field in schema if pa.types.is_null(field.type)]

@@ -1,4 +1,4 @@
-"""Column values as the text that record keys and partition paths are made of.
+"""Column values as text for record keys and partition paths.
 
 Source of the forms: `HoodieAvroUtils.getNestedFieldValAsString` and `KeyGenUtils` of Apache Hudi 1.2.0, checked on the
 keys which its upsert, insert and bulk_insert wrote for every type accepted here. Other types are refused: Apache Hudi

@@ -33,7 +33,7 @@ def partition_segment(
     """The path segment of one partition field: one per row, never null.
 
     Args:
-        texts: the field's values as text, null where the value is.
+        texts: the field's values as text, null if the value is null.
         alone: whether the table has no other partition field.
 
     Raises:
@@ -77,7 +77,7 @@ def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: b
 
 
 def _unusable(text: str) -> str:
-    """Why a text cannot name folders; empty where it can."""
+    """Why a text cannot name folders; empty if it can."""
     if "\x00" in text:
         return "names of files cannot hold the character NUL"
     if any(not part or part.startswith(".") for part in text.split("/")):
@@ -86,7 +86,7 @@ def _unusable(text: str) -> str:
 
 
 def _unreadable(text: str, *, named: bool, alone: bool) -> str:
-    """Why Apache Hudi 1.2.0 would not read the value back from a path that is not URL-encoded; empty where it would.
+    """Why Apache Hudi 1.2.0 would not read the value back from a path that is not URL-encoded; empty if it would.
 
     `named`: the column's name stands before the value.
     """

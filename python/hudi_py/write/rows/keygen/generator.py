@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.write.keygen.partition import join_segments, partition_segment
-from hudi_py.write.keygen.render import render
+from hudi_py.write.rows.keygen.partition import join_segments, partition_segment
+from hudi_py.write.rows.keygen.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _SUPPORTED = "supported are SIMPLE, COMPLEX and NON_PARTITION"
 
 
 def infer_keygen_type(key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorType:
-    """The generator of a table whose creator named none (`KeyGenUtils.inferKeyGeneratorType`)."""
+    """The default generator of a table (`KeyGenUtils.inferKeyGeneratorType`)."""
     if not partition_fields:
         return KeyGeneratorType.NON_PARTITION
     if len(key_fields) <= 1 and len(partition_fields) == 1:
@@ -58,7 +58,7 @@ def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
     """The generator named by type or, when that is empty, by Java class; None when both are.
 
     Raises:
-        UnsupportedTableError: it is another one than the supported three.
+        UnsupportedTableError: it is not one of the three supported ones.
     """
     if type_name:
         if type_name.upper() not in _TYPES:
@@ -74,7 +74,7 @@ def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
-    """How a table makes record keys and partition paths. Pickles.
+    """How a table forms record keys and partition paths. Pickles.
 
     `names_single_key`: the COMPLEX form of a single key field is `field:value` (Apache Hudi up to 0.14.0 and from 1.1,
     always on table version 9), not the bare value (0.14.1 to 1.0.2).
@@ -122,7 +122,7 @@ class KeyGenerator:
         return join_segments([self._segments(batch, field) for field in self.partition_fields])
 
     def check_partitions(self, batch: pa.RecordBatch) -> None:
-        """Raises an error of `partition_paths` where the rows have one; cheaper, as each value is looked at once."""
+        """Raises the errors of `partition_paths`, at less cost: each distinct value is checked once."""
         for field in self.partition_fields:
             index = batch.schema.get_field_index(field)
             if index >= 0:
@@ -138,7 +138,7 @@ class KeyGenerator:
         )
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises an error of `record_keys` or `partition_paths` where the columns of `schema` cannot make keys."""
+        """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
         self.record_keys(_empty(schema))
         self.partition_paths(_empty(schema))
 
@@ -148,7 +148,7 @@ class KeyGenerator:
         return self.type is KeyGeneratorType.COMPLEX and len(self.key_fields) == 1
 
     def check_existing_key(self, key: str, path: str) -> None:
-        """Raises `ConfigError` where a key in the base file `path` has the other form of a single COMPLEX key field."""
+        """Raises `ConfigError` if a key in the base file `path` has the other form of a single COMPLEX key field."""
         named = key.startswith(f"{self.key_fields[0]}:")
         if named != self.names_single_key:
             expected = f"{self.key_fields[0]}:<value>" if self.names_single_key else "<value>"
@@ -174,7 +174,7 @@ class KeyGenerator:
                     "of structs; add a column with this value, or write the table with Apache Hudi"
                 )
             raise SchemaMismatchError(
-                f"Column '{field}', which is to be {purpose}, is not in the data; its columns are "
+                f"Column '{field}', which is needed as {purpose}, is not in the data; its columns are "
                 f"{', '.join(batch.schema.names)}"
             )
         return render(batch.column(index), field, millis=field in self.millis_columns, purpose=purpose)
@@ -199,7 +199,7 @@ def key_generator(
 
     Args:
         avro_schema: the table's Avro record, for the unit of its timestamps.
-        names_single_key: see `KeyGenerator`; the caller finds out what existing data uses.
+        names_single_key: see `KeyGenerator`; depends on existing data.
 
     Raises:
         UnsupportedTableError: another key generator, or a table without record key.
