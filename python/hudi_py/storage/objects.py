@@ -13,6 +13,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote, urlsplit
 
@@ -71,7 +72,7 @@ class ObjectStorage:
     """A prefix of a bucket or container.
 
     `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`,
-    `allow_http`, `timeout`...); what is missing comes from the environment. They are kept out of `uri`, messages and
+    `allow_http`, `timeout`...), and `max_retries` and `retry_timeout` (seconds) of a request; what is missing comes from the environment. They are kept out of `uri`, messages and
     pickles: an unpickled storage has the environment alone, so pass options again where they are needed.
 
     Raises:
@@ -102,9 +103,10 @@ class ObjectStorage:
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
             config, client = _split(storage_options or {})
+            retries = _retries(config, self._uri)
             url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
             try:
-                store = stores.from_url(url, config=config, client_options=client or None)
+                store = stores.from_url(url, config=config, client_options=client or None, retry_config=retries)
             except (self._exceptions.BaseError, ValueError, TypeError):
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
@@ -334,6 +336,21 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     bare = {key: _KIND.sub("", key) for key in options}
     client = {bare[key]: value for key, value in options.items() if bare[key] in _CLIENT_OPTIONS}
     return {key: value for key, value in options.items() if bare[key] not in _CLIENT_OPTIONS}, client
+
+
+def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
+    """How often and how long a request is repeated, taken out of the options; None: as obstore does."""
+    found: dict[str, Any] = {}
+    try:
+        if "max_retries" in options:
+            found["max_retries"] = int(options.pop("max_retries"))
+        if "retry_timeout" in options:
+            found["retry_timeout"] = timedelta(seconds=float(options.pop("retry_timeout")))
+    except ValueError:
+        raise ConfigError(
+            f"Cannot open {uri}: the storage options max_retries and retry_timeout take a number of tries and of seconds"
+        ) from None
+    return found or None
 
 
 def _info(entry: Mapping[str, Any]) -> FileInfo:
