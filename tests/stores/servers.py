@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -50,6 +51,18 @@ class Server:
         client.create_bucket(Bucket=name)
         client.close()
         return f"s3://{name}"
+
+    def open_to_all(self, name: str) -> None:
+        """Lets in whoever comes, without a signature."""
+        allowed = {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:GetObject", "s3:PutObject", "s3:ListBucket"],
+            "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
+        }
+        client = self.client("s3")
+        client.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
+        client.close()
 
 
 def options_for(url: str) -> dict[str, str]:

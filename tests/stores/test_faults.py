@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
 import hudi_py
 from hudi_py.errors import HudiError
+from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from tests.stores.proxy import Proxy, Request, Spoilt
@@ -105,11 +107,10 @@ def test_a_store_that_goes_away_leaves_the_old_table_or_the_new(
 
 
 def test_a_lock_survives_lost_answers(s3: Server, bucket: str, proxy: Proxy) -> None:
-    from hudi_py.storage import open_storage
-
-    storage = open_storage(bucket, {**options_for(proxy.url), "max_retries": "1"})
+    storage = open_storage(bucket, options_for(proxy.url))
     faults = iter([*ANSWERS.values(), *CONDITIONAL.values()])
-    proxy.reset(lambda number, request: next(faults, None) if request.verb == "PUT" else None)
+    turn = itertools.cycle((True, False))
+    proxy.reset(lambda number, request: next(faults, None) if request.verb == "PUT" and next(turn) else None)
     for _ in range(12):
         with table_lock(storage, LockSettings(wait_ms=20_000, retries=0), purpose="test") as lock:
             lock.check()

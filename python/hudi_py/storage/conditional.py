@@ -126,8 +126,9 @@ class ConditionalWrites:
             if name in _PROBED:
                 return
         try:
-            first = self._put(path, b"1", "create", "probe")
-            stale = {"e_tag": f'"{uuid.uuid4().hex}"'} | ({"version": "1"} if first.get("version") else {})
+            first = self.replace(path, b"1", None, "probe")
+            generation = "1" if first is not None and first.version is not None else None
+            stale = Version(f'"{uuid.uuid4().hex}"', generation).mode()
             for mode, condition in (("create", "If-None-Match"), (stale, "If-Match")):
                 if self._ignores(path, mode):
                     raise ConfigError(
