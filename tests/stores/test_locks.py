@@ -25,6 +25,7 @@ from hudi_py.transaction.locks.zookeeper import ZookeeperLock
 from tests.oracle import environment
 from tests.stores import servers
 from tests.stores.servers import Server
+from tests.support.s3 import Store, serving
 
 ROOT = Path(__file__).parents[2]
 JAVA = Path(__file__).parent / "java"
@@ -131,19 +132,31 @@ def java_classes(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], s
 
 
 @pytest.fixture
+def strict_store() -> Iterator[Store]:
+    """A store in this process whose conditions hold under contention: moto's do not. It asks for no signatures."""
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture
 def arena(request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[list[str], str]) -> Iterator[Arena]:
     """The lock of the provider that the indirect parameter names."""
-    name = request.param
+    name, _, server_name = request.param.partition(" on ")
     java = java_classes[0]
     options, credentials, uri = {"hoodie.write.lock.provider": getattr(config, name)}, {}, f"file://{tmp_path}/t"
     if name == "STORAGE_LOCK":
-        server = request.getfixturevalue("versitygw")
-        bucket = f"locks-{time.time_ns()}"
-        uri = f"{server.make_bucket(bucket)}/t"
-        server.open_to_all(bucket)  # Java's requests are not signed
+        if server_name:
+            server = request.getfixturevalue(server_name)
+            bucket = f"locks-{time.time_ns()}"
+            server.make_bucket(bucket)
+            server.open_to_all(bucket)  # Java's requests are not signed
+            url = server.url
+        else:
+            url, bucket = request.getfixturevalue("strict_store").url, "bucket"
+        uri = f"s3://{bucket}/t"
         options |= SHORT_LEASE
-        credentials = server.options
-        java = [java[0], f"-Ds3.endpoint={server.url}", *java[1:]]
+        credentials = servers.options_for(url)
+        java = [java[0], f"-Ds3.endpoint={url}", *java[1:]]
     elif name == "FILE_SYSTEM_LOCK":
         (tmp_path / "t" / ".hoodie").mkdir(parents=True)
         options["hoodie.write.lock.client.wait_time_ms_between_retry"] = "20"
@@ -162,7 +175,9 @@ def arena(request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[li
 
 
 WITH_JAVA = pytest.mark.parametrize(
-    "arena", ["FILE_SYSTEM_LOCK", "STORAGE_LOCK", "ZOOKEEPER_LOCK", "ZOOKEEPER_IMPLICIT_LOCK"], indirect=True
+    "arena",
+    ["FILE_SYSTEM_LOCK", "STORAGE_LOCK", "STORAGE_LOCK on versitygw", "ZOOKEEPER_LOCK", "ZOOKEEPER_IMPLICIT_LOCK"],
+    indirect=True,
 )
 
 

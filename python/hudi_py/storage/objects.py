@@ -279,8 +279,8 @@ class ObjectStorage:
         )
 
     def touch(self, path: str) -> None:
-        if not self.put_if_absent(path, b""):
-            self.put(path, self.read(path))
+        info = self._head(clean_path(path))
+        self.put(path, self.read(path) if info is not None and info.size else b"")
 
     def sync(self) -> None:
         """Nothing: a store answers once it keeps what it was sent."""
