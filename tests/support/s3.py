@@ -28,6 +28,8 @@ class Fault:
     stored: bool
     other: bytes | None = None
     """Content that another writer stores just before."""
+    code: str = "Spoilt"
+    """What the answer calls the error."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ def serving() -> Iterator[Store]:
                 self.close_connection = True
                 self.connection.close()
             else:
-                self.answer(fault.answer, b"<Error><Code>Spoilt</Code></Error>")
+                self.answer(fault.answer, f"<Error><Code>{fault.code}</Code></Error>".encode())
 
         def do_GET(self) -> None:
             with store.lock:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
+from hudi_py.storage.credentials import EXPIRED, take_provider
 from hudi_py.storage.transfer import Download, Upload
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
@@ -72,8 +73,9 @@ class ObjectStorage:
     """A prefix of a bucket or container.
 
     `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`,
-    `allow_http`, `timeout`...), and `max_retries` and `retry_timeout` (seconds) of a request; what is missing comes from the environment. They are kept out of `uri`, messages and
-    pickles: an unpickled storage has the environment alone, so pass options again where they are needed.
+    `allow_http`, `timeout`...), those of `storage.credentials`, and `max_retries` and `retry_timeout` (seconds) of a
+    request; what is missing comes from the environment. They are kept out of `uri`, messages and pickles: an unpickled
+    storage has the environment alone, so pass options again where they are needed.
 
     Raises:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
@@ -103,10 +105,13 @@ class ObjectStorage:
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
             config, client = _split(storage_options or {})
-            retries = _retries(config, self._uri)
+            more: dict[str, Any] = {"retry_config": _retries(config, self._uri)}
+            provider = take_provider(config, self._uri)
+            if provider is not None:
+                more["credential_provider"] = provider
             url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
             try:
-                store = stores.from_url(url, config=config, client_options=client or None, retry_config=retries)
+                store = stores.from_url(url, config=config, client_options=client or None, **more)
             except (self._exceptions.BaseError, ValueError, TypeError):
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
@@ -324,6 +329,13 @@ class ObjectStorage:
         except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
             denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
             what = first_line(error)
+            if any(sign in str(error) for sign in EXPIRED):
+                raise PermissionError(
+                    errno.EACCES,
+                    "The credentials have expired; pass new ones, or name a credential_provider in the storage "
+                    "options, which gets new ones by itself",
+                    f"{self.uri}/{path}",
+                ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
             raise OSError(
@@ -348,7 +360,8 @@ def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
             found["retry_timeout"] = timedelta(seconds=float(options.pop("retry_timeout")))
     except ValueError:
         raise ConfigError(
-            f"Cannot open {uri}: the storage options max_retries and retry_timeout take a number of tries and of seconds"
+            f"Cannot open {uri}: the storage options max_retries and retry_timeout take a number of tries and of "
+            "seconds"
         ) from None
     return found or None
 

@@ -133,7 +133,8 @@ def test_a_base_path_from_that_of_the_table() -> None:
 @pytest.mark.parametrize("options", [{}, {PROVIDER: "InProcessLockProvider"}])
 @pytest.mark.parametrize("kind", ["file", "memory", "object"])
 def test_a_lock_is_looked_at_and_broken(tmp_path: Path, kind: str, options: dict[str, str]) -> None:
-    storage: Storage = {"file": LocalStorage(str(tmp_path)), "memory": MemoryStorage("broken"), "object": remote()}[kind]
+    storages = {"file": LocalStorage(str(tmp_path)), "memory": MemoryStorage("broken"), "object": remote()}
+    storage: Storage = storages[kind]
     found = settings(**options)
     assert lock_holders(storage, options) == []
     with table_lock(storage, found, purpose="test") as lock:
