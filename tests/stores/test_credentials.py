@@ -100,7 +100,8 @@ def test_nothing_of_them_is_left_behind(
     s3: Server, bucket: str, proxy: Proxy, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = options_for(proxy.url)
-    path, shown = f"{bucket}/t", []
+    path = f"{bucket}/t"
+    shown: list[object] = []
     with caplog.at_level(logging.DEBUG, "hudi_py"):
         more = {"record_key": "id", "partition_by": "city", "table_type": "mor", "storage_options": options}
         shown.append(hudi_py.write(path, rows(range(6), 1), **more))

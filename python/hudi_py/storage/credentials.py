@@ -26,7 +26,7 @@ def take_provider(options: dict[str, str], uri: str) -> Callable[[], Any] | None
     Raises:
         ConfigError: the provider does not exist, or there are keys besides.
     """
-    given = {name: options.pop(name) for name in (PROVIDER, *_BOTO3) if name in options}
+    given: dict[str, str] = {name: options.pop(name) for name in (PROVIDER, *_BOTO3) if name in options}
     name = given.pop(PROVIDER, None)
     if name is None:
         if given:
