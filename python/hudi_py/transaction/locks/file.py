@@ -18,6 +18,7 @@ from types import TracebackType
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
+from hudi_py.storage.base import ConditionalStorage
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import (
@@ -66,7 +67,7 @@ class FileLock:
             self._storage, folder = storage, META_FOLDER
         else:
             self._storage, folder = open_storage(settings.path, storage_options), ""
-        if not self._storage.can_rename:
+        if isinstance(self._storage, ConditionalStorage):
             raise ConfigError(
                 f"Cannot {purpose}: FileSystemBasedLockProvider cannot keep the table lock in {self._storage.uri}: "
                 "object "
