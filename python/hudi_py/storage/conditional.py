@@ -116,7 +116,7 @@ class ConditionalWrites:
         """Checks once per process and store that conditions are honoured, with an object that is removed again.
 
         Args:
-            name: what tells the store apart.
+            name: identifies the store.
             shown: the store in messages.
 
         Raises:

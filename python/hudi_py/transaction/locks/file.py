@@ -171,7 +171,7 @@ class FileLock:
         if self._held is None or self._content() != self._held:
             raise LockError(
                 f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; write again; "
-                "if it comes again raise hoodie.write.lock.filesystem.expire for all writers",
+                "if this happens again, raise hoodie.write.lock.filesystem.expire for all writers",
                 path=self.path,
             )
 
