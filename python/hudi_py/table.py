@@ -37,6 +37,7 @@ from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
 from hudi_py.write.result import WriteResult
@@ -326,6 +327,15 @@ class Table:
         """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
         (string), files (list of string); a row for each file group to compact and each partition to clean."""
         return plan_report(self._storage, self.timeline)
+
+    def locks(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
+        """Who holds the table lock, since when: one holder, or none. `options` name the lock as those of writes do."""
+        return lock_holders(self._storage, {**self._options, **(options or {})}, self._storage_options)
+
+    def break_lock(self, owner: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Takes the table lock away from an owner that is gone, as `locks` names it. One that is still at work fails
+        before it completes anything. Raises LockError when somebody else holds the lock, or nobody."""
+        break_lock(self._storage, owner, {**self._options, **(options or {})}, self._storage_options)
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
         """Merges logs into new base files: runs pending compactions, then compacts the rest.

@@ -87,6 +87,34 @@ MUTATIONS: Final = (
     ),
     # -- timeline and view -------------------------------------------------------------------------------------------
     Mutation(
+        "lock: the lease of another is over before it is, by the difference of clocks",
+        CORE + "transaction/locks/storage.py",
+        "now_ms <= self.valid_until_ms + DRIFT_MS",
+        "now_ms <= self.valid_until_ms",
+        "tests/unit/transaction/test_storage_lock.py",
+    ),
+    Mutation(
+        "lock: a lease that was not renewed still counts",
+        CORE + "transaction/locks/storage.py",
+        "held = self._version is not None and time.monotonic() < self._deadline",
+        "held = self._version is not None",
+        "tests/unit/transaction/test_storage_lock.py",
+    ),
+    Mutation(
+        "lock: a lock that another has taken over still counts",
+        CORE + "transaction/locks/storage.py",
+        "lease.owner == self._owner and not lease.expired\n        if not held:",
+        "True\n        if not held:",
+        "tests/unit/transaction/test_storage_lock.py",
+    ),
+    Mutation(
+        "storage: the answer to a conditional write is believed",
+        CORE + "storage/conditional.py",
+        "                if found is not None and found.data == data:\n                    return found.version\n",
+        "",
+        "tests/unit/storage/test_conditional.py",
+    ),
+    Mutation(
         "clock: an instant may equal the newest on the timeline",
         CORE + "timeline/clock.py",
         "            chosen = now if now > floor else add_ms(floor, 1)\n",

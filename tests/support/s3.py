@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import hashlib
+import html
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,8 @@ class Fault:
     stored: bool
     other: bytes | None = None
     """Content that another writer stores just before."""
+    code: str = "Spoilt"
+    """What the answer calls the error."""
 
 
 @dataclass
@@ -36,16 +40,25 @@ class Store:
     files: dict[str, tuple[bytes, dict[str, str]]] = field(default_factory=dict)
     faults: list[Fault | None] = field(default_factory=list)
     keeps_metadata: bool = True
+    honours_conditions: bool = True
     puts: int = 0
     lock: Any = field(default_factory=threading.Lock)
 
     def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> int:
         """Stores a file unless a condition forbids it. Returns the status. Names of headers are in lower case."""
-        if headers.get("if-none-match") == "*" and key in self.files:
-            return 412
+        there = self.files.get(key)
+        if self.honours_conditions:
+            if headers.get("if-none-match") == "*" and there is not None:
+                return 412
+            if "if-match" in headers and (there is None or headers["if-match"] != etag(there[0])):
+                return 412
         kept = {name: value for name, value in headers.items() if name.startswith(METADATA)}
         self.files[key] = (data, kept if self.keeps_metadata else {})
         return 200
+
+
+def etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data).hexdigest()}"'
 
 
 @contextlib.contextmanager
@@ -81,12 +94,12 @@ def serving() -> Iterator[Store]:
                 if fault is None or fault.stored:
                     status = store.put(self.key(), data, {name.lower(): value for name, value in self.headers.items()})
             if fault is None:
-                self.answer(status, headers={"ETag": f'"{hashlib.md5(data).hexdigest()}"'})
+                self.answer(status, headers={"ETag": etag(data)})
             elif fault.answer is None:
                 self.close_connection = True
                 self.connection.close()
             else:
-                self.answer(fault.answer, b"<Error><Code>Spoilt</Code></Error>")
+                self.answer(fault.answer, f"<Error><Code>{fault.code}</Code></Error>".encode())
 
         def do_GET(self) -> None:
             with store.lock:
@@ -95,11 +108,25 @@ def serving() -> Iterator[Store]:
                 return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             data, kept = found
             modified = email.utils.formatdate(time.time(), usegmt=True)
-            headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "Last-Modified": modified, **kept}
+            headers = {"ETag": etag(data), "Last-Modified": modified, **kept}
             return self.answer(200, data, headers)
 
         def do_HEAD(self) -> None:
             self.do_GET()
+
+        def do_DELETE(self) -> None:
+            with store.lock:
+                store.files.pop(self.key(), None)
+            self.answer(204)
+
+        def do_POST(self) -> None:  # obstore deletes by a list of keys, even one
+            listed = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            keys = re.findall("<Key>(.*?)</Key>", listed)
+            with store.lock:
+                for key in keys:
+                    store.files.pop(html.unescape(key), None)
+            deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode(), {"Content-Type": "application/xml"})
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -4,20 +4,170 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, integer, optional_choice, optional_text
+from hudi_py.config.option import Option, Scope, choice, integer, optional_text
 
 _SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
+_AWS_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 
 FILE_SYSTEM_LOCK: Final = _PACKAGE + "FileSystemBasedLockProvider"
+STORAGE_LOCK: Final = _PACKAGE + "StorageBasedLockProvider"
+IN_PROCESS_LOCK: Final = _PACKAGE + "InProcessLockProvider"
+ZOOKEEPER_LOCK: Final = _PACKAGE + "ZookeeperBasedLockProvider"
+ZOOKEEPER_IMPLICIT_LOCK: Final = _PACKAGE + "ZookeeperBasedImplicitBasePathLockProvider"
+DYNAMODB_LOCK: Final = _AWS_PACKAGE + "DynamoDBBasedLockProvider"
+DYNAMODB_IMPLICIT_LOCK: Final = _AWS_PACKAGE + "DynamoDBBasedImplicitPartitionKeyLockProvider"
+PROVIDERS: Final = (
+    FILE_SYSTEM_LOCK,
+    STORAGE_LOCK,
+    IN_PROCESS_LOCK,
+    ZOOKEEPER_LOCK,
+    ZOOKEEPER_IMPLICIT_LOCK,
+    DYNAMODB_LOCK,
+    DYNAMODB_IMPLICIT_LOCK,
+)
+_BY_NAME: Final = {spelling.lower(): name for name in PROVIDERS for spelling in (name, name.rpartition(".")[2])}
 
-LOCK_PROVIDER = optional_choice(
+
+def _provider(value: str) -> str:
+    found = _BY_NAME.get(value.strip().lower())
+    if found is None:
+        raise ValueError("one of " + ", ".join(PROVIDERS) + ", with or without the package")
+    return found
+
+
+LOCK_PROVIDER: Option[str | None] = Option(
     "hoodie.write.lock.provider",
-    "Both values mean the file-system lock: a write may have several processes, so a lock within one process would "
-    "not protect it. If Apache Hudi writes at the same time, set the file-system lock on both sides. hudi-py then "
-    "checks the lock again after acquiring it, because Apache Hudi may remove it when releasing its own.",
+    "choice",
+    _provider,
+    None,
+    "What keeps the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` on "
+    "object "
+    "stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table must use the same one, Apache Hudi among "
+    "them. `InProcessLockProvider` protects threads of one process only, so Spark writes refuse it. The providers for "
+    "ZooKeeper and DynamoDB need the extras `zookeeper` and `dynamodb`. If `FileSystemBasedLockProvider` is given, "
+    "hudi-py checks the lock again after acquiring it, because Apache Hudi may remove it when releasing its own.",
     Scope.LOCK,
-    (FILE_SYSTEM_LOCK, _PACKAGE + "InProcessLockProvider"),
+    choices=PROVIDERS,
+    since=_SINCE,
+)
+STORAGE_VALIDITY_S = integer(
+    "hoodie.write.lock.storage.validity.timeout.secs",
+    "How long the lock in an object store is valid without renewal. At least ten times the renewal interval.",
+    Scope.LOCK,
+    300,
+    minimum=10,
+    unit="seconds",
+    since=_SINCE,
+)
+STORAGE_RENEW_S = integer(
+    "hoodie.write.lock.storage.renew.interval.secs",
+    "How often the lock in an object store is renewed.",
+    Scope.LOCK,
+    30,
+    minimum=1,
+    unit="seconds",
+    aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",),
+    since=_SINCE,
+)
+ZOOKEEPER_URL = optional_text(
+    "hoodie.write.lock.zookeeper.url",
+    "Servers of the ZooKeeper that keeps the lock, as `host:port,host:port`.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+ZOOKEEPER_PORT = optional_text(
+    "hoodie.write.lock.zookeeper.port",
+    "Port of the servers in `hoodie.write.lock.zookeeper.url` that are given without one.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+ZOOKEEPER_BASE_PATH = optional_text(
+    "hoodie.write.lock.zookeeper.base_path",
+    "Node below which the lock's node is created. `ZookeeperBasedImplicitBasePathLockProvider` derives it from the "
+    "table's path instead.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+ZOOKEEPER_LOCK_KEY = optional_text(
+    "hoodie.write.lock.zookeeper.lock_key",
+    "Name of the lock's node below the base path. Default: the table's name.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+ZOOKEEPER_SESSION_MS = integer(
+    "hoodie.write.lock.zookeeper.session_timeout_ms",
+    "How long ZooKeeper waits for a lost connection before it releases the lock.",
+    Scope.LOCK,
+    60_000,
+    minimum=1,
+    unit="milliseconds",
+    since=_SINCE,
+)
+ZOOKEEPER_CONNECTION_MS = integer(
+    "hoodie.write.lock.zookeeper.connection_timeout_ms",
+    "How long to wait for a connection to ZooKeeper.",
+    Scope.LOCK,
+    15_000,
+    minimum=1,
+    unit="milliseconds",
+    since=_SINCE,
+)
+DYNAMODB_TABLE = optional_text(
+    "hoodie.write.lock.dynamodb.table",
+    "DynamoDB table that keeps locks; created if there is none. Default: `hudi_locks`.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+DYNAMODB_KEY = optional_text(
+    "hoodie.write.lock.dynamodb.partition_key",
+    "Key of this table's lock. Default: the table's name. `DynamoDBBasedImplicitPartitionKeyLockProvider` derives it "
+    "from the table's path instead.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+DYNAMODB_REGION = optional_text(
+    "hoodie.write.lock.dynamodb.region",
+    "Region of the DynamoDB table. Default: the environment variable `AWS_REGION`, else `us-east-1`.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+DYNAMODB_ENDPOINT = optional_text(
+    "hoodie.write.lock.dynamodb.endpoint_url",
+    "Address of DynamoDB, where it is not that of the region.",
+    Scope.LOCK,
+    since=_SINCE,
+)
+DYNAMODB_BILLING = choice(
+    "hoodie.write.lock.dynamodb.billing_mode",
+    "Billing mode of a DynamoDB table that is created.",
+    Scope.LOCK,
+    "PAY_PER_REQUEST",
+    ("PAY_PER_REQUEST", "PROVISIONED"),
+    since=_SINCE,
+)
+DYNAMODB_READ_CAPACITY = integer(
+    "hoodie.write.lock.dynamodb.read_capacity",
+    "Read capacity of a DynamoDB table that is created with billing mode `PROVISIONED`.",
+    Scope.LOCK,
+    20,
+    minimum=1,
+    since=_SINCE,
+)
+DYNAMODB_WRITE_CAPACITY = integer(
+    "hoodie.write.lock.dynamodb.write_capacity",
+    "Write capacity of a DynamoDB table that is created with billing mode `PROVISIONED`.",
+    Scope.LOCK,
+    10,
+    minimum=1,
+    since=_SINCE,
+)
+DYNAMODB_CREATION_MS = integer(
+    "hoodie.write.lock.dynamodb.table_creation_timeout",
+    "How long to wait for a DynamoDB table that is created.",
+    Scope.LOCK,
+    120_000,
+    unit="milliseconds",
     since=_SINCE,
 )
 LOCK_PATH = optional_text(
@@ -99,6 +249,22 @@ HEARTBEAT_TOLERABLE_MISSES = integer(
 
 OPTIONS = (
     LOCK_PROVIDER,
+    STORAGE_VALIDITY_S,
+    STORAGE_RENEW_S,
+    ZOOKEEPER_URL,
+    ZOOKEEPER_PORT,
+    ZOOKEEPER_BASE_PATH,
+    ZOOKEEPER_LOCK_KEY,
+    ZOOKEEPER_SESSION_MS,
+    ZOOKEEPER_CONNECTION_MS,
+    DYNAMODB_TABLE,
+    DYNAMODB_KEY,
+    DYNAMODB_REGION,
+    DYNAMODB_ENDPOINT,
+    DYNAMODB_BILLING,
+    DYNAMODB_READ_CAPACITY,
+    DYNAMODB_WRITE_CAPACITY,
+    DYNAMODB_CREATION_MS,
     LOCK_PATH,
     LOCK_EXPIRE_MINUTES,
     LOCK_RETRIES,

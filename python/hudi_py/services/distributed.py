@@ -20,6 +20,7 @@ from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all
 from hudi_py.services.registry import PLANNED, SINGLE_STEP, check_call
 from hudi_py.storage import Storage, open_storage
+from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import REPORTS
 from hudi_py.transaction.protocols import MetadataWriter
@@ -68,6 +69,7 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     Raises:
         ConfigError: the service, phase or argument does not exist, or there is no such plan in progress.
     """
+    check_many_processes(options)
     name = options.get(spark_config.SERVICE) or ""
     instant = options.get(spark_config.SERVICE_INSTANT)
     arguments = json.loads(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from hudi_py.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from hudi_py.storage.conditional import Version, VersionedObject
 
 # Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
 TEMPORARY_PREFIX = ".hudi_py-"
@@ -114,6 +116,20 @@ class Storage(Protocol):
 
     def sync(self) -> None:
         """Everything written, moved and deleted through this storage so far outlasts a power failure."""
+        ...
+
+
+@runtime_checkable
+class ConditionalStorage(Storage, Protocol):
+    """A storage that replaces a file only if it is still the version that was read: an object store."""
+
+    def read_version(self, path: str) -> VersionedObject | None:
+        """A file with its version; None when there is none."""
+        ...
+
+    def replace(self, path: str, data: bytes, version: Version | None, note: str = "") -> Version | None:
+        """Writes a file whole if it is still that of `version` (None: if there is none); `data` must be content that no
+        other write has ever had. Returns the new version; None when another writer came first."""
         ...
 
 

@@ -9,20 +9,21 @@ import contextlib
 import errno
 import importlib
 import io
-import itertools
 import os
 import re
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any
+from datetime import timedelta
+from typing import Any, BinaryIO, cast
 from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
+from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
+from hudi_py.storage.credentials import EXPIRED, take_provider
+from hudi_py.storage.transfer import Download, Upload
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
 _READ_AHEAD = 1 << 20
@@ -51,10 +52,6 @@ _CLIENT_OPTIONS = frozenset(
 )
 """Options which obstore takes apart from those of a kind of store, and panics over among them."""
 _KIND = re.compile("^(aws|azure|google)_")
-_WRITER = "hudipywriter"
-"""Key of an object's metadata that holds a random id of the call that created it. Azure takes no hyphens in keys."""
-_TRIES = 5
-_PAUSE_S = 0.1
 
 
 class _Fork:
@@ -72,72 +69,19 @@ class _Fork:
 os.register_at_fork(after_in_child=_Fork.after_in_child)
 
 
-class _Download(io.RawIOBase):
-    """Range reads as a seekable stream."""
-
-    def __init__(self, storage: ObjectStorage, path: str, size: int) -> None:
-        self._storage = storage
-        self._path = path
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, origin + offset)
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        length = min(len(buffer), self._size - self._position)
-        if length <= 0:
-            return 0
-        data = self._storage.read_range(self._path, self._position, length)
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-
-class _Upload(io.BytesIO):
-    """Uploads when closed; an error inside its `with` block uploads nothing."""
-
-    def __init__(self, storage: ObjectStorage, path: str) -> None:
-        super().__init__()
-        self._storage = storage
-        self._path = path
-        self._failed = False
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._failed = kind is not None
-        self.close()
-
-    def close(self) -> None:
-        if not self.closed and not self._failed:
-            self._storage.put(self._path, self.getvalue())
-        super().close()
-
-
 class ObjectStorage:
     """A prefix of a bucket or container.
 
     `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`,
-    `allow_http`, `timeout`...); what is missing comes from the environment. They are kept out of `uri`, messages and
-    pickles: an unpickled storage has the environment alone, so pass options again where they are needed.
+    `allow_http`, `timeout`...), those of `storage.credentials`, and `max_retries` and `retry_timeout` (seconds) of a
+    request; what is missing comes from the environment. They are kept out of `uri`, messages and pickles: an unpickled
+    storage has the environment alone, so pass options again where they are needed.
 
     Raises:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
     """
 
-    __slots__ = ("_exceptions", "_in_memory", "_obstore", "_options", "_store", "_takes_metadata", "_uri")
+    __slots__ = ("_conditional", "_exceptions", "_in_memory", "_obstore", "_options", "_store", "_uri")
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, store: Any = None) -> None:
         parts = urlsplit(uri.replace("?", "%3F").replace("#", "%23"))
@@ -161,9 +105,13 @@ class ObjectStorage:
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
             config, client = _split(storage_options or {})
+            more: dict[str, Any] = {"retry_config": _retries(config, self._uri)}
+            provider = take_provider(config, self._uri)
+            if provider is not None:
+                more["credential_provider"] = provider
             url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
             try:
-                store = stores.from_url(url, config=config, client_options=client or None)
+                store = stores.from_url(url, config=config, client_options=client or None, **more)
             except (self._exceptions.BaseError, ValueError, TypeError):
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
@@ -173,7 +121,7 @@ class ObjectStorage:
                 ) from None
         self._store = store
         self._in_memory = isinstance(store, stores.MemoryStore)
-        self._takes_metadata = True
+        self._conditional = ConditionalWrites(self._obstore, self._exceptions, store)
         self._options = dict(storage_options or {})
 
     def __repr__(self) -> str:
@@ -207,14 +155,14 @@ class ObjectStorage:
 
     def read(self, path: str) -> bytes:
         path = clean_path(path)
-        with self._asked(path):
+        with self.asked(path):
             return bytes(self._obstore.get(self._store, path).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         path = clean_path(path)
         if length > 0:
             try:
-                with self._asked(path):
+                with self.asked(path):
                     return bytes(self._obstore.get_range(self._store, path, start=offset, length=length))
             except FileNotFoundError:
                 raise
@@ -231,38 +179,66 @@ class ObjectStorage:
         info = self._head(path)
         if info is None:
             raise missing(self.uri, path)
-        return pa.PythonFile(io.BufferedReader(_Download(self, path, info.size), _READ_AHEAD), mode="r")
+        return pa.PythonFile(io.BufferedReader(Download(self, path, info.size), _READ_AHEAD), mode="r")
 
-    def open_output(self, path: str) -> io.BytesIO:
-        return _Upload(self, clean_path(path))
+    def open_output(self, path: str) -> BinaryIO:
+        return cast(BinaryIO, Upload(self, clean_path(path)))
+
+    def writer(self, path: str, part_bytes: int, parts_at_once: int) -> Any:
+        """obstore's writer of one object."""
+        with self.asked(path):
+            return self._obstore.open_writer(
+                self._store, path, buffer_size=part_bytes, max_concurrency=parts_at_once
+            ).__enter__()
 
     def put(self, path: str, data: bytes) -> None:
         path = clean_path(path)
-        with self._asked(path):
+        with self.asked(path):
             self._obstore.put(self._store, path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        """As `Storage`. Raises ConfigError where the store ignores conditions."""
         path = clean_path(path)
-        writer = uuid.uuid4().hex
-        with self._asked(path):
-            for attempt in itertools.count(1):
-                try:
-                    self._create(path, data, writer)
-                    break
-                except self._exceptions.BaseError as error:
-                    # A store answers "exists" to a request repeated because its first answer was lost, and to one that
-                    # met another request; any other error may come after the file was created. So what is there decides
-                    found = None if self._is_refusal(error) else self._created_by(path, data, writer, error)
-                    if found is not None:
-                        return found
-                    if attempt == _TRIES or self._is_refusal(error):
-                        raise
-                time.sleep(_PAUSE_S * 2**attempt)
-        return True
+        with self.asked(path):
+            self._probe()
+            return self._conditional.create(path, data)
+
+    def read_version(self, path: str) -> VersionedObject | None:
+        """A file with its version; None when there is none."""
+        path = clean_path(path)
+        with self.asked(path):
+            return self._conditional.read(path)
+
+    def replace(self, path: str, data: bytes, version: Version | None, note: str = "") -> Version | None:
+        """Writes a file whole if it is still that of `version` (None: if there is none).
+
+        Args:
+            data: content that no other write has ever had: it shows whose the file is after a lost answer.
+            note: text that `read_version` returns; no credentials.
+
+        Returns:
+            The new version; None when another writer came first.
+
+        Raises:
+            ConfigError: the store ignores conditions.
+        """
+        path = clean_path(path)
+        with self.asked(path):
+            self._probe()
+            return self._conditional.replace(path, data, version, note)
+
+    def _probe(self) -> None:
+        if self._in_memory:
+            return
+        parts = urlsplit(self._uri)
+        bucket = f"{parts.scheme}://{parts.netloc}"
+        settings = getattr(self._store, "config", None) or {}
+        name = f"{bucket} {hash(repr(sorted(settings.items(), key=str)))}"
+        self._conditional.probe(name, bucket, f".hoodie/.locks/probe_{uuid.uuid4().hex}")
 
     def list(self, path: str = "") -> list[FileInfo]:
         path = clean_path(path)
-        with self._asked(path):
+        with self.asked(path):
             found = self._obstore.list_with_delimiter(self._store, path or None)
         result = [_info(entry) for entry in found["objects"]]
         result += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
@@ -287,7 +263,7 @@ class ObjectStorage:
         if self._head(path) is None:
             return False
         try:
-            with self._asked(path):
+            with self.asked(path):
                 self._obstore.delete(self._store, path)
         except FileNotFoundError:
             return False
@@ -296,78 +272,44 @@ class ObjectStorage:
     def delete_tree(self, path: str) -> None:
         path = clean_path(path)
         for page in self._pages(path):
-            with self._asked(path):
+            with self.asked(path):
                 self._obstore.delete(self._store, [entry["path"] for entry in page])
         self.delete(path)
 
     def rename(self, src: str, dst: str) -> None:
         """Always raises UnsupportedTableError: object stores cannot move a file in one step."""
         raise UnsupportedTableError(
-            f"Cannot rename {src!r} in {self.uri}: object stores have no atomic rename, and writing to object stores "
-            "is not supported in this release; write to a local path, object stores can be read"
+            f"Cannot rename {src!r} in {self.uri}: object stores have no atomic rename; write the file under its own "
+            "name"
         )
 
     def touch(self, path: str) -> None:
-        if not self.put_if_absent(path, b""):
-            self.put(path, self.read(path))
+        info = self._head(clean_path(path))
+        self.put(path, self.read(path) if info is not None and info.size else b"")
 
     def sync(self) -> None:
         """Nothing: a store answers once it keeps what it was sent."""
 
-    def _create(self, path: str, data: bytes, writer: str) -> None:
-        if self._takes_metadata:
-            try:
-                self._obstore.put(self._store, path, data, mode="create", attributes={_WRITER: writer})
-                return
-            except (NotImplementedError, self._exceptions.NotSupportedError):
-                self._takes_metadata = False
-        self._obstore.put(self._store, path, data, mode="create")
-
-    def _created_by(self, path: str, data: bytes, writer: str, error: Exception) -> bool | None:
-        """Whether this writer created the file that is there; None: there is none. Raises `error` if that is unknown.
-
-        Without metadata the content decides. Empty content does not: then the store is believed where it said "exists".
-        """
-        try:
-            found = self._obstore.get(self._store, path)
-            named = found.attributes.get(_WRITER)
-            if named is not None:
-                return bool(named == writer)
-            content = bytes(found.bytes())
-        except FileNotFoundError:
-            return None
-        except self._exceptions.BaseError:
-            raise error from None
-        exists = self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError
-        if not data and not content and not isinstance(error, exists):
-            raise error
-        return bool(data) and content == data
-
-    def _is_refusal(self, error: Exception) -> bool:
-        """Whether the store refused the request, so that nothing was created."""
-        names = "InvalidPathError", "NotSupportedError", "PermissionDeniedError", "UnauthenticatedError"
-        return isinstance(error, tuple(getattr(self._exceptions, name) for name in names))
-
     def _head(self, path: str) -> FileInfo | None:
         try:
-            with self._asked(path):
+            with self.asked(path):
                 return _info(self._obstore.head(self._store, path))
         except FileNotFoundError:
             return None
 
     def _pages(self, path: str) -> Iterator[Sequence[Mapping[str, Any]]]:
         """What is below a path, some at a time."""
-        with self._asked(path):
+        with self.asked(path):
             pages = iter(self._obstore.list(self._store, path or None))
         while True:
-            with self._asked(path):
+            with self.asked(path):
                 page = next(pages, None)
             if page is None:
                 return
             yield page
 
     @contextlib.contextmanager
-    def _asked(self, path: str) -> Iterator[None]:
+    def asked(self, path: str) -> Iterator[None]:
         """Raises what a request for the path fails with as OSError, as other storages do: obstore has errors of its
         own, which end in pages of its state."""
         if not self._in_memory:
@@ -380,11 +322,20 @@ class ObjectStorage:
             _Fork.requested = True
         try:
             yield
+        except ConfigError:
+            raise
         except FileNotFoundError:
             raise missing(self.uri, path) from None
         except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
             denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
             what = first_line(error)
+            if any(sign in str(error) for sign in EXPIRED):
+                raise PermissionError(
+                    errno.EACCES,
+                    "The credentials have expired; pass new ones, or name a credential_provider in the storage "
+                    "options, which gets new ones by itself",
+                    f"{self.uri}/{path}",
+                ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
             raise OSError(
@@ -397,6 +348,22 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     bare = {key: _KIND.sub("", key) for key in options}
     client = {bare[key]: value for key, value in options.items() if bare[key] in _CLIENT_OPTIONS}
     return {key: value for key, value in options.items() if bare[key] not in _CLIENT_OPTIONS}, client
+
+
+def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
+    """How often and how long a request is repeated, taken out of the options; None: as obstore does."""
+    found: dict[str, Any] = {}
+    try:
+        if "max_retries" in options:
+            found["max_retries"] = int(options.pop("max_retries"))
+        if "retry_timeout" in options:
+            found["retry_timeout"] = timedelta(seconds=float(options.pop("retry_timeout")))
+    except ValueError:
+        raise ConfigError(
+            f"Cannot open {uri}: the storage options max_retries and retry_timeout take a number of tries and of "
+            "seconds"
+        ) from None
+    return found or None
 
 
 def _info(entry: Mapping[str, Any]) -> FileInfo:

@@ -18,7 +18,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, SingleWriter
-from hudi_py.transaction.locks import FileLock, LockProvider, TableLock
+from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, load_view
@@ -37,7 +37,7 @@ class TableSession:
     metadata: MetadataWriter | None
     """Records each action in the metadata table; None: the table is a metadata table itself."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    locks: LockProvider = FileLock
+    locks: LockProvider = table_lock
     conflicts: ConflictPolicy = field(default_factory=SingleWriter)
 
     @classmethod

@@ -8,27 +8,9 @@ from hudi_py.config import Options
 from hudi_py.config import lock as lock_config
 from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
+from hudi_py.transaction.locks.settings import LockSettings
 
-
-@dataclass(frozen=True, slots=True)
-class LockSettings:
-    """The table's file-system lock (`FileSystemBasedLockProvider`, `LockConfiguration`, 1.2.0)."""
-
-    path: str | None = None
-    """Folder of the lock file; None: the table's `.hoodie`."""
-    expire_minutes: int = 0
-    """A lock file older than this may be broken; 0: never."""
-    wait_ms: int = 60_000
-    """The lock is waited for as long as this, or as all retries take, whichever is longer."""
-    retries: int = 50
-    retry_wait_ms: int = 5_000
-    """Java's pause between two tries; ours is shorter where that is longer than half a second."""
-    shared: bool = False
-    """Whether Apache Hudi is known to use the lock at the same time."""
-
-    @property
-    def patience_ms(self) -> int:
-        return max(self.wait_ms, self.retries * self.retry_wait_ms)
+__all__ = ["LockSettings", "TransactionSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +36,7 @@ class TransactionSettings:
     def of(cls, options: Options) -> TransactionSettings:
         """The settings that the options of a write ask for."""
         return cls(
-            lock=LockSettings(
-                path=options.get(lock_config.LOCK_PATH),
-                expire_minutes=options.get(lock_config.LOCK_EXPIRE_MINUTES),
-                wait_ms=options.get(lock_config.LOCK_WAIT_MS),
-                retries=options.get(lock_config.LOCK_RETRIES),
-                retry_wait_ms=options.get(lock_config.LOCK_RETRY_WAIT_MS),
-                shared=options.get(lock_config.LOCK_PROVIDER) == lock_config.FILE_SYSTEM_LOCK,
-            ),
+            lock=LockSettings.of(options),
             heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),

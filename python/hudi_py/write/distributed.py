@@ -18,6 +18,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
@@ -117,6 +118,7 @@ def plan_write(
         ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
+    check_many_processes(options)
     requested = Operation(options.get(write_config.OPERATION))
     if overwrite and requested is Operation.DELETE:
         raise ConfigError(

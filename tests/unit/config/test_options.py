@@ -98,7 +98,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.write.operation", "delete_partition"),
         ("hoodie.logfile.data.block.format", "parquet"),
         ("hoodie.populate.meta.fields", "false"),
-        ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"),
+        ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),
         ("hoodie.assume.date.partitioning", "true"),
     ],
 )

@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import GenericError
 from obstore.store import LocalStore, S3Store
 
-from hudi_py.storage import ObjectStorage, objects
+from hudi_py.storage import ObjectStorage, conditional, objects
 from tests.support.s3 import Fault, Store, serving
 
 
@@ -28,7 +28,12 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(conditional, "_PAUSE_S", 0.001)
+
+
+@pytest.fixture(autouse=True)
+def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ObjectStorage, "_probe", lambda _: None)
 
 
 def storage_of(store: Store, retries: int) -> ObjectStorage:
@@ -100,7 +105,7 @@ def test_tries_are_bounded(store: Store) -> None:
     store.faults = [Fault(409, stored=False)] * 50
     with pytest.raises(OSError, match="s3://bucket/f"):
         storage_of(store, 0).put_if_absent("f", b"1")
-    assert store.puts == objects._TRIES
+    assert store.puts == conditional._TRIES
 
 
 def test_a_refused_request_is_not_repeated(store: Store) -> None:

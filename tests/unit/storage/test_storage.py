@@ -151,7 +151,7 @@ class StorageBehaviour:
         storage.put("a", b"1")
         storage.put("b", b"2")
         if not self.renames:
-            with pytest.raises(UnsupportedTableError, match="writing to object stores is not supported"):
+            with pytest.raises(UnsupportedTableError, match="object stores have no atomic rename"):
                 storage.rename("a", "c")
             return
         with pytest.raises(FileExistsError):

@@ -12,11 +12,15 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
 from types import TracebackType
 
-from hudi_py.errors import LockError
+from hudi_py.errors import ConfigError, LockError
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
+from hudi_py.storage.base import ConditionalStorage
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import (
     WriterIdentity,
     begin_work,
@@ -26,7 +30,6 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER
-from hudi_py.transaction.settings import LockSettings
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +67,13 @@ class FileLock:
             self._storage, folder = storage, META_FOLDER
         else:
             self._storage, folder = open_storage(settings.path, storage_options), ""
+        if isinstance(self._storage, ConditionalStorage):
+            raise ConfigError(
+                f"Cannot {purpose}: FileSystemBasedLockProvider cannot keep the table lock in {self._storage.uri}: "
+                "object "
+                "stores have no atomic rename, and Apache Hudi refuses it too; use StorageBasedLockProvider, or leave "
+                "hoodie.write.lock.provider out"
+            )
         self._folder = folder
         self.path = join_path(folder, LOCK_FILE)
         self._settings = settings
@@ -161,7 +171,7 @@ class FileLock:
         if self._held is None or self._content() != self._held:
             raise LockError(
                 f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; write again; "
-                "if it comes again raise hoodie.write.lock.filesystem.expire for all writers",
+                "if this happens again, raise hoodie.write.lock.filesystem.expire for all writers",
                 path=self.path,
             )
 
@@ -177,6 +187,34 @@ class FileLock:
                 _log.warning("the table lock %s/%s was taken away while held", self._storage.uri, self.path)
         finally:
             end_work(self._holder_id)
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now. One of Apache Hudi is known by the time of its file, in milliseconds."""
+        content, info = self._content(), self._storage.stat(self.path)
+        if content is None or info is None:
+            return None
+        writer = parse_writer(content)
+        since = datetime.fromtimestamp(info.modified_ms / 1000, timezone.utc)
+        lasts = timedelta(minutes=self._settings.expire_minutes)
+        return LockHolder(
+            "FileSystemBasedLockProvider",
+            f"{self._storage.uri}/{self.path}",
+            str(info.modified_ms) if writer is None else writer.id,
+            since,
+            since + lasts if lasts else None,
+            "" if writer is None else str(writer),
+        )
+
+    def break_held(self, owner: str) -> bool:
+        """Moves the lock file of an owner away."""
+        found = self.holder()
+        if found is None or found.owner != owner:
+            return False
+        try:
+            self._storage.rename(self.path, join_path(self._folder, _TOMBSTONE + owner))
+        except (FileNotFoundError, FileExistsError):
+            return False
+        return True
 
     def _content(self) -> bytes | None:
         try:

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol
 
 from hudi_py.storage import Storage
-from hudi_py.transaction.settings import LockSettings
+from hudi_py.transaction.locks.settings import LockSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds the lock of a table."""
+
+    provider: str
+    """Class name of Apache Hudi's lock provider, without the package."""
+    place: str
+    """Where the lock is kept."""
+    owner: str
+    """What the holder is known by there; `break_lock` takes it."""
+    since: datetime | None
+    """When the lock was acquired; where only that is known, when it was last renewed."""
+    expires: datetime | None
+    """When others may take the lock unless it is renewed; None: it does not expire by itself, or that is not known."""
+    process: str = ""
+    """The holder's process, where it is a writer of hudi-py."""
 
 
 class TableLock(Protocol):
     """The lock of one table, held by one process at a time. A context manager; may be entered again once released."""
 
-    def __enter__(self) -> object:
+    def __enter__(self) -> TableLock:
         """Waits for the lock.
 
         Raises:
@@ -30,6 +50,14 @@ class TableLock(Protocol):
     def check(self) -> None:
         """Raises LockError where the lock is no longer held: it expired, or was removed. Called right before an action
         completes, the one moment at which two processes must not meet."""
+        ...
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now, this process or another; None when it is free."""
+        ...
+
+    def break_held(self, owner: str) -> bool:
+        """Takes the lock away from a holder, as `holder` names it. False when somebody else holds it, or nobody."""
         ...
 
 
@@ -56,8 +84,8 @@ class LockProvider(Protocol):
 class _CallersLock:
     """Stands in where the caller holds the lock already."""
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> _CallersLock:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,6 +94,12 @@ class _CallersLock:
 
     def check(self) -> None:
         pass
+
+    def holder(self) -> None:
+        return None
+
+    def break_held(self, owner: str) -> bool:
+        return False
 
 
 def caller_holds_lock(

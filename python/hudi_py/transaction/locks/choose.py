@@ -1,0 +1,92 @@
+"""Which lock a table has, and looking at it from outside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import lock as config
+from hudi_py.errors import LockError
+from hudi_py.storage import Storage
+from hudi_py.storage.base import ConditionalStorage
+from hudi_py.transaction.locks.dynamodb import DynamoLock
+from hudi_py.transaction.locks.file import FileLock
+from hudi_py.transaction.locks.in_process import InProcessLock
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.storage import StorageLock
+from hudi_py.transaction.locks.table_lock import LockHolder, TableLock
+from hudi_py.transaction.locks.zookeeper import ZookeeperLock
+
+_log = logging.getLogger(__name__)
+
+_LOCKS: Final[Mapping[str, Callable[..., TableLock]]] = {
+    config.FILE_SYSTEM_LOCK: FileLock,
+    config.STORAGE_LOCK: StorageLock,
+    config.IN_PROCESS_LOCK: InProcessLock,
+    config.ZOOKEEPER_LOCK: ZookeeperLock,
+    config.ZOOKEEPER_IMPLICIT_LOCK: ZookeeperLock,
+    config.DYNAMODB_LOCK: DynamoLock,
+    config.DYNAMODB_IMPLICIT_LOCK: DynamoLock,
+}
+
+
+def table_lock(
+    storage: Storage, settings: LockSettings, *, purpose: str, storage_options: Mapping[str, str] | None = None
+) -> TableLock:
+    """The `LockProvider` of tables: the lock that the settings name, by default one kept beside the table.
+
+    Raises:
+        ConfigError: the lock cannot be kept on this storage.
+    """
+    provider = settings.provider
+    if provider is None:
+        beside = isinstance(storage, ConditionalStorage) and settings.path is None
+        provider = config.STORAGE_LOCK if beside else config.FILE_SYSTEM_LOCK
+    return _LOCKS[provider](storage, settings, purpose=purpose, storage_options=storage_options)
+
+
+def lock_holders(
+    storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
+) -> list[LockHolder]:
+    """Who holds the lock of a table: one holder, or none.
+
+    Args:
+        options: options of writes: they name the lock.
+    """
+    found = _lock(storage, options, "look at the table lock", storage_options).holder()
+    return [] if found is None else [found]
+
+
+def break_lock(
+    storage: Storage, owner: str, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
+) -> None:
+    """Takes the lock away from a holder that is gone. One that is still at work finds out before it completes its
+    action, and fails.
+
+    Args:
+        owner: the holder, as `lock_holders` names it.
+        options: options of writes: they name the lock.
+
+    Raises:
+        LockError: the lock is held by another owner, or by nobody.
+    """
+    lock = _lock(storage, options, "break the table lock", storage_options)
+    if lock.break_held(owner):
+        _log.warning("broke the table lock of %s, held by %s", storage.uri, owner)
+        return
+    found = lock.holder()
+    raise LockError(
+        f"Cannot break the lock of {storage.uri}: its holder is {'nobody' if found is None else found.owner}, not "
+        f"{owner}; look at Table.locks() again",
+        found=None if found is None else found.owner,
+        expected=owner,
+    )
+
+
+def _lock(
+    storage: Storage, options: Mapping[str, Any], purpose: str, storage_options: Mapping[str, str] | None
+) -> TableLock:
+    resolved = Options.resolve(options, Scope.WRITE)
+    return table_lock(storage, LockSettings.of(resolved), purpose=purpose, storage_options=storage_options)

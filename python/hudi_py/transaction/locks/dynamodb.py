@@ -1,0 +1,292 @@
+"""The table lock in DynamoDB, as Amazon's lock client keeps it (`DynamoDBBasedLockProviderBase`, 1.2.0;
+`dynamodb-lock-client` 1.2.0).
+
+A lock is an item whose `recordVersionNumber` its holder changes at every heartbeat. One that has stayed the same for a
+whole lease, by the clock of whoever waits, is taken over: clocks of two hosts are never compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hudi_py.errors import LockError
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.locks.lease import HeldByContext, Renewal, wait_for
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.zookeeper import path_hash
+from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
+
+_log = logging.getLogger(__name__)
+
+_OPTIONS = {
+    "aws_access_key_id": ("aws_access_key_id", "access_key_id"),
+    "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
+    "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
+}
+"""boto3's names of credentials, and those of the storage options."""
+
+
+class DynamoLock(HeldByContext):
+    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+
+    Args:
+        storage_options: credentials for DynamoDB are among them, or found by boto3.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LockSettings,
+        *,
+        purpose: str,
+        storage_options: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._dynamodb = settings.dynamodb
+        self._settings = settings
+        self._purpose = purpose
+        self._sleep = sleep
+        self._lease_s = settings.wait_ms / 1000
+        """As in Java: what one try waits is also what a lock is valid."""
+        self._key = (
+            path_hash(storage.uri)
+            if self._dynamodb.key_of_path
+            else self._dynamodb.key or load_table_config(storage).name
+        )
+        self.place = f"dynamodb://{self._dynamodb.region}/{self._dynamodb.table}/{self._key}"
+        self._client: Any = self._connected(storage_options or {})
+        self._failed: Any = importlib.import_module("botocore.exceptions").ClientError
+        self._guard = threading.Lock()
+        self._owner = ""
+        self._record = ""
+        """Version of our item; empty: the lock is not held."""
+        self._deadline = 0.0
+        self._seen: tuple[str, float] = ("", 0.0)
+        self._renewal: Renewal | None = None
+
+    def acquire(self) -> None:
+        """Waits for the lock. Creates the DynamoDB table if there is none.
+
+        Raises:
+            LockError: it could not be acquired in time, or DynamoDB refuses the requests.
+        """
+        self._owner = f"{WriterIdentity(uuid.uuid4().hex, process_identity())}"
+        self._seen = ("", 0.0)
+        try:
+            self._ensure_table()
+            wait_for(
+                self._attempt,
+                self._described,
+                purpose=self._purpose,
+                place=self.place,
+                # As Java: besides what it waits anyhow, the lease of a holder that may be dead
+                patience_ms=self._settings.lease_patience_ms + self._settings.wait_ms,
+                sleep=self._sleep,
+            )
+        except importlib.import_module("botocore.exceptions").BotoCoreError as error:
+            raise LockError(f"Cannot {self._purpose}: the table lock {self.place} cannot be reached: {error}") from None
+        except self._failed as error:
+            what = error.response["Error"]
+            raise LockError(
+                f"Cannot {self._purpose}: the table lock {self.place} cannot be written: {what.get('Code')}, "
+                f"{what.get('Message')}; check region, table and permissions"
+            ) from None
+        self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
+
+    def check(self) -> None:
+        """Raises LockError when the lease is over or the lock is another's."""
+        with self._guard:
+            held = bool(self._record) and time.monotonic() < self._deadline
+        item = self._item() if held else None
+        if item is None or _text(item, "ownerName") != self._owner:
+            raise LockError(
+                f"Cannot {self._purpose}: the lease of the table lock {self.place} was lost, because it was not "
+                "renewed in "
+                "time or another process broke the lock; write again, and raise hoodie.write.lock.wait_time_ms for all "
+                "writers if this happens again",
+                path=self.place,
+            )
+
+    def release(self) -> None:
+        """Deletes the item, unless it is another's."""
+        renewal, self._renewal = self._renewal, None
+        if renewal is None:
+            return
+        renewal.stop()
+        with self._guard:
+            record, self._record = self._record, ""
+        try:
+            if not record or not self._delete(record, self._owner):
+                _log.warning("the table lock %s was taken away while held", self.place)
+        except Exception as error:  # whatever boto3 raises: the write itself is complete
+            _log.warning("the table lock %s could not be released; others wait for its lease: %s", self.place, error)
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now, or did when its process ended. DynamoDB keeps no times."""
+        item = self._item()
+        if item is None or "isReleased" in item:
+            return None
+        owner = _text(item, "ownerName")
+        return LockHolder("DynamoDBBasedLockProvider", self.place, owner, None, None, owner)
+
+    def break_held(self, owner: str) -> bool:
+        """Deletes the item of an owner."""
+        item = self._item()
+        if item is None or _text(item, "ownerName") != owner:
+            return False
+        return self._delete(_text(item, "recordVersionNumber"), owner)
+
+    def _connected(self, options: Mapping[str, str]) -> Any:
+        boto3 = importlib.import_module("boto3")
+        config = importlib.import_module("botocore.config").Config
+        given = {name: next((options[key] for key in keys if key in options), None) for name, keys in _OPTIONS.items()}
+        return boto3.client(
+            "dynamodb",
+            region_name=self._dynamodb.region,
+            endpoint_url=self._dynamodb.endpoint,
+            # A request that is repeated after its answer was lost finds its own item: what is there decides
+            config=config(retries={"total_max_attempts": 3, "mode": "standard"}),
+            **given,
+        )
+
+    def _attempt(self) -> bool:
+        item = self._item()
+        if item is None:
+            return self._put("attribute_not_exists(#k)", {})
+        if "isReleased" in item:
+            return self._put("attribute_exists(#k) AND #ir = :ir", {"#ir": "isReleased"}, {":ir": {"S": "1"}})
+        record, now = _text(item, "recordVersionNumber"), time.monotonic()
+        if self._seen[0] != record:
+            self._seen = record, now
+            return False
+        if now - self._seen[1] <= int(_text(item, "leaseDuration")) / 1000:
+            return False
+        return self._put(
+            "attribute_exists(#k) AND #rvn = :rvn", {"#rvn": "recordVersionNumber"}, {":rvn": {"S": record}}
+        )
+
+    def _put(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any] | None = None) -> bool:
+        record, asked = str(uuid.uuid4()), time.monotonic()
+        written = {
+            "key": {"S": self._key},
+            "ownerName": {"S": self._owner},
+            "leaseDuration": {"S": str(self._settings.wait_ms)},
+            "recordVersionNumber": {"S": record},
+        }
+        more = {"ExpressionAttributeValues": dict(values)} if values else {}
+        return self._conditional(
+            "put_item",
+            record,
+            asked,
+            Item=written,
+            ConditionExpression=condition,
+            ExpressionAttributeNames={"#k": "key", **names},
+            **more,
+        )
+
+    def _renew(self) -> bool:
+        record, asked = str(uuid.uuid4()), time.monotonic()
+        with self._guard:
+            current = self._record
+        return bool(current) and self._conditional(
+            "update_item",
+            record,
+            asked,
+            Key={"key": {"S": self._key}},
+            UpdateExpression="SET #ld = :ld, #rvn = :new",
+            ConditionExpression="attribute_exists(#k) AND #rvn = :rvn AND #on = :on",
+            ExpressionAttributeNames={
+                "#k": "key",
+                "#ld": "leaseDuration",
+                "#rvn": "recordVersionNumber",
+                "#on": "ownerName",
+            },
+            ExpressionAttributeValues={
+                ":ld": {"S": str(self._settings.wait_ms)},
+                ":rvn": {"S": current},
+                ":new": {"S": record},
+                ":on": {"S": self._owner},
+            },
+        )
+
+    def _conditional(self, operation: str, record: str, asked: float, **request: Any) -> bool:
+        """A conditional write of our item. False when another one came first."""
+        written = self._try(operation, **request)
+        if not written:
+            item = self._item()
+            written = item is not None and _text(item, "recordVersionNumber") == record
+        with self._guard:
+            if written:
+                self._record, self._deadline = record, asked + self._lease_s * 0.9
+            elif operation == "update_item":
+                self._record = ""
+        return written
+
+    def _delete(self, record: str, owner: str) -> bool:
+        return self._try(
+            "delete_item",
+            Key={"key": {"S": self._key}},
+            ConditionExpression="attribute_exists(#k) AND #rvn = :rvn AND #on = :on",
+            ExpressionAttributeNames={"#k": "key", "#rvn": "recordVersionNumber", "#on": "ownerName"},
+            ExpressionAttributeValues={":rvn": {"S": record}, ":on": {"S": owner}},
+        )
+
+    def _try(self, operation: str, **request: Any) -> bool:
+        """False when the condition of a request does not hold."""
+        try:
+            getattr(self._client, operation)(TableName=self._dynamodb.table, **request)
+        except self._failed as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+    def _item(self) -> Mapping[str, Any] | None:
+        answer = self._client.get_item(
+            TableName=self._dynamodb.table, Key={"key": {"S": self._key}}, ConsistentRead=True
+        )
+        found: Mapping[str, Any] | None = answer.get("Item")
+        return found
+
+    def _ensure_table(self) -> None:
+        """Creates the table of locks if there is none."""
+        try:
+            status = self._client.describe_table(TableName=self._dynamodb.table)["Table"]["TableStatus"]
+        except self._client.exceptions.ResourceNotFoundException:
+            status = "CREATING"
+            capacity = self._dynamodb.provisioned
+            billing: dict[str, Any] = {"BillingMode": "PAY_PER_REQUEST"}
+            if capacity is not None:
+                billing = {
+                    "BillingMode": "PROVISIONED",
+                    "ProvisionedThroughput": {"ReadCapacityUnits": capacity[0], "WriteCapacityUnits": capacity[1]},
+                }
+            # Another writer may create it at the same time
+            with contextlib.suppress(self._client.exceptions.ResourceInUseException):
+                self._client.create_table(
+                    TableName=self._dynamodb.table,
+                    KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+                    AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+                    **billing,
+                )
+        if status == "CREATING":
+            seconds = max(self._dynamodb.creation_ms // 1000, 1)
+            waiter = self._client.get_waiter("table_exists")
+            waiter.wait(TableName=self._dynamodb.table, WaiterConfig={"Delay": 1, "MaxAttempts": seconds})
+
+    def _described(self) -> str:
+        found = self.holder()
+        return "a writer that has just released it" if found is None else found.owner
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    return str(item.get(name, {}).get("S", ""))

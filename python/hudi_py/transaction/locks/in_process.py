@@ -1,0 +1,103 @@
+"""The table lock among the threads of one process (`InProcessLockProvider`, 1.2.0)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from hudi_py.config import Options
+from hudi_py.config import lock as config
+from hudi_py.errors import ConfigError, LockError
+from hudi_py.storage import Storage
+from hudi_py.transaction.locks.lease import HeldByContext, wait_for
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.table_lock import LockHolder
+
+_held: dict[str, LockHolder] = {}
+"""By the URI of the table."""
+_guard = threading.Lock()
+
+
+class InProcessLock(HeldByContext):
+    """The lock of one table, to be held by one thread at a time. Use as a context manager."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LockSettings,
+        *,
+        purpose: str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.place = storage.uri
+        self._settings = settings
+        self._purpose = purpose
+        self._owner = ""
+
+    def acquire(self) -> None:
+        """Waits for the lock. Raises LockError when it could not be acquired in time."""
+        self._owner = str(uuid.uuid4())
+        wait_for(
+            self._attempt,
+            self._described,
+            purpose=self._purpose,
+            place=self.place,
+            patience_ms=self._settings.lease_patience_ms,
+            longest_wait_s=0.1,
+        )
+
+    def check(self) -> None:
+        """Raises LockError when the lock was broken."""
+        found = self.holder()
+        if found is None or found.owner != self._owner:
+            raise LockError(f"Cannot {self._purpose}: the table lock {self.place} was broken; write again")
+
+    def release(self) -> None:
+        """Gives the lock back, unless it is another's."""
+        self.break_held(self._owner)
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now."""
+        with _guard:
+            return _held.get(self.place)
+
+    def break_held(self, owner: str) -> bool:
+        """Takes the lock away from an owner."""
+        with _guard:
+            found = _held.get(self.place)
+            if found is None or found.owner != owner:
+                return False
+            del _held[self.place]
+            return True
+
+    def _attempt(self) -> bool:
+        mine = LockHolder(
+            "InProcessLockProvider",
+            self.place,
+            self._owner,
+            datetime.fromtimestamp(time.time(), timezone.utc),
+            None,
+            f"thread {threading.current_thread().name} of process {os.getpid()}",
+        )
+        with _guard:
+            return _held.setdefault(self.place, mine) is mine
+
+    def _described(self) -> str:
+        found = self.holder()
+        return "a thread that has just released it" if found is None else found.process
+
+
+def check_many_processes(options: Options) -> None:
+    """Raises ConfigError where the lock asked for is of no use to work that several processes share."""
+    if options.get(config.LOCK_PROVIDER) == config.IN_PROCESS_LOCK:
+        raise ConfigError(
+            f"Option {config.LOCK_PROVIDER.key} = '{config.IN_PROCESS_LOCK}' is not supported through Spark: writes "
+            "and "
+            "services run in several processes, which this lock does not exclude; use FileSystemBasedLockProvider, or "
+            "StorageBasedLockProvider on object stores",
+            key=config.LOCK_PROVIDER.key,
+        )

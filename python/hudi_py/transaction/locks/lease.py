@@ -1,0 +1,106 @@
+"""Waiting for a lock, and the thread that renews one: shared by the locks that are leases."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from hudi_py.errors import LockError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S = 0.05
+
+
+_Lock = TypeVar("_Lock", bound="HeldByContext")
+
+
+class HeldByContext(ABC):
+    """A lock that is acquired at the start of a `with` block and released at its end."""
+
+    @abstractmethod
+    def acquire(self) -> None:
+        """Waits for the lock."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Gives the lock back, unless it is another's."""
+
+    def __enter__(self: _Lock) -> _Lock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def wait_for(
+    attempt: Callable[[], bool],
+    holder: Callable[[], str],
+    *,
+    purpose: str,
+    place: str,
+    patience_ms: int,
+    longest_wait_s: float = 1.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Tries until the lock is acquired.
+
+    Args:
+        attempt: one try; True when the lock was acquired.
+        holder: who holds it, for messages.
+        patience_ms: after this long the wait is over.
+
+    Raises:
+        LockError: it could not be acquired in time.
+    """
+    started = time.monotonic()
+    pause = _FIRST_WAIT_S
+    logged = False
+    while not attempt():
+        waited = time.monotonic() - started
+        left = patience_ms / 1000 - waited
+        if left <= 0:
+            found = holder()
+            raise LockError(
+                f"Cannot {purpose}: the table lock {place} is held by {found}, waited {waited:.1f} s; wait for its "
+                "holder, or break the lock with Table.break_lock if you know that the holder is gone",
+                path=place,
+                found=found,
+            )
+        if waited > 2 and not logged:
+            _log.warning("waiting for the lock %s, held by %s", place, holder())
+            logged = True
+        sleep(min(pause, left))
+        pause = min(pause * 2, longest_wait_s)
+
+
+class Renewal:
+    """A thread that renews a lease until it is stopped, or `renew` returns False: the lease is lost."""
+
+    def __init__(self, renew: Callable[[], bool], interval_s: float, name: str) -> None:
+        self._renew = renew
+        self._interval_s = interval_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread, after the renewal that is under way."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            try:
+                if not self._renew():
+                    return
+            except Exception as error:  # the next renewal may get through before the lease ends
+                _log.warning("the table lock was not renewed: %s", error)

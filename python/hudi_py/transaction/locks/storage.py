@@ -1,0 +1,253 @@
+"""The table lock in an object store: Java's lock file with a lease (`StorageBasedLockProvider`, 1.2.0).
+
+The file is written under the condition that it is still the version that was read, and never deleted. A holder is known
+by a random id; who holds the lock until `validUntil` renews it. Writers of hudi-py leave their process in the object's
+metadata, so that a lock whose process is provably gone is taken over at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+from hudi_py.errors import ConfigError, CorruptFileError, LockError
+from hudi_py.storage import Storage
+from hudi_py.storage.base import ConditionalStorage
+from hudi_py.storage.conditional import Version, VersionedObject
+from hudi_py.transaction.locks.lease import HeldByContext, Renewal, wait_for
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, parse_writer, process_identity
+
+_log = logging.getLogger(__name__)
+
+LOCK_FILE: Final = ".hoodie/.locks/table_lock.json"
+DRIFT_MS: Final = 500
+"""How far clocks may differ: a lease of another is over this long after its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Content of the lock file."""
+
+    expired: bool
+    valid_until_ms: int
+    owner: str
+
+    def to_json(self) -> bytes:
+        content = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    def is_held(self, now_ms: int) -> bool:
+        return not self.expired and now_ms <= self.valid_until_ms + DRIFT_MS
+
+
+def parse_lease(found: VersionedObject, place: str) -> Lease:
+    """The lease in a lock file. Raises CorruptFileError when it is none."""
+    try:
+        content = json.loads(found.data)
+        expired = content["expired"]
+        if isinstance(expired, str):
+            expired = expired.strip().lower() == "true"
+        return Lease(bool(expired), int(float(content["validUntil"])), str(content["owner"]))
+    except (ValueError, KeyError, TypeError):
+        raise CorruptFileError(
+            f"Cannot read the table lock {place}: it holds {found.data[:100]!r}, expected a JSON object with expired, "
+            "validUntil and owner; delete the file when no writer is at work",
+            path=LOCK_FILE,
+        ) from None
+
+
+class StorageLock(HeldByContext):
+    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+
+    Args:
+        storage: the table's.
+        settings: lease and patience.
+        purpose: what the lock is needed for; part of messages.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LockSettings,
+        *,
+        purpose: str,
+        storage_options: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        if not isinstance(storage, ConditionalStorage):
+            raise ConfigError(
+                f"Cannot {purpose}: StorageBasedLockProvider needs an object store, and {storage.uri} is none, as in "
+                "Apache Hudi; use FileSystemBasedLockProvider, or leave hoodie.write.lock.provider out"
+            )
+        self._storage: ConditionalStorage = storage
+        self.place = f"{storage.uri}/{LOCK_FILE}"
+        self._settings = settings
+        self._lease_s = settings.lease.validity_s
+        # A lease counts as lost somewhat before others may take it, so that there is time to complete an instant
+        self._margin_s = self._lease_s / 10
+        self._purpose = purpose
+        self._sleep = sleep
+        self._now_ms = now_ms
+        self._guard = threading.Lock()
+        self._owner = ""
+        self._note = ""
+        self._version: Version | None = None
+        self._valid_until_ms = 0
+        self._deadline = 0.0
+        self._renewal: Renewal | None = None
+
+    def acquire(self) -> None:
+        """Waits for the lock.
+
+        Raises:
+            LockError: it could not be acquired in time, or may not be written.
+            ConfigError: the store ignores conditions.
+        """
+        self._owner = str(uuid.uuid4())
+        writer = WriterIdentity(self._owner, process_identity())
+        self._note = json.dumps({**json.loads(writer.to_json()), "since": self._now_ms()})
+        begin_work(self._owner)
+        try:
+            wait_for(
+                self._attempt,
+                self._described,
+                purpose=self._purpose,
+                place=self.place,
+                patience_ms=self._settings.lease_patience_ms,
+                sleep=self._sleep,
+            )
+        except BaseException as error:
+            end_work(self._owner)
+            if isinstance(error, PermissionError):
+                raise LockError(
+                    f"Cannot {self._purpose}: the table lock {self.place} cannot be read or written "
+                    f"({error.strerror}); writes and table services need read and write access to the table",
+                    path=LOCK_FILE,
+                ) from error
+            raise
+        self._renewal = Renewal(self._renew, self._settings.lease.renew_s, f"hudi-lock-{self._owner}")
+
+    def check(self) -> None:
+        """Raises LockError when the lease is over or the lock is another's."""
+        with self._guard:
+            held = self._version is not None and time.monotonic() < self._deadline
+        if held:
+            found = self._storage.read_version(LOCK_FILE)
+            lease = None if found is None else parse_lease(found, self.place)
+            held = lease is not None and lease.owner == self._owner and not lease.expired
+        if not held:
+            raise LockError(
+                f"Cannot {self._purpose}: the lease of the table lock {self.place} was lost, because it was not "
+                "renewed in time or another process broke the lock; write again, and raise "
+                "hoodie.write.lock.storage.validity.timeout.secs for all writers if this happens again",
+                path=LOCK_FILE,
+            )
+
+    def release(self) -> None:
+        """Marks the lease as expired, unless the lock is another's."""
+        renewal, self._renewal = self._renewal, None
+        if renewal is None:
+            return
+        try:
+            renewal.stop()
+            with self._guard:
+                version, self._version = self._version, None
+            if version is None or self._put_own(Lease(True, self._valid_until_ms, self._owner), version) is None:
+                _log.warning("the table lock %s was taken away while held", self.place)
+        except OSError as error:
+            _log.warning("the table lock %s could not be released; others wait until it expires: %s", self.place, error)
+        finally:
+            end_work(self._owner)
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now."""
+        found = self._storage.read_version(LOCK_FILE)
+        lease = None if found is None else parse_lease(found, self.place)
+        if found is None or lease is None or not lease.is_held(self._now_ms()):
+            return None
+        writer = self._writer(found, lease)
+        since_ms = json.loads(found.note)["since"] if writer is not None else found.modified_ms
+        return LockHolder(
+            "StorageBasedLockProvider",
+            self.place,
+            lease.owner,
+            _moment(since_ms),
+            _moment(lease.valid_until_ms),
+            "" if writer is None else str(writer),
+        )
+
+    def break_held(self, owner: str) -> bool:
+        """Marks the lease of an owner as expired."""
+        found = self._storage.read_version(LOCK_FILE)
+        lease = None if found is None else parse_lease(found, self.place)
+        if found is None or lease is None or lease.owner != owner or not lease.is_held(self._now_ms()):
+            return False
+        broken = Lease(True, lease.valid_until_ms, owner)
+        return self._storage.replace(LOCK_FILE, broken.to_json(), found.version) is not None
+
+    def _attempt(self) -> bool:
+        found = self._storage.read_version(LOCK_FILE)
+        if found is not None:
+            lease = parse_lease(found, self.place)
+            writer = self._writer(found, lease)
+            if lease.is_held(self._now_ms()) and not (writer is not None and writer.provably_dead):
+                return False
+        return self._extend(None if found is None else found.version, self._put)
+
+    def _renew(self) -> bool:
+        with self._guard:
+            version = self._version
+        return version is not None and self._extend(version, self._put_own)
+
+    def _extend(self, version: Version | None, put: Callable[[Lease, Version | None], Version | None]) -> bool:
+        """Writes a lease that begins now over a version; False when that was replaced."""
+        asked = time.monotonic()
+        valid_until_ms = self._now_ms() + round(self._lease_s * 1000)
+        written = put(Lease(False, valid_until_ms, self._owner), version)
+        with self._guard:
+            self._version = written
+            if written is None:
+                return False
+            self._valid_until_ms = valid_until_ms
+            self._deadline = asked + self._lease_s - self._margin_s
+            return True
+
+    def _put(self, lease: Lease, version: Version | None) -> Version | None:
+        return self._storage.replace(LOCK_FILE, lease.to_json(), version, self._note)
+
+    def _put_own(self, lease: Lease, version: Version | None) -> Version | None:
+        """The same over the lease of this holder, which has another version where the answer to a renewal was lost."""
+        written = self._put(lease, version)
+        if written is not None:
+            return written
+        found = self._storage.read_version(LOCK_FILE)
+        current = None if found is None else parse_lease(found, self.place)
+        if found is None or current is None or current.owner != self._owner or current.expired:
+            return None
+        return self._put(lease, found.version)
+
+    def _writer(self, found: VersionedObject, lease: Lease) -> WriterIdentity | None:
+        """The process of hudi-py that holds a lease; None where Apache Hudi has written over its note."""
+        writer = parse_writer(found.note) if found.note else None
+        return writer if writer is not None and writer.id == lease.owner else None
+
+    def _described(self) -> str:
+        found = self.holder()
+        if found is None:
+            return "a writer that has just released it"
+        who = found.process or f"owner {found.owner}"
+        return f"{who} until {found.expires:%Y-%m-%d %H:%M:%S} UTC unless it is renewed"
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, timezone.utc)

@@ -1,0 +1,203 @@
+"""The table lock in ZooKeeper, as Curator's `InterProcessMutex` keeps it (`BaseZookeeperBasedLockProvider`, 1.2.0).
+
+Everyone who wants the lock creates an ephemeral sequential node below `<base path>/<lock key>`; the lowest number holds
+the lock, and every other one waits for its predecessor to go.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from hudi_py.errors import ConfigError, LockError
+from hudi_py.metadata.keys import hash64
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.locks.lease import HeldByContext
+from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
+
+_log = logging.getLogger(__name__)
+
+_NODE = "-lock-"
+
+
+class ZookeeperLock(HeldByContext):
+    """The lock of one table, to be held by one thread at a time. Use as a context manager. Connected while it is held
+    or waited for, as Java's."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LockSettings,
+        *,
+        purpose: str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        if settings.zookeeper is None:
+            raise ConfigError(f"Cannot {purpose}: the lock in ZooKeeper has no servers")
+        self._zookeeper = settings.zookeeper
+        self._settings = settings
+        self._purpose = purpose
+        if self._zookeeper.base_path is None:
+            self._path = f"{implicit_base_path(storage.uri)}/lock_key"
+        else:
+            key = self._zookeeper.lock_key or load_table_config(storage).name
+            self._path = "/" + "/".join(part for part in f"{self._zookeeper.base_path}/{key}".split("/") if part)
+        self.place = f"zookeeper://{self._zookeeper.hosts.partition('/')[0]}{self._path}"
+        self._client: Any = None
+        self._lock: Any = None
+        self._lost = False
+
+    def acquire(self) -> None:
+        """Waits for the lock.
+
+        Raises:
+            LockError: there is no connection, or the lock could not be acquired in time.
+        """
+        client = self._connected()
+        try:
+            exceptions = importlib.import_module("kazoo.exceptions")
+            self._lost = False
+            client.add_listener(self._listen)
+            lock = _mutex(client, self._path)
+            try:
+                acquired = lock.acquire(timeout=self._settings.lease_patience_ms / 1000)
+            except exceptions.LockTimeout:
+                acquired = False
+            if not acquired:
+                found = _first(client, self._path)
+                raise LockError(
+                    f"Cannot {self._purpose}: the table lock {self.place} is held by "
+                    f"{'a writer that has just released it' if found is None else found[1]}, waited "
+                    f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or break the lock with "
+                    "Table.break_lock if you know that the holder is gone",
+                    path=self.place,
+                )
+        except BaseException:
+            _close(client)
+            raise
+        self._client, self._lock = client, lock
+
+    def check(self) -> None:
+        """Raises LockError when the session was interrupted, or the node removed: others may hold the lock."""
+        if self._lock is None or self._lost or not self._lock.is_acquired or self._gone():
+            raise LockError(
+                f"Cannot {self._purpose}: the table lock {self.place} was lost with the connection to ZooKeeper, or "
+                "was broken; write again",
+                path=self.place,
+            )
+
+    def release(self) -> None:
+        """Removes the node and closes the connection."""
+        client, self._client = self._client, None
+        lock, self._lock = self._lock, None
+        if client is None:
+            return
+        try:
+            lock.release()
+        except Exception as error:  # the node goes with the session
+            _log.warning("the table lock %s could not be released; it ends with its session: %s", self.place, error)
+        finally:
+            _close(client)
+
+    def holder(self) -> LockHolder | None:
+        """Who holds the lock now."""
+        with self._session() as client:
+            found = _first(client, self._path)
+            if found is None:
+                return None
+            node, process, created_ms = found
+            since = datetime.fromtimestamp(created_ms / 1000, timezone.utc)
+            return LockHolder("ZookeeperBasedLockProvider", self.place, node, since, None, process)
+
+    def break_held(self, owner: str) -> bool:
+        """Removes the node of a holder."""
+        with self._session() as client:
+            found = _first(client, self._path)
+            if found is None or found[0] != owner:
+                return False
+            try:
+                client.delete(f"{self._path}/{owner}")
+            except importlib.import_module("kazoo.exceptions").NoNodeError:
+                return False
+            return True
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        client = self._connected()
+        try:
+            yield client
+        finally:
+            _close(client)
+
+    def _connected(self) -> Any:
+        kazoo = importlib.import_module("kazoo.client")
+        timeout = importlib.import_module("kazoo.handlers.threading").KazooTimeoutError
+        client = kazoo.KazooClient(self._zookeeper.hosts, timeout=self._zookeeper.session_ms / 1000)
+        try:
+            client.start(timeout=self._zookeeper.connection_ms / 1000)
+        except timeout as error:
+            _close(client)
+            raise LockError(
+                f"Cannot {self._purpose}: no connection to ZooKeeper at {self._zookeeper.hosts} within "
+                f"{self._zookeeper.connection_ms / 1000:g} s; check hoodie.write.lock.zookeeper.url"
+            ) from error
+        return client
+
+    def _listen(self, state: str) -> None:
+        if state != "CONNECTED":  # suspended: the session may end without notice
+            self._lost = True
+
+    def _gone(self) -> bool:
+        try:
+            return self._client.exists(f"{self._path}/{self._lock.node}") is None
+        except Exception:  # no answer
+            return True
+
+
+def implicit_base_path(uri: str) -> str:
+    """Base path of `ZookeeperBasedImplicitBasePathLockProvider`: a hash of the table's."""
+    return f"/tmp/{path_hash(uri)}"
+
+
+def path_hash(uri: str) -> str:
+    """What Apache Hudi's implicit lock providers know a table by. Local paths have no scheme there."""
+    path = uri.removeprefix("file://").replace("s3a:", "s3:", 1)
+    return hash64(path).hex().upper()
+
+
+def _mutex(client: Any, path: str) -> Any:
+    """kazoo's lock with Curator's names of nodes: it waits for nodes of Apache Hudi, and those for its own."""
+    base: Any = importlib.import_module("kazoo.recipe.lock").Lock
+    kind = type("CuratorMutex", (base,), {"_NODE_NAME": _NODE, "_EXCLUDE_NAMES": [_NODE]})
+    writer = WriterIdentity(uuid.uuid4().hex, process_identity())
+    lock = kind(client, path, identifier=f"application_id=hudi-py, {writer}")
+    lock.prefix = f"_c_{uuid.uuid4()}{_NODE}"
+    lock.create_path = f"{path}/{lock.prefix}"
+    return lock
+
+
+def _first(client: Any, path: str) -> tuple[str, str, int] | None:
+    """Node, description and creation time in milliseconds of the holder; None when there is none."""
+    missing = importlib.import_module("kazoo.exceptions").NoNodeError
+    try:
+        nodes = [node for node in client.get_children(path) if _NODE in node]
+        if not nodes:
+            return None
+        node = min(nodes, key=lambda name: name.rpartition(_NODE)[2])
+        data, stat = client.get(f"{path}/{node}")
+    except missing:
+        return None
+    return node, data.decode("utf-8", "replace").removeprefix("application_id="), int(stat.ctime)
+
+
+def _close(client: Any) -> None:
+    client.stop()
+    client.close()

@@ -1,0 +1,201 @@
+"""The lock in an object store: Apache Hudi's file, its lease, and who may take it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("obstore")
+from obstore.store import MemoryStore
+
+from hudi_py.errors import ConfigError, CorruptFileError, LockError
+from hudi_py.storage import LocalStorage, ObjectStorage
+from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
+from hudi_py.transaction.locks.storage import LOCK_FILE, StorageLock
+from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, process_identity
+
+IMPATIENT = LockSettings(wait_ms=30, retries=0)
+LASTING = LockSettings(wait_ms=200_000, retries=0)
+BRIEF = LockSettings(wait_ms=200_000, retries=0, lease=LeaseSettings(0.5, 0.05))
+
+
+@pytest.fixture
+def storage() -> ObjectStorage:
+    return ObjectStorage("s3://bucket/t", store=MemoryStore())
+
+
+def lock_of(storage: ObjectStorage, settings: LockSettings = IMPATIENT, **more: object) -> StorageLock:
+    return StorageLock(storage, settings, purpose="commit the write 1", **more)
+
+
+def content(storage: ObjectStorage) -> dict[str, object]:
+    return json.loads(storage.read(LOCK_FILE))
+
+
+def java_holds(storage: ObjectStorage, valid_for_ms: int) -> None:
+    until = time.time_ns() // 1_000_000 + valid_for_ms
+    storage.put(LOCK_FILE, f'{{"expired":false,"validUntil":{until},"owner":"java"}}'.encode())
+
+
+def test_the_bytes_are_those_of_apache_hudi(storage: ObjectStorage) -> None:
+    lock = lock_of(storage, now_ms=lambda: 1_795_328_202_830 - 300_000)
+    with lock:
+        held = storage.read(LOCK_FILE)
+        owner = json.loads(held)["owner"]
+        assert held == f'{{"expired":false,"validUntil":1795328202830,"owner":"{owner}"}}'.encode()
+        assert len(owner) == 36
+    assert storage.read(LOCK_FILE) == held.replace(b"false", b"true")
+    with lock:
+        assert content(storage)["owner"] != owner
+
+
+def test_a_lock_that_is_held_is_waited_for(storage: ObjectStorage) -> None:
+    with lock_of(storage), pytest.raises(LockError) as caught:
+        lock_of(storage).acquire()
+    text = str(caught.value)
+    assert text.startswith(f"Cannot commit the write 1: the table lock s3://bucket/t/{LOCK_FILE} is held by writer ")
+    assert "(process " in text
+    assert "until 20" in text
+    with lock_of(storage) as lock:
+        lock.check()
+
+
+def test_one_of_apache_hudi_is_waited_for_until_its_lease_is_over(storage: ObjectStorage) -> None:
+    java_holds(storage, 60_000)
+    with pytest.raises(LockError, match="held by owner java until .* UTC unless it is renewed"):
+        lock_of(storage).acquire()
+    java_holds(storage, -400)
+    with pytest.raises(LockError):  # its clock may be half a second behind
+        lock_of(storage).acquire()
+    java_holds(storage, -501)
+    with lock_of(storage) as lock:
+        assert content(storage)["owner"] != "java"
+        lock.check()
+
+
+@pytest.mark.parametrize("expired", ["true", '"true"', " true"])
+def test_a_released_lock_is_taken_at_once(storage: ObjectStorage, expired: str) -> None:
+    storage.put(
+        LOCK_FILE, f'{{"validUntil" : 99999999999999, "owner":"java", "more": 1, "expired":{expired}}}'.encode()
+    )
+    with lock_of(storage) as lock:
+        lock.check()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"expired":false,"owner":"o"}', b"\xff"])
+def test_a_damaged_lock_file_is_not_taken_for_free(storage: ObjectStorage, data: bytes) -> None:
+    storage.put(LOCK_FILE, data)
+    with pytest.raises(CorruptFileError, match=r"expected a JSON object with expired, validUntil and owner"):
+        lock_of(storage).acquire()
+
+
+def test_a_lease_is_renewed(storage: ObjectStorage) -> None:
+    with lock_of(storage, BRIEF) as lock:
+        first = content(storage)
+        time.sleep(1.2)
+        lock.check()
+        later = content(storage)
+        assert later["owner"] == first["owner"]
+        assert int(str(later["validUntil"])) > int(str(first["validUntil"])) + 500
+
+
+def test_a_lease_that_is_not_renewed_is_lost_before_others_may_take_it(
+    storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError("no route to host")
+
+    with caplog.at_level(logging.WARNING), lock_of(storage, BRIEF) as lock:
+        monkeypatch.setattr(ObjectStorage, "replace", failing)
+        lock.check()
+        time.sleep(0.46)
+        with pytest.raises(LockError, match="the lease of the table lock .* was lost.*validity.timeout.secs"):
+            lock.check()
+    assert "was not renewed: no route to host" in caplog.text
+    assert "could not be released" in caplog.text
+
+
+def test_a_lock_taken_over_is_noticed_and_left_alone(storage: ObjectStorage, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), lock_of(storage, LASTING) as lock:
+        java_holds(storage, 60_000)
+        taken = storage.read(LOCK_FILE)
+        with pytest.raises(LockError, match="another process broke the lock"):
+            lock.check()
+    assert storage.read(LOCK_FILE) == taken
+    assert "was taken away while held" in caplog.text
+
+
+def test_a_renewal_whose_answer_was_lost_does_not_lose_the_lock(storage: ObjectStorage) -> None:
+    with lock_of(storage, LASTING) as lock:
+        version, lock._version = lock._version, None
+        assert version is not None
+        lock._version = version._replace(e_tag='"stale"')
+        assert lock._renew()
+        lock.check()
+        lock._version = version
+    assert content(storage)["expired"] is True
+
+
+def test_a_lock_whose_process_is_gone_is_taken_at_once(storage: ObjectStorage) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = process_identity(child.pid)
+    assert isinstance(process, ProcessIdentity)
+    lease = b'{"expired":false,"validUntil":99999999999999,"owner":"o"}'
+
+    def held_by(owner: str) -> None:
+        found = storage.read_version(LOCK_FILE)
+        note = json.dumps({**json.loads(WriterIdentity(owner, process).to_json()), "since": 1})
+        storage.replace(LOCK_FILE, lease, None if found is None else found.version, note)
+
+    held_by("o")
+    with pytest.raises(LockError):
+        lock_of(storage).acquire()
+    child.communicate(b"\n")
+    with lock_of(storage) as lock:
+        lock.check()
+    held_by("another")  # Apache Hudi keeps no metadata: that of an earlier holder does not count
+    with pytest.raises(LockError):
+        lock_of(storage).acquire()
+
+
+def test_threads_take_turns(storage: ObjectStorage) -> None:
+    inside: list[int] = []
+    overlaps = []
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            with lock_of(storage, LASTING) as lock:
+                overlaps.extend(inside)
+                inside.append(number)
+                time.sleep(0.002)
+                lock.check()
+                inside.remove(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert overlaps == []
+
+
+def test_a_local_folder_is_refused(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="StorageBasedLockProvider needs an object store"):
+        StorageLock(LocalStorage(str(tmp_path)), IMPATIENT, purpose="commit")
+
+
+def test_a_store_that_may_not_be_written_is_a_lock_error(
+    storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "AccessDenied")
+
+    monkeypatch.setattr(ObjectStorage, "replace", denied)
+    with pytest.raises(LockError, match=r"cannot be read or written \(AccessDenied\)"):
+        lock_of(storage).acquire()
