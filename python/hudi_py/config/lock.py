@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, integer, optional_choice, optional_text
+from hudi_py.config.option import Scope, integer, optional_choice, optional_text
 
 _SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 
 FILE_SYSTEM_LOCK: Final = _PACKAGE + "FileSystemBasedLockProvider"
+IN_PROCESS_LOCK: Final = _PACKAGE + "InProcessLockProvider"
 
 LOCK_PROVIDER = optional_choice(
     "hoodie.write.lock.provider",
@@ -17,7 +18,7 @@ LOCK_PROVIDER = optional_choice(
     "not protect it. If Apache Hudi writes at the same time, set the file-system lock on both sides. hudi-py then "
     "checks the lock again after acquiring it, because Apache Hudi may remove it when releasing its own.",
     Scope.LOCK,
-    (FILE_SYSTEM_LOCK, _PACKAGE + "InProcessLockProvider"),
+    (FILE_SYSTEM_LOCK, IN_PROCESS_LOCK),
     since=_SINCE,
 )
 LOCK_PATH = optional_text(
@@ -58,18 +59,6 @@ LOCK_WAIT_MS = integer(
     unit="milliseconds",
     since=_SINCE,
 )
-CONCURRENCY_MODE = choice(
-    "hoodie.write.concurrency.mode",
-    "How many writers a table has at the same time.",
-    Scope.LOCK,
-    "SINGLE_WRITER",
-    ("SINGLE_WRITER",),
-    not_built={
-        "OPTIMISTIC_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
-        "NON_BLOCKING_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
-    },
-    since=_SINCE,
-)
 MAX_CLOCK_SKEW_MS = integer(
     "hoodie.time.generator.max_expected_clock_skew_ms",
     "How far the clocks of writers may differ: a new instant waits this long, and a timeline further ahead of the "
@@ -104,7 +93,6 @@ OPTIONS = (
     LOCK_RETRIES,
     LOCK_RETRY_WAIT_MS,
     LOCK_WAIT_MS,
-    CONCURRENCY_MODE,
     MAX_CLOCK_SKEW_MS,
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TOLERABLE_MISSES,

@@ -57,6 +57,8 @@ def complete_action(
         in_between()
         timeline = session.timeline()
     completion = session.clock.next_completion(timeline, instant)
+    if session.settings.optimistic is not None and session.layout.version >= 2:
+        session.clock.wait_skew()  # so that the next writer's clock is past it, as Apache Hudi's writers rely on
     table.lock.check()
     done = complete(session.storage, session.layout, instant, action, completion, content)
     update.maintain(timeline.plus(done))

@@ -26,7 +26,7 @@ from types import TracebackType
 
 from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
@@ -49,7 +49,7 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.transaction.paths import stage_folder
+from hudi_py.transaction.paths import ARCHIVE, stage_folder
 from hudi_py.transaction.protocols import MetadataWriter, TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -84,6 +84,8 @@ class TransactionHandle:
     """Keeps the metadata table up within the commit, or drops it."""
     locks: LockProvider
     conflicts: ConflictPolicy
+    pending: frozenset[InstantTime] = frozenset()
+    """Requested times of the writes and table services that were pending when the write was planned."""
 
 
 class WriteTransaction:
@@ -370,7 +372,7 @@ class WriteTransaction:
         if read_markers(self.storage, handle.instant):
             raise self._gone("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin))
-        if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
+        if self._is_archived(timeline):
             raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
         if is_forbidden(self.storage, handle.instant):
             raise self._gone("it was aborted before it began")
@@ -387,6 +389,14 @@ class WriteTransaction:
         self.storage.put_if_absent(self._attempt.inflight, content)
         if not self._is_ours():
             raise self._gone("its inflight file has vanished")
+
+    def _is_archived(self, timeline: Timeline) -> bool:
+        """Whether the timeline has been archived up to a later instant since the write was planned."""
+        if not timeline.write_completed or self.instant > timeline.write_completed[0].time:
+            return False
+        # of several writers that begin on an empty table any may commit first
+        several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time
+        return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
 
     def _gone(self, what: str) -> RolledBackError:
         return gone(self.storage, self._attempt, what)
@@ -405,8 +415,10 @@ class WriteTransaction:
         if is_rolled_back(self.storage, timeline, self.instant):
             raise self._gone("a rollback names it")
         self._heartbeat.beat()
-        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version)
-        self.session.conflicts.check_commit(table, scope)
+        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
+        schema = self.session.conflicts.check_commit(table, scope)
+        if schema is not None:
+            metadata = replace(metadata, extra={**metadata.extra, "schema": schema})
         # by the properties as they are now: another engine may have made or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
@@ -457,6 +469,7 @@ def _handle(
         metadata=session.metadata,
         locks=session.locks,
         conflicts=session.conflicts,
+        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
     )
 
 

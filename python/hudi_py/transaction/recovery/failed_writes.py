@@ -106,7 +106,12 @@ def recovered(
             living = _living_restores(table)
             if not living:
                 table = _finish_recovery(table)
-                writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
+                undone = _being_rolled_back(table)
+                writes = [
+                    examine(session.storage, table.timeline, each)
+                    for each in table.plans.writes
+                    if each.time not in undone
+                ]
                 dead = [write for write in writes if write.dead(expiry_ms)]
                 living = [write for write in writes if write not in dead] if session.conflicts.one_at_a_time else []
             if not living:
@@ -199,6 +204,8 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
             changed = True
             continue
+        if table.session.settings.optimistic is not None and not _is_abandoned(table, rollback):
+            continue  # Apache Hudi carries rollbacks out without the lock
         target = timeline.find(plan.instant, Action(plan.action))
         if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
             sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
@@ -220,13 +227,20 @@ def _finish_rollbacks(table: LockedTable) -> bool:
     return changed
 
 
+def _being_rolled_back(table: LockedTable) -> set[str]:
+    """Requested times of the instants that pending rollbacks undo, to be left to those who are at it."""
+    plans = (table.plans.rollback(rollback) for rollback in table.plans.of(Action.ROLLBACK))
+    return {plan.instant for plan in plans if plan is not None}
+
+
 def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
     """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
     return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
 def _is_old(table: LockedTable, instant: Instant) -> bool:
-    return now_ms() - _changed_ms(table, instant) > table.session.settings.heartbeat_expiry_ms
+    active_ms = max(_changed_ms(table, instant), last_beat_ms(table.session.storage, instant.time) or 0)
+    return now_ms() - active_ms > table.session.settings.heartbeat_expiry_ms
 
 
 def _changed_ms(table: LockedTable, instant: Instant) -> int:

@@ -89,8 +89,10 @@ def request_rollback(
             return pending.time, plan
     plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
     rollback = session.clock.next_instant(timeline)
-    if not restoring and (instant.completed or instant.action in PLANNED):
-        # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
+    several = session.settings.optimistic is not None and instant in table.plans.writes
+    if not restoring and (instant.completed or instant.action in PLANNED or several):
+        # So that whoever finds it knows that its writer held the table lock. Rollbacks of failed writes need no proof
+        # where there is one writer at a time: they are finished in any case
         claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
     return rollback, plan
