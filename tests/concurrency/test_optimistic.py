@@ -1,0 +1,98 @@
+"""Several writers at a time, each a process, with optimistic concurrency control and the file-system lock."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from tests.support.choice import SEED, cases
+from tests.support.writers import Work, check, end, make, options, reports, write_all
+
+SPAWN = multiprocessing.get_context("spawn")
+CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
+
+
+def begun(tmp_path: Path, version: int, kind: str, overlapping: bool, commits: int) -> Work:
+    root, noted = tmp_path / "t", tmp_path / "reports"
+    noted.mkdir()
+    make(str(root), version, kind)
+    return Work(str(root), version, kind, overlapping, commits, str(noted))
+
+
+def run(work: Work, writers: int) -> None:
+    processes = [SPAWN.Process(target=write_all, args=(work, str(number))) for number in range(writers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * writers
+    assert [len(confirmed) for _, confirmed in reports(work)] == [work.commits] * writers
+
+
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2, quick=[(9, "mor", True)]))
+def test_writers_at_once(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 3)
+    run(work, 3)
+    outcome = check(work)
+    assert outcome.commits == 9
+    if not overlapping:
+        assert outcome.retries == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic kills", 2))
+def test_writers_that_are_killed(tmp_path, version, kind, overlapping):
+    """Another one takes the place of each; what the dead left is rolled back by the others."""
+    work = begun(tmp_path, version, kind, overlapping, 6)
+    chance = random.Random(f"{SEED} {version} {kind} {overlapping}")
+    processes = {}
+    for lineage in range(3):
+        processes[lineage] = SPAWN.Process(target=write_all, args=(work, f"{lineage}-0"))
+        processes[lineage].start()
+    for life in range(1, 4):
+        # each is killed at another moment, after the seconds that a process takes to begin
+        victim = life % 3
+        time.sleep(chance.uniform(1.5, 3.5))
+        end(processes[victim])
+        processes[victim] = SPAWN.Process(target=write_all, args=(work, f"{victim}-{life}"))
+        processes[victim].start()
+    for process in processes.values():
+        process.join()
+        assert process.exitcode == 0
+    outcome = check(work)
+    assert outcome.commits >= 18
+
+
+def serve(root: str, version: int, kind: str, until: float) -> None:
+    """Services in a process of their own, over and over."""
+    table = hudi_py.open_table(root, options(version, kind))
+    while time.time() < until:
+        if kind == "mor":
+            table.compact(options=options(version, kind))
+        table.clean(options=options(version, kind, {"hoodie.clean.commits.retained": "2"}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic services", 2))
+def test_services_beside_writers(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 6)
+    service = SPAWN.Process(target=serve, args=(work.root, version, kind, time.time() + 25))
+    service.start()
+    run(work, 2)
+    service.join()
+    assert service.exitcode == 0
+    assert check(work).commits == 12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "kind", "overlapping"), CASES)
+def test_eight_writers_with_fifty_commits_each(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 50)
+    run(work, 8)
+    assert check(work).commits == 400
