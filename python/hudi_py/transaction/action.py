@@ -1,7 +1,7 @@
 """How every action ends: recorded in the metadata table, then completed on the timeline.
 
-The order is the whole of it. Readers go by the completed file alone, so whatever they need stands before it: the data
-files, then their records in the metadata table. What is only upkeep comes after it, and its failures change nothing.
+Only the order matters. Readers rely on the completed file alone, so everything they need exists before it: the data
+files, then their records in the metadata table. Maintenance comes after it, and its failures change nothing.
 """
 
 from __future__ import annotations

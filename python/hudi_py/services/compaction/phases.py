@@ -35,7 +35,7 @@ from hudi_py.transaction.attempt import (
     undo_attempt,
 )
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.owner.claim import Attempt, check_open, gone
+from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.session import LockedTable
@@ -182,7 +182,7 @@ def commit_plan(
             completed_at = table.session.completion_shown(done.completion_time)
             return CompactionReport.of(service, work.instant, completed_at, found)
         if done is None:
-            raise gone(storage, attempt, "its plan is not there")
+            raise superseded(storage, attempt, "its plan is not there")
         metadata = CommitMetadata(
             operation=operation, stats=tuple(stats[piece] for piece in sorted(stats)), extra=extra, compacted=True
         )
