@@ -5,14 +5,25 @@ from __future__ import annotations
 import multiprocessing
 import random
 import time
+from collections import Counter
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import hudi_py
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action
+from hudi_py.storage import LocalStorage
+from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.api import write_options
 from tests.support.choice import SEED, cases
-from tests.support.writers import Work, check, end, make, options, reports, write_all
+from tests.support.hand_writes import write_update
+from tests.support.sessions import session_of
+from tests.support.writers import Work, check, end, make, options, reports, rows, write_all
 
 SPAWN = multiprocessing.get_context("spawn")
 CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
@@ -37,10 +48,10 @@ def run(work: Work, writers: int) -> None:
 
 @pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2, quick=[(9, "mor", True)]))
 def test_writers_at_once(tmp_path, version, kind, overlapping):
-    work = begun(tmp_path, version, kind, overlapping, 3)
-    run(work, 3)
+    work = begun(tmp_path, version, kind, overlapping, 4)
+    run(work, 2)
     outcome = check(work)
-    assert outcome.commits == 9
+    assert outcome.commits == 8
     if not overlapping:
         assert outcome.retries == 0
 
@@ -88,6 +99,29 @@ def test_services_beside_writers(tmp_path, version, kind, overlapping):
     service.join()
     assert service.exitcode == 0
     assert check(work).commits == 12
+    actions = Counter(instant.action for instant in hudi_py.open_table(work.root).timeline.completed)
+    assert actions[Action.COMMIT if kind == "mor" else Action.CLEAN]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_compaction_is_planned_while_a_write_is_pending(tmp_path, version):
+    """In version 6 the write then conflicts: the plan does not know of what it adds to a log."""
+    root = str(tmp_path / "t")
+    make(root, version, "mor")
+    hudi_py.write(root, rows("0", 0, overlapping=True), options=options(version, "mor"))
+    table = hudi_py.open_table(root)
+    settings = TransactionSettings.of(write_options(options(version, "mor")))
+    session = replace(session_of(LocalStorage(root), settings=settings), conflicts=conflict_policy(settings))
+    with WriteTransaction.begin(session, action=Action.DELTA_COMMIT, operation="UPSERT") as tx:
+        assert table.compaction.schedule(options=options(version, "mor")) is not None
+        stats = write_update(tx)
+        if version == 6:
+            with pytest.raises(ConflictError, match=r"\(COMPACT\) is pending"):
+                tx.commit(stats, schema_json="{}")
+            tx.abort()
+        else:
+            tx.abort()
+    assert table.compaction.run(options=options(version, "mor")).instant is not None
 
 
 @pytest.mark.long
