@@ -133,11 +133,13 @@ def test_both_write_at_once(oracle: Oracle, tmp_path: Path, version: int, kind: 
             ts += 1
             hudi_py.write(str(path), rows([1, 3], ts), options=optimistic(version, kind, **{RETRIES: "20"}))
             written.append(ts)
+            time.sleep(0.5)  # its tries for the lock are few
 
     writing = Aside(ours)
+    eager = {**BESIDE_OTHERS, "hoodie.write.lock.client.wait_time_ms_between_retry": "100"}
     try:
         for ts in range(8, 12):
-            oracle.write(path, rows([0, 2], ts), options=BESIDE_OTHERS)
+            oracle.write(path, rows([0, 2], ts), options=eager)
             expected |= {"k0": ts, "k2": ts}
     finally:
         over.set()
