@@ -52,8 +52,8 @@ RESOLVE_SCHEMAS = flag(
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
     "Optimistic concurrency: how many times a write that failed because of a conflict is done again, under a new "
-    "instant. Data that can be read only once is first copied to a temporary file. In `df.write`, operations whose "
-    "tasks write data files themselves (insert, bulk_insert and mode overwrite) are not retried.",
+    "instant. Data that can be read only once is first copied to a temporary file. `df.write` does not retry "
+    "writes whose tasks have written data files themselves, such as large inserts.",
     Scope.LOCK,
     0,
     unit="retries",

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from hudi_py.config import concurrency
-from hudi_py.errors import ConflictError, first_line
+from hudi_py.errors import ConflictError, HistoryCleanedError, first_line
 from hudi_py.write.input import Input
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,8 @@ def redo_on_conflict(
     Unlike Apache Hudi it waits before each retry, for a random time that grows, so that writers in conflict do not meet
     again at once.
 
+    A file that was cleaned while the write was about to read it counts as a conflict, too: its file group has changed.
+
     Args:
         write: undoes what it did when it fails. Its input must be available each time.
         retries: how often it is repeated at most.
@@ -43,12 +45,12 @@ def redo_on_conflict(
         Its result, and how often it was repeated.
 
     Raises:
-        ConflictError: the last attempt was in conflict, too.
+        ConflictError, HistoryCleanedError: the last attempt was in conflict, too.
     """
     for done in itertools.count():
         try:
             return write(), done
-        except ConflictError as error:
+        except (ConflictError, HistoryCleanedError) as error:
             if done >= retries:
                 if done:
                     _log.warning("giving up after %d retries (%s)", done, concurrency.RETRIES.key)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.config import lock as lock_config
-from hudi_py.errors import ConflictError
+from hudi_py.errors import ConflictError, HistoryCleanedError
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.transaction import WriteTransaction
@@ -115,6 +115,17 @@ def test_one_writer_at_a_time_does_not_write_again(storage, monkeypatch):
     options = write_options({**OPTIONS.values, "hoodie.write.num.retries.on.conflict.failures": 3})
     with pytest.raises(ConflictError):
         write_rows(storage, ROWS, "upsert", options)
+
+
+def test_a_file_that_was_cleaned_meanwhile_is_a_conflict():
+    errors = [HistoryCleanedError("Cannot read"), ConflictError("Cannot commit")]
+
+    def write():
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert redo_on_conflict(write, 2, sleep=lambda seconds: None) == ("done", 2)
 
 
 def test_retries_wait_longer_and_longer():
