@@ -402,7 +402,7 @@ class WriteTransaction:
 
     def _is_archived(self, timeline: Timeline) -> bool:
         """Whether the timeline has been archived up to a later instant since the write was planned."""
-        if not timeline.write_completed or self.instant > timeline.write_completed[0].time:
+        if not timeline.write_completed or self.instant >= timeline.write_completed[0].time:
             return False
         # of several writers that begin on an empty table any may commit first
         several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time

@@ -256,7 +256,8 @@ def test_other_completed_services_conflict(storage, operation, settings):
     with begin(storage, config, settings=settings) as tx:
         stats = write_update(tx, ["a"])
         action = Action.DELTA_COMMIT if operation == "LOG_COMPACT" else Action.REPLACE_COMMIT
-        other = completed_by_java(storage, config, CommitMetadata(operation, stats=tuple(stats)), action)
+        metadata = CommitMetadata(operation, stats=tuple(stats), compacted=operation == "LOG_COMPACT")
+        other = completed_by_java(storage, config, metadata, action)
         with pytest.raises(ConflictError, match=rf"{other} \({operation}\)"):
             commit(tx, stats)
         tx.abort()

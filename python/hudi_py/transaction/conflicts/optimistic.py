@@ -66,7 +66,8 @@ class OptimisticWriters:
 
     def _may_follow(self, table: LockedTable, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
         """Whether a completed instant is a compaction that a write of the same file groups may follow."""
-        if metadata.operation != "COMPACT" and not metadata.compacted:
+        # log compactions are marked as compacted, too; old compactions have no operation
+        if metadata.operation != "COMPACT" and (metadata.operation == "LOG_COMPACT" or not metadata.compacted):
             return False
         if instant.time < scope.instant:
             return True  # pending when the write began, which has written to the slice that it opens
