@@ -86,7 +86,10 @@ def test_apache_hudi_commits_while_we_write(
     check(oracle, path, expected)
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(CASES, "Apache Hudi began first", 1))
+# where its logs are named by its instant, so that it can be seen that they are there
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([each for each in CASES if each != (6, "MERGE_ON_READ")], "Apache Hudi began first", 1)
+)
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_we_commit_while_apache_hudi_writes(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, overlapping: bool
