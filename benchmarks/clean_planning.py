@@ -25,12 +25,12 @@ from benchmarks.tpch import timed
 from hudi_py.model.commit import WriteStat
 from hudi_py.services.clean import Cleaning, CleanSettings, plan_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run
+from hudi_py.services.planned.service import run
 from hudi_py.storage import open_storage
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.upkeep import service_context
+from hudi_py.wiring import service_context
 
 PARTITIONS = 100
 GROUPS = 100

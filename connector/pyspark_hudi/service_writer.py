@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudi_py.config import Options
 from hudi_py.errors import TableNotFoundError
-from hudi_py.services.calls import ServiceCall, abort_call, commit_call, execute_pieces, plan_call
-from hudi_py.upkeep import metadata_writer
+from hudi_py.services.distributed import ServiceCall, abort_call, commit_call, execute_pieces, plan_call
+from hudi_py.wiring import metadata_writer
 
 PIECE = "piece"
 """The column with the numbers of the pieces that a task executes."""

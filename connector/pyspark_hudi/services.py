@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.services.calls import PLAIN, check_call
+from hudi_py.services.registry import SINGLE_STEP, check_call
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
@@ -65,20 +65,20 @@ def run_service(
     arguments = {key: value for key, value in given_arguments.items() if value}
     chosen = None if instant is None else str(instant)
     check_call(name, phase, chosen, arguments)
-    if phase not in _PHASES or (phase is not None and name in PLAIN):
+    if phase not in _PHASES or (phase is not None and name in SINGLE_STEP):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
-            + ("it has no phases" if name in PLAIN else "phases are 'schedule' and 'execute', or None for both")
+            + ("it has no phases" if name in SINGLE_STEP else "phases are 'schedule' and 'execute', or None for both")
         )
     given = {str(key): value for key, value in (options or {}).items()}
     if arguments:
         given[spark_config.SERVICE_ARGUMENTS.key] = json.dumps(arguments)
     call = _Call(spark, path, name, given)
-    if name in PLAIN:
+    if name in SINGLE_STEP:
         return call.make("call", chosen)
     if phase == "schedule":
         return call.make("schedule", None)
-    answer: dict[str, Any] | None = None  # as `services.service.run_all` gives it
+    answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
     while True:
         begun = call.make("begin" if phase is None else "begin_pending", chosen)
         report: dict[str, Any] = begun["report"]

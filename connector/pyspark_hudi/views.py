@@ -14,7 +14,7 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.read import PlannedScan, check_columns, parse_filter, plan_table, split_report, table_report
-from hudi_py.services.calls import call_report, pending_report
+from hudi_py.services.distributed import call_report, pending_report
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 

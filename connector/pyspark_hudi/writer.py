@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
-from hudi_py.upkeep import after_commit, metadata_writer
+from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
     DistributedWrite,
     TaskId,

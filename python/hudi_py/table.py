@@ -23,24 +23,24 @@ from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.pending import plan_report
-from hudi_py.services.restore import RestoreReport, restore
-from hudi_py.services.rollback import RollbackReport, rollback
-from hudi_py.services.savepoint import (
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
+from hudi_py.services.recovery.restore import RestoreReport, restore
+from hudi_py.services.recovery.rollback import RollbackReport, rollback
+from hudi_py.services.recovery.savepoint import (
     SavepointReport,
     create_savepoint,
     delete_savepoint,
     list_savepoints,
 )
-from hudi_py.services.unschedule import UnscheduleReport, unschedule
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.upkeep import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
+from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, write_options, write_rows
-from hudi_py.write.plan import read_only_reason
 from hudi_py.write.result import WriteResult
+from hudi_py.write.table.support import read_only_reason
 
 _Names = str | list[str] | tuple[str, ...]
 _SAVEPOINTS = pa.schema(
@@ -58,8 +58,7 @@ def open_table(
     Args:
         path: the table's base path: a local path (text or `pathlib`, with `~`) or a URI (`file:`, `memory:`,
             `s3:`, `gs:`, `az:`).
-        options: options of reads, and of writes and table services, by the keys of Apache Hudi; they hold for every
-            call of this object, below its own.
+        options: options of reads, writes and table services, by the keys of Apache Hudi; defaults of all methods.
         storage_options: credentials and settings of the storage.
 
     Raises:
@@ -87,12 +86,12 @@ def create_table(
     """Creates a table without rows.
 
     Args:
-        path: where the table is to be; see `open_table`.
+        path: the base path of the new table; see `open_table`.
         schema: its columns, without meta columns.
-        options: options of writes, by the keys of Apache Hudi. The keywords stand for the options of the same meaning.
-        record_key: columns that make up the record key; needed, here or among the options.
-        partition_by: columns that make up the partition path; none: not partitioned.
-        ordering_by: columns by which the newest row of a key is told; none: the later written.
+        options: options of writes, by the keys of Apache Hudi. The keywords are short for some of them.
+        record_key: columns of the record key; required, here or among the options.
+        partition_by: columns of the partition path; none: not partitioned.
+        ordering_by: columns whose greatest value decides which row of a key is the newest; none: the last one written.
         table_type: `cow` (default) or `mor`, or Apache Hudi's names for them.
         table_version: 6, 8 or 9 (default).
 
@@ -126,19 +125,19 @@ def write(
     table_version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
-    """Writes rows to a table as one commit; creates the table where there is none.
+    """Writes rows to a table as one commit; creates the table if there is none.
 
     Args:
         path: the table's base path; see `open_table`.
         data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
             object with the Arrow C stream interface.
         operation: `upsert` (default), `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
-        options: options of writes, by the keys of Apache Hudi. For the keywords see `create_table`; on a table that is
-            there they must agree with it.
+        options: options of writes, by the keys of Apache Hudi. For the keywords see `create_table`; they must agree
+            with an existing table.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
-        ConflictError: another write is under way or got in between.
+        ConflictError: another write is pending, or completed meanwhile.
         LockError: the table lock could not be acquired in time.
     """
     resolved = write_options(
@@ -168,7 +167,7 @@ def _write_rows(
 
 
 class Table:
-    """A Hudi table. Live: each scan and property sees the table as it is then; a `Scan` is fixed when it is made."""
+    """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
         self,
@@ -194,14 +193,13 @@ class Table:
 
     @property
     def version(self) -> int:
-        """Table version: 2 to 6, 8 or 9; the first four are read only."""
+        """Table version: 2 to 6, 8 or 9; versions 2 to 5 are read only."""
         return self._reload().version
 
     @property
     def read_only(self) -> str | None:
-        """Why this release cannot write to the table, as far as its properties tell; None where it can.
-
-        Its schema, or the index that Apache Hudi wrote it with, may still keep a write from being possible."""
+        """Why this release cannot write to the table, according to its properties; None if nothing in them prevents it.
+        Its schema or index may still do so."""
         return read_only_reason(self._reload())
 
     @property
@@ -240,30 +238,27 @@ class Table:
 
         Args:
             columns: columns to read, in the order of the result; one as text; None: all.
-            filter: condition in a subset of Spark SQL, or a pyarrow expression; rows for which it is true are returned.
-                Times without a zone are in UTC where a column with one is compared with them.
-            as_of: time travel. A Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime; without a zone it is
-                in the table's time zone. A `WriteResult`: the table as that write left it.
-            query_type: `snapshot` (default); `read_optimized`: base files alone; `incremental`: rows which the commits
-                of a range wrote, as they are at its end; `cdc`: the changes of a range, as `op`, `ts_ms`, `before`,
-                `after`.
-            begin: where the range begins, exclusive: a completion time since table version 8, a requested time before.
-                `000`: the start of the table; `earliest`: the first instant that can be read; None: the last commit of
-                the range alone. A `WriteResult`: the range continues after that write.
-            end: where the range ends, inclusive; may be a `WriteResult`; None: at the newest commit.
-            keys: only rows with these record keys (`_hoodie_record_key`), as text, whole numbers, booleans or dates; or
-                one such key.
-            partitions: paths of the partitions to read, relative to the table, or one path; None: all. The table must
-                have them, whether there are rows in them or not.
+            filter: condition in a subset of Spark SQL, or a pyarrow expression. Compared with a column that has a time
+                zone, times without one are in UTC.
+            as_of: time travel to a Hudi instant (`yyyyMMddHHmmss[SSS]`), ISO text, date or datetime, without a zone in
+                that of the table; or to a `WriteResult`.
+            query_type: `snapshot` (default); `read_optimized`: base files only; `incremental`: rows that the commits of
+                a range wrote, as of its end; `cdc`: the changes of a range (`op`, `ts_ms`, `before`, `after`).
+            begin: start of the range, exclusive: a completion time since table version 8, a requested time before, or
+                a `WriteResult`. `000`: the start of the table; `earliest`: the first instant that can be read; None:
+                only the last commit of the range.
+            end: end of the range, inclusive; may be a `WriteResult`; None: the newest commit.
+            keys: record keys (`_hoodie_record_key`) of the rows, as text, whole numbers, booleans or dates; or one key.
+            partitions: relative paths of the partitions to read, or one path; None: all. They must exist.
             merge: `merge`; `skip`: base rows, then log rows, not merged; `unmerged`: every version.
-            emit_deletes: whether deletes in logs come as rows too, told by the column `_hoodie_operation`.
+            emit_deletes: also return deletes in logs, marked in the column `_hoodie_operation`.
             limit: no more rows than this.
-            options: further options of reads, above those the table was opened with.
+            options: further options of reads, which override those of `open_table`.
 
         Raises:
             ConfigError, SchemaMismatchError: an argument or option is not valid, or contradicts an option.
-            UnsupportedTableError: the table has a feature that would be read wrong.
-            HistoryCleanedError: file versions which the answer needs have been cleaned.
+            UnsupportedTableError: the table has a feature that cannot be read.
+            HistoryCleanedError: file versions that the result needs have been cleaned.
         """
         given = {**self._options, **(options or {})}
         arguments = ScanArguments(
@@ -284,37 +279,36 @@ class Table:
         return make_scan(self._storage, config, load_timeline(self._storage, config), request)
 
     def upsert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Rows with a known key replace the stored row, by the table's merge mode; the others are inserted. Rows whose
-        `_hoodie_is_deleted` is true delete their key. For `data` and errors see `write`."""
+        """Merges rows with a known key into the stored ones, by the table's merge mode, and inserts the others. Rows
+        whose `_hoodie_is_deleted` is true delete their key. For `data` and errors see `write`."""
         return self._write(data, "upsert", options)
 
     def insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Adds rows without looking up their keys, filling small files up first."""
+        """Adds rows without looking up their keys, to small files first."""
         return self._write(data, "insert", options)
 
     def bulk_insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Adds rows without looking up their keys, to new files, streaming."""
+        """Adds rows without looking up their keys, as a stream to new files."""
         return self._write(data, "bulk_insert", options)
 
     def delete(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Deletes the rows with the keys and partitions of `data`; its other columns do not count."""
+        """Deletes the rows with the keys and partitions of `data`; ignores its other columns."""
         return self._write(data, "delete", options)
 
     def insert_overwrite_table(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Replaces all rows of the table; what it had stays readable by time travel. `data` may come from the table."""
+        """Replaces all rows of the table; the old ones stay readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
 
-    # -- table services; `options` are those of writes, by the keys of Apache Hudi; instants are requested times, for
-    # which the result of a write may stand
+    # -- table services; `options`: those of writes; instants: requested times, or results of writes
 
     @property
     def compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of compactions: a plan made here has every file group with logs that the plan strategy chooses."""
+        """Plans of compactions; a new one has every file group with logs that the strategy chooses."""
         return ServicePlans(Compaction(always=True), self._serving)
 
     @property
     def log_compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of log compactions: a plan made here has every file group with logs enough
+        """Plans of log compactions; a new one has every file group with enough log blocks
         (`hoodie.log.compaction.blocks.threshold`)."""
         return ServicePlans(LogCompaction(always=True), self._serving)
 
@@ -330,37 +324,31 @@ class Table:
 
     def plans(self) -> pa.Table:
         """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
-        (string), files (list of string): a row for each file group to compact, and each partition to clean."""
+        (string), files (list of string); a row for each file group to compact and each partition to clean."""
         return plan_report(self._storage, self.timeline)
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
-        """Merges logs into new base files: carries out pending compactions, then compacts what is left.
+        """Merges logs into new base files: runs pending compactions, then compacts the rest.
 
         Returns:
             The report of the last compaction, or why there was none.
 
         Raises:
             UnsupportedTableError: the table has a feature that a compaction would lose.
-            ConflictError: another process is at a pending plan.
+            ConflictError: another process runs a pending plan.
         """
         return self.compaction.schedule_and_run(options=options)
 
     def log_compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
-        """Makes one log file of many in each file group with logs enough (`hoodie.log.compaction.blocks.threshold`):
-        carries out pending log compactions, then compacts what is left. Table versions 8 and 9.
-
-        Returns:
-            The report of the last log compaction, or why there was none.
-
-        Raises:
-            UnsupportedTableError: the table is of version 6, or has a feature that a log compaction would lose.
-            ConflictError: another process is at a pending plan.
+        """Merges the logs of file groups with enough log blocks (`hoodie.log.compaction.blocks.threshold`) into one
+        each: runs pending log compactions, then compacts the rest. For results and errors see `compact`; needs table
+        version 8 or 9.
         """
         return self.log_compaction.schedule_and_run(options=options)
 
     def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
-        """Deletes file versions that the cleaning policy does not keep: finishes pending cleans, then cleans what is
-        left. Queries as of older commits and from them on are not possible afterwards.
+        """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then cleans others.
+        Time travel to older commits, and incremental queries from them, are impossible afterwards.
 
         Returns:
             The report of the last clean, or why there was none.
@@ -368,22 +356,21 @@ class Table:
         return self.cleaning.schedule_and_run(options=options)
 
     def archive(self, *, options: Mapping[str, Any] | None = None) -> ArchiveReport:
-        """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`).
-        They stay in `instants(archived=True)`, and incremental queries reach them.
-        """
+        """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`),
+        where `instants(archived=True)` and incremental queries still find them."""
         with self._serving("archive", options) as context:
             return archive(context)
 
     def unschedule(
         self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
     ) -> UnscheduleReport:
-        """Drops a pending plan of a compaction, log compaction, clean or clustering: one whose files are gone, or that
-        nobody wants any more. What has begun of it is rolled back first. Rows stay as they are.
+        """Removes a pending plan of a compaction, log compaction, clean or clustering, and rolls back what has begun of
+        it. Rows do not change.
 
         Raises:
             ConfigError: there is no such pending plan.
-            ConflictError: another process is at it; or it is a clean that has begun; or it is a compaction of table
-                version 6 that has been written behind, whose rows would be lost to sight.
+            ConflictError: another process runs it; it is a clean that has begun; or it is a compaction of table version
+                6 after which rows were written, which readers would no longer see.
         """
         with self._serving("unschedule", options) as context:
             return unschedule(context, _time_of(instant))
@@ -391,14 +378,14 @@ class Table:
     def rollback(
         self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
     ) -> RollbackReport:
-        """Undoes a commit, or a pending one, as if it had never been.
+        """Undoes a completed or pending commit.
 
         Args:
-            with_newer: undo newer commits, too, newest first; otherwise they refuse it.
+            with_newer: undo newer commits as well, newest first.
 
         Raises:
-            ConfigError: there is no such instant, or it is one that cannot be undone: the reason is told.
-            ConflictError: newer commits or plans count on it, or a savepoint keeps it.
+            ConfigError: there is no such instant, or it cannot be undone.
+            ConflictError: newer commits or plans depend on it, or a savepoint protects it.
             HistoryCleanedError: what it replaced has been cleaned.
         """
         with self._serving("rollback", options) as context:
@@ -412,7 +399,7 @@ class Table:
         comment: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> SavepointReport:
-        """Keeps a commit, by default the newest, from being cleaned and archived: `restore` goes back to it.
+        """Protects a commit, by default the newest, from cleaning and archiving, so that `restore` can go back to it.
 
         Raises:
             ConfigError: there is no such commit.
@@ -425,7 +412,7 @@ class Table:
     def delete_savepoint(
         self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
     ) -> SavepointReport:
-        """Lets go of a savepoint: what it kept may be cleaned and archived."""
+        """Deletes a savepoint, so that its commit may be cleaned and archived."""
         with self._serving("savepoint", options) as context:
             return delete_savepoint(context, _time_of(instant))
 
@@ -448,12 +435,12 @@ class Table:
         return pa.Table.from_pylist(rows, _SAVEPOINTS)
 
     def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
-        """Takes the table back to a savepoint: everything later is undone, for good.
+        """Takes the table back to a savepoint; undoes everything later for good.
 
         Raises:
             ConfigError: there is no savepoint of this instant.
-            ConflictError: a write is under way, or there is a later savepoint, which has to be deleted first.
-            HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
+            ConflictError: a write is pending, or there is a later savepoint; delete that first.
+            HistoryCleanedError: a file of the savepoint is missing, or commits since then are archived.
         """
         with self._serving("restore", options) as context:
             return restore(context, _time_of(instant))
@@ -461,13 +448,13 @@ class Table:
     # -- reports
 
     def history(self, archived: bool = False) -> pa.Table:
-        """Completed writes, oldest first: instant, completion_time, action, operation (string), and what each wrote:
-        num_inserts, num_updates, num_deletes, num_files, num_bytes (int64)."""
+        """Completed writes, oldest first: instant, completion_time, action, operation (string), num_inserts,
+        num_updates, num_deletes, num_files, num_bytes (int64)."""
         return history_report(self._storage, self.timeline, self._archived(metadata=True) if archived else ())
 
     def instants(self, archived: bool = False) -> pa.Table:
-        """The timeline, oldest first: instant, action, state, completion_time (string). With `archived` the completed
-        instants which have left the active timeline are among them."""
+        """The timeline, oldest first: instant, action, state, completion_time (string). `archived`: with the completed
+        instants of the archived timeline."""
         return instant_report(self.timeline, self._archived() if archived else ())
 
     def files(self) -> pa.Table:

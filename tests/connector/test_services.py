@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, TableNotFoundError
-from hudi_py.services.calls import leave_report, read_report
+from hudi_py.services.distributed import read_report, store_report
 from hudi_py.storage import open_storage
 from hudi_py.transaction.paths import REPORTS
 from pyspark_hudi import read_table, run_service
@@ -151,7 +151,7 @@ def test_a_log_compaction_that_was_overtaken_is_dropped(spark: SparkSession, pat
     run_service(spark, path, "compaction")
     report = run_service(spark, path, "log_compaction", options=few)
     assert report["instant"] is None
-    assert report["reason"].startswith(f"the logcompaction {planned} was removed: compactions since it was planned")
+    assert report["reason"].startswith(f"the logcompaction {planned} was removed: later compactions cover the logs")
     assert hudi_py.open_table(path).plans().num_rows == 0
     assert read(path) == rows
 
@@ -273,9 +273,9 @@ def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
 def test_old_reports_are_removed(path: str) -> None:
     make(path, writes=1)
     storage = open_storage(path)
-    leave_report(storage, "old", {"instant": "1"})
+    store_report(storage, "old", {"instant": "1"})
     file = Path(path, REPORTS, "old.json")
     os.utime(file, (file.stat().st_mtime - 25 * 3600,) * 2)
-    leave_report(storage, "new", {"instant": "2"})
+    store_report(storage, "new", {"instant": "2"})
     assert read_report(storage, "old") is None
     assert read_report(storage, "new") == {"instant": "2"}

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from hudi_py.config import Options
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.service import run_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.transaction.metadata_drop import DropMetadata
@@ -20,7 +20,7 @@ from tests.faults.killing import Killed
 from tests.faults.test_kill_metadata import Files, KillingMemory, copy_of, files_of
 from tests.support.choice import every
 from tests.support.clean_tables import HandMadeTable, clean_options
-from tests.unit.metadata_write import upkeep
+from tests.unit.metadata_write import memory_tables
 
 WITHOUT = {"hoodie.metadata.enable": "false"}
 
@@ -52,16 +52,16 @@ def made(version: int, options: dict[str, str] | None = None) -> Files:
     """Two partitions, one of which an overwrite leaves without a file group."""
     storage = copy_of({})
     for ts in range(1, 4):
-        upkeep.write(storage, upkeep.rows(range(4), ts), version=version, kind="cow", options=options)
-    even = upkeep.rows([0, 2], 5)
-    upkeep.write(storage, even, "insert_overwrite_table", version=version, kind="cow", options=options)
+        memory_tables.write(storage, memory_tables.rows(range(4), ts), version=version, kind="cow", options=options)
+    even = memory_tables.rows([0, 2], 5)
+    memory_tables.write(storage, even, "insert_overwrite_table", version=version, kind="cow", options=options)
     return files_of(storage)
 
 
 def kill_everywhere(files: Files, metadata: MetadataWriter, *, step: int = 1) -> list[Storage]:
     """Tables whose clean was killed, call by call, and ended by the next one."""
     start = copy_of(files)
-    before = upkeep.read(start)
+    before = memory_tables.read(start)
     whole = OneByOne(copy_of(files))
     report = clean(whole, metadata)
     assert report.num_files == 6
@@ -75,11 +75,11 @@ def kill_everywhere(files: Files, metadata: MetadataWriter, *, step: int = 1) ->
         with pytest.raises(Killed):
             clean(killing, metadata)
         where = f"{call} {killing.calls[-1]}"
-        assert upkeep.read(storage) == before, where
+        assert memory_tables.read(storage) == before, where
         clean(storage, metadata)
-        assert upkeep.read(storage) == before, where
+        assert memory_tables.read(storage) == before, where
         assert data_files(storage) == expected, where
-        cleans = [instant for instant in upkeep.timeline(storage).instants if instant.action is Action.CLEAN]
+        cleans = [instant for instant in memory_tables.timeline(storage).instants if instant.action is Action.CLEAN]
         assert [instant.completed for instant in cleans] == [True], where
         assert clean(storage, metadata).instant is None, where
         ended.append(storage)
@@ -94,9 +94,9 @@ def test_every_call(version: int) -> None:
 
 @pytest.mark.parametrize("version", [6, 9])
 def test_with_a_metadata_table(version: int) -> None:
-    metadata = upkeep.writer()
+    metadata = memory_tables.writer()
     for storage in kill_everywhere(made(version), metadata, step=4):
-        upkeep.check_listing(storage)
+        memory_tables.check_listing(storage)
         # ranges of a partition stay wide after an overwrite, clean or not
         checks = [each for each in verify(context(storage, metadata)).partitions if each.partition != "partition_stats"]
         assert [each.partition for each in checks] == ["files", "column_stats"]

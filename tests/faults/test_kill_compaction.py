@@ -11,12 +11,12 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.service import run, run_all
-from hudi_py.services.unschedule import unschedule
+from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
@@ -28,7 +28,7 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
 from tests.faults.test_kill_metadata import KillingMemory, copy_of, files_of
 from tests.support.choice import every
-from tests.unit.metadata_write import upkeep
+from tests.unit.metadata_write import memory_tables
 
 SERVICE = Compaction(always=True)
 
@@ -118,11 +118,11 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
 def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction) -> None:
     """Killed at every fifth call: the metadata table ends as right as it was, and so do the rows."""
     storage = copy_of({})
-    upkeep.write(storage, upkeep.rows(range(6), 1), "insert", version=version)
+    memory_tables.write(storage, memory_tables.rows(range(6), 1), "insert", version=version)
     for ts in range(2, 7):
-        upkeep.write(storage, upkeep.rows(range(3), ts), "upsert", version=version)
-    before, files = upkeep.read(storage), files_of(storage)
-    metadata = upkeep.writer()
+        memory_tables.write(storage, memory_tables.rows(range(3), ts), "upsert", version=version)
+    before, files = memory_tables.read(storage), files_of(storage)
+    metadata = memory_tables.writer()
     whole = KillingMemory(copy_of(files))
     compact(whole, metadata, service)
     count = len(whole.calls)
@@ -133,11 +133,11 @@ def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction
         with pytest.raises(Killed):
             compact(killing, metadata, service)
         where = f"{call} {killing.calls[-1]}"
-        assert upkeep.read(storage) == before, where
+        assert memory_tables.read(storage) == before, where
         compact(storage, metadata, service)
-        upkeep.write(storage, upkeep.rows([5], 9), "upsert", version=version)
-        assert upkeep.read(storage) == {**before, 5: 9}, where
-        upkeep.check_listing(storage)
+        memory_tables.write(storage, memory_tables.rows([5], 9), "upsert", version=version)
+        assert memory_tables.read(storage) == {**before, 5: 9}, where
+        memory_tables.check_listing(storage)
         report = verify(context(storage, metadata))
         assert report.ok, (where, report)
 
@@ -226,9 +226,9 @@ def test_a_log_compaction_that_was_overtaken(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
     storage = copy_of({})
-    upkeep.write(storage, upkeep.rows(range(6), 1), "insert")
-    upkeep.write(storage, upkeep.rows(range(3), 2))
-    metadata = upkeep.writer()
+    memory_tables.write(storage, memory_tables.rows(range(6), 1), "insert")
+    memory_tables.write(storage, memory_tables.rows(range(3), 2))
+    metadata = memory_tables.writer()
     own = context(storage, metadata)
     planned = SERVICE.schedule(own).instant
     assert planned is not None
@@ -241,7 +241,7 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
     with pytest.raises(Killed):  # the metadata table has it, the timeline has not
         SERVICE.commit(context(dying, metadata), work, outcomes)
     end_work(work.attempt.owner.id)
-    before, files = upkeep.read(storage), files_of(storage)
+    before, files = memory_tables.read(storage), files_of(storage)
     whole = KillingMemory(copy_of(files))
     unschedule(context(whole, metadata), planned)
     for call in every(2, len(whole.calls)):
@@ -250,12 +250,12 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
         with pytest.raises(Killed):
             unschedule(context(killing, metadata), planned)
         where = f"{call} {killing.calls[-1]}"
-        assert upkeep.read(storage) == before, where
+        assert memory_tables.read(storage) == before, where
         if SERVICE.pending(context(storage, metadata)):
             unschedule(context(storage, metadata), planned)
-        assert upkeep.own_timeline(storage).find(planned) is None, where
-        upkeep.write(storage, upkeep.rows([5], 9))
-        assert upkeep.read(storage) == {**before, 5: 9}, where
-        upkeep.check_listing(storage)
+        assert memory_tables.own_timeline(storage).find(planned) is None, where
+        memory_tables.write(storage, memory_tables.rows([5], 9))
+        assert memory_tables.read(storage) == {**before, 5: 9}, where
+        memory_tables.check_listing(storage)
         report = verify(context(storage, metadata))
         assert report.ok, (where, report)

@@ -13,12 +13,12 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write.rebuild import rebuild
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.rebuild import rebuild
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, Instant
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.rollback import rollback
+from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -27,7 +27,16 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.support import sessions
 from tests.support.choice import every
 from tests.support.sessions import session_of
-from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
+from tests.unit.metadata_write.memory_tables import (
+    check_listing,
+    clock,
+    own_timeline,
+    read,
+    rows,
+    timeline,
+    write,
+    writer,
+)
 
 Files = dict[str, bytes]
 OFF = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
@@ -158,7 +167,7 @@ def undone(storage: Storage) -> None:
 
 def left_behind(storage: Storage) -> None:
     """What the next write does with a metadata table that is of no use any more."""
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         sessions.prepare(storage, writer(), clock(storage))
 
 

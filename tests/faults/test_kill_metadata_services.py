@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import hudi_py
-from hudi_py.metadata_write.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext

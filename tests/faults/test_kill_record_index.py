@@ -11,7 +11,7 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage, Storage
-from hudi_py.upkeep import metadata_writer
+from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import leftovers

@@ -12,9 +12,9 @@ from hudi_py.config import Options
 from hudi_py.model.instant import Action, State
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config

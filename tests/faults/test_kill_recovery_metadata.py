@@ -11,14 +11,14 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config

@@ -33,7 +33,7 @@ LAYERS: Final = (
     Layer(("write",), "rows into files: keys, index, handles"),
     Layer(("services",), "compaction, cleaning, archiving, restore and the like"),
     Layer(("metadata_write",), "writing the metadata table, within every action"),
-    Layer(("upkeep",), "metadata writer and services, put together from options"),
+    Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("table", "inspect", "interop", "catalog", "testing"), "the public names"),
     Layer(("cli",), "the command line"),
 )
@@ -57,8 +57,9 @@ FOR_CONNECTOR: Final = frozenset(
         "hudi_py.read.predicate",
         "hudi_py.read.stream",
         "hudi_py.schema",
-        "hudi_py.services.calls",
-        "hudi_py.upkeep",
+        "hudi_py.services.distributed",
+        "hudi_py.services.registry",
+        "hudi_py.wiring",
         "hudi_py.write.distributed",
     }
 )

@@ -13,14 +13,14 @@ import pytest
 
 import hudi_py
 from hudi_py.config.options import HONOURED
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport
+from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.services.archive import ArchiveReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.restore import RestoreReport
-from hudi_py.services.rollback import RollbackReport
-from hudi_py.services.savepoint import SavepointReport
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.recovery.restore import RestoreReport
+from hudi_py.services.recovery.rollback import RollbackReport
+from hudi_py.services.recovery.savepoint import SavepointReport
 from tests.meta.sources import ROOT
 
 TEXT = (ROOT / "docs" / "services.md").read_text(encoding="utf-8")

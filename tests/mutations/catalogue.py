@@ -1,6 +1,6 @@
 """Faults put into the product one at a time; each must make a test of CI fail.
 
-A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
+A mutation is a slice_ of source text, which must occur exactly once in its file, and what takes its place. `tests` are
 the tests that are to notice, as arguments of pytest: of `make test` unless `suite` names another part of CI.
 """
 
@@ -167,28 +167,28 @@ MUTATIONS: Final = (
     # -- writing -----------------------------------------------------------------------------------------------------
     Mutation(
         "index: keys at the upper end of a file's range are taken for new",
-        CORE + "write/index/tagging.py",
+        CORE + "write/index/base_files.py",
         "pc.less_equal(self.keys, high)",
         "pc.less(self.keys, high)",
         "tests/unit/write/test_index.py",
     ),
     Mutation(
         "index: a table with bucket ids is written to",
-        CORE + "write/index/tagging.py",
+        CORE + "write/index/other_indexes.py",
         "    elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
         "    elif False and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
         "tests/unit/write/test_index.py",
     ),
     Mutation(
         "global index: the row of the old partition stays when a key moves",
-        CORE + "write/routing.py",
-        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), gone=True)\n",
+        CORE + "write/placement/relocate.py",
+        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",
         "            pass\n",
         "tests/unit/write/test_record_index_tagging.py",
     ),
     Mutation(
         "small files: those under pending compaction are filled",
-        CORE + "write/assign.py",
+        CORE + "write/placement/assign.py",
         "        and slice_.file_id not in excluded\n",
         "",
         "tests/unit/write/test_assign.py",
@@ -358,7 +358,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "metadata table: no delete block for removed keys",
-        CORE + "metadata_write/delta.py",
+        CORE + "metadata_write/table/delta.py",
         "        blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))\n",
         "        pass\n",
         "tests/unit/metadata_write/test_record_index.py tests/unit/metadata_write/test_services.py",
@@ -369,6 +369,27 @@ MUTATIONS: Final = (
         "np.append(last, True)",
         "np.insert(last, 0, True)",
         "tests/unit/metadata_write/test_record_index.py",
+    ),
+    Mutation(
+        "metadata table: made in version 6 while another write is pending",
+        CORE + "metadata_write/table/create.py",
+        "    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)\n",
+        "    return ()\n",
+        "tests/unit/metadata_write/test_concurrent_writers.py",
+    ),
+    Mutation(
+        "metadata table: a file that changed is not checked again",
+        CORE + "metadata/table.py",
+        "stamps[file.path] != before.get(file.path)",
+        "file.path not in before",
+        "tests/unit/metadata_write/test_check.py",
+    ),
+    Mutation(
+        "metadata table: rebuilt without data files that are lost",
+        CORE + "metadata_write/maintenance/rebuild.py",
+        "        lost = lost_files(session.view(table.timeline))\n",
+        "        lost = ()\n",
+        "tests/unit/metadata_write/test_lost_files.py",
     ),
     # -- table services ----------------------------------------------------------------------------------------------
     Mutation(
@@ -381,7 +402,7 @@ MUTATIONS: Final = (
     Mutation(
         "clean: savepointed files go",
         CORE + "services/clean/plan.py",
-        "        if guards.savepointed and not guards.savepointed.isdisjoint(piece.names):\n            return True\n",
+        "        if guards.savepointed and not guards.savepointed.isdisjoint(slice_.names):\n            return True\n",
         "",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",
     ),
@@ -402,8 +423,8 @@ MUTATIONS: Final = (
     Mutation(
         "clean: the slice that was current at the earliest commit goes",
         CORE + "services/clean/plan.py",
-        "            and piece.base_instant not in (newest, before)\n",
-        "            and piece.base_instant != newest\n",
+        "            and slice_.base_instant not in (newest, before)\n",
+        "            and slice_.base_instant != newest\n",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",
     ),
     Mutation(

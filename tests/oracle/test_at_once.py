@@ -23,7 +23,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.storage import LocalStorage
 from hudi_py.transaction.locks import FileLock
 from hudi_py.transaction.settings import LockSettings
-from hudi_py.upkeep import metadata_writer
+from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_rows
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
@@ -228,7 +228,7 @@ def test_apache_hudi_writes_the_same_keys_while_we_do(oracle: Oracle, tmp_path: 
 DYING = """
 import sys, time
 from hudi_py.config import Options, Scope
-from hudi_py.upkeep import metadata_writer
+from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_rows
 from tests.oracle.test_at_once import Halting, options, rows
 class Dying(Halting):

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from hudi_py.config import Options
-from hudi_py.metadata_write import services
-from hudi_py.metadata_write.rebuild import rebuild
+from hudi_py.metadata_write.maintenance import services
+from hudi_py.metadata_write.maintenance.rebuild import rebuild
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.service import run_all
 from hudi_py.storage import LocalStorage
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
@@ -131,7 +131,7 @@ def test_apache_hudi_carries_out_a_plan_of_ours(
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(services, "compact_slice", broken)
+        patch.setattr(services, "compact_base_file", broken)
         for turn in range(5, 10):
             write(storage, rows(range(5), turn), version=version, kind=kind, given=OURS)
     pending = [i.time for i in own_instants(storage) if i.action is Action.COMPACTION and not i.completed]

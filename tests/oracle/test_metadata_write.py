@@ -15,17 +15,26 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.metadata_write.rebuild import rebuild
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.rebuild import rebuild
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.rollback import rollback
+from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
-from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
+from tests.unit.metadata_write.memory_tables import (
+    check_listing,
+    clock,
+    own_timeline,
+    read,
+    rows,
+    timeline,
+    write,
+    writer,
+)
 
 INDEXES = {"hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.metadata.record.index.enable": "true"}
 # Apache Hudi 1.2.0 fails to write partition statistics beside a record index by partition

@@ -15,7 +15,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
-from hudi_py.upkeep import metadata_writer
+from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_rows
 from tests.oracle.client import Oracle, OracleError
 from tests.oracle.test_at_once import (

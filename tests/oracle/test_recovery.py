@@ -17,9 +17,9 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, LogFileName, parse_log_file_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint, list_savepoints
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint, list_savepoints
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_rollback_plan

@@ -20,7 +20,7 @@ from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.storage import FolderStorage, Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline

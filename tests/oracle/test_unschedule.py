@@ -12,7 +12,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.services.compaction import Compaction
 from hudi_py.storage import LocalStorage
 from hudi_py.transaction.owner.identity import end_work
-from hudi_py.upkeep import serving
+from hudi_py.wiring import serving
 from tests.oracle.client import Oracle
 from tests.oracle.test_compaction import DUE, agree, make, newest_compaction, ours, rows, timeline
 from tests.oracle.test_interoperability import settings

@@ -12,7 +12,7 @@ from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, Planned, plan_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run, run_all
+from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.compaction_records import encode_compaction_plan
@@ -27,7 +27,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.view import load_view
-from hudi_py.write.create import create_table
+from hudi_py.write.table.create import create_table
 from tests.support.hand_writes import SPEC
 
 START_MS = 1_700_000_000_000

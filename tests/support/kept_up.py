@@ -9,13 +9,13 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.table import FILES, FOLDER, MetadataTable
-from hudi_py.metadata_write.own import open_own
-from hudi_py.metadata_write.services import run_due
+from hudi_py.metadata_write.maintenance.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Instant
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
@@ -59,7 +59,7 @@ def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantCl
     session = session_of(storage, clock=clock)
     if FILES not in session.config.metadata_partitions:
         return []
-    own = open_own(session)
+    own = open_metadata_session(session)
     return run_due(own, own.timeline(), session.timeline(), settings)
 
 

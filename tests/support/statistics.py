@@ -14,14 +14,14 @@ from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FOLDER, PARTITION_STATS
-from hudi_py.metadata_write.own import open_own
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.session import open_metadata_session
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -82,7 +82,7 @@ def made(records: Iterable[MetadataRecords]) -> Records:
     found: Records = {}
     for each in records:
         if len(each.keys):
-            batches = decode_values(each.values, json.loads(METADATA_SCHEMA), None, context="made")
+            batches = decode_values(each.values, json.loads(SCHEMA_JSON), None, context="made")
             fresh = plain(each.partition, each.keys.to_pylist(), batches)
             assert not set(fresh) & set(found)
             found |= fresh
@@ -104,7 +104,7 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     schema = change.commit.extra.get("schema", "") if change.commit is not None else ""
     if not schema:
         schema = newest_schema(storage, timeline)
-    own = open_own(session_of(storage))
+    own = open_metadata_session(session_of(storage))
     files = own.timeline().files
     earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
     view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])

@@ -1,1 +1,1 @@
-"""What is noted of data files as they are written, for the metadata table."""
+"""Statistics and keys of data files, for the metadata table; collected as the files are written."""

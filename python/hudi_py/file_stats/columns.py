@@ -19,7 +19,7 @@ ALWAYS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 """Meta columns whose ranges are always kept, in the order in which Apache Hudi names them."""
 DECIMAL_DIGITS: Final = 30
 DECIMAL_SCALE: Final = 15
-"""Digits, and those of them behind the point, of the decimals in statistics of version 1 (`DecimalWrapper`)."""
+"""Precision and scale of decimals in statistics of version 1 (`DecimalWrapper`)."""
 
 
 class ValueType(enum.IntEnum):
@@ -50,12 +50,12 @@ class ValueType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """A column with ranges. `name` has dots where the column is inside of others."""
+    """A column with ranges. `name` has dots if the column is nested."""
 
     name: str
     type: ValueType
     precision: int = 0
-    """Of decimals, as is `scale`."""
+    """Of decimals, like `scale`."""
     scale: int = 0
 
     @property
@@ -74,12 +74,12 @@ def indexed_columns(
 ) -> tuple[IndexedColumn, ...]:
     """The columns whose ranges are kept, in Apache Hudi's order: meta columns, then those named or else the first ones.
 
-    Columns whose type has no order that statistics could tell are passed over, as are names of no column.
+    Leaves out columns of types without an order, and names without a column.
 
     Args:
         schema_json: Avro JSON of the table's schema, with or without meta columns; empty: only meta columns are known.
-        names: columns asked for (`hoodie.metadata.index.column.stats.column.list`), with dots for nested ones.
-        limit: how many columns of the schema are taken where none are named.
+        names: columns to index (`hoodie.metadata.index.column.stats.column.list`), with dots for nested ones.
+        limit: the number of columns to index if none are named.
         meta_columns: whether rows of the table have meta columns (`hoodie.populate.meta.fields`).
         index_version: of the statistics: 1 or 2 (`HoodieIndexVersion`). Those of version 1 cannot hold wide decimals.
 
@@ -116,7 +116,7 @@ def indexed_columns(
 
 
 def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
-    """Exactly the columns of some names that `indexed_columns` gave, with the types which a schema tells.
+    """The columns of exactly these names, from `indexed_columns`, with their types in a schema.
 
     Raises:
         SchemaMismatchError: the schema is no Avro record.
@@ -133,14 +133,7 @@ def _supported(column: IndexedColumn, index_version: int) -> bool:
 
 
 _PRIMITIVES: Final = {
-    "boolean": ValueType.BOOLEAN,
-    "int": ValueType.INT,
-    "long": ValueType.LONG,
-    "float": ValueType.FLOAT,
-    "double": ValueType.DOUBLE,
-    "string": ValueType.STRING,
-    "bytes": ValueType.BYTES,
-    "fixed": ValueType.FIXED,
+    name: ValueType[name.upper()] for name in ("boolean", "int", "long", "float", "double", "string", "bytes", "fixed")
 }
 _LOGICAL: Final = {
     ("int", "date"): ValueType.DATE,
@@ -163,9 +156,9 @@ class _Fields:
         try:
             schema = json.loads(schema_json)
         except (ValueError, RecursionError) as error:
-            raise SchemaMismatchError(f"Cannot tell the columns to index: the schema is no JSON ({error})") from error
+            raise SchemaMismatchError(f"Cannot choose the columns to index: the schema is no JSON ({error})") from error
         if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-            raise SchemaMismatchError("Cannot tell the columns to index: the schema is no Avro record")
+            raise SchemaMismatchError("Cannot choose the columns to index: the schema is no Avro record")
         self._named: dict[str, Any] = {}
         self._root = schema
         self._collect(schema, "")
@@ -185,7 +178,7 @@ class _Fields:
         return _column(name, self._single(kind))
 
     def _collect(self, kind: Any, namespace: str) -> None:
-        """Notes the named types within: a type is spelt out where it first stands, and named after that."""
+        """Collects named types: a type is defined where it occurs first, and named after that."""
         if isinstance(kind, list):
             for branch in kind:
                 self._collect(branch, namespace)
@@ -204,7 +197,7 @@ class _Fields:
                 self._collect(kind.get(inner), namespace)
 
     def _single(self, kind: Any) -> Any:
-        """The one type besides null, its name looked up; None: there are several."""
+        """The only type other than null, with its name resolved; None: there are several."""
         if isinstance(kind, list):
             others = [branch for branch in kind if branch != "null"]
             kind = others[0] if len(others) == 1 else None

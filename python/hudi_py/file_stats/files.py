@@ -31,7 +31,7 @@ from hudi_py.view.bootstrap import METADATA_INSTANT
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A base or log file to be summarised."""
+    """A base or log file."""
 
     partition: str
     name: str
@@ -46,9 +46,8 @@ class DataFile:
 def ranges_of_files(
     storage: Storage, files: Iterable[DataFile], columns: Sequence[IndexedColumn], *, sidecars: str = ""
 ) -> Iterator[tuple[DataFile, ColumnRanges | None]]:
-    """Each file with its ranges, in order; None where nothing can be told: there are no ranges of ORC and HFile base
-    files, nor of bootstrapped ones, nor of change data, nor, with a warning, of files which cannot be read. Files are
-    read by several threads, sidecars of a local folder one by one.
+    """Each file with its ranges, in order. None for ORC, HFile and bootstrapped base files, for change data files, and,
+    with a warning, for files that cannot be read. Several threads read files; local sidecars are read one by one.
 
     Args:
         sidecars: folder with the sidecars of the files.
@@ -87,7 +86,7 @@ def ranges_of_file(
         return None if log.cdc else log_ranges(storage, LogFile(PartitionPath(file.partition), log, file.size), columns)
     base = parse_base_file_name(file.name)
     if base is None or base.extension != "parquet" or base.instant == METADATA_INSTANT:
-        return None  # of the last ones the rows are in another file
+        return None  # the rows of bootstrapped files are in another file
     return footer_ranges(storage, path, columns)
 
 
@@ -98,7 +97,7 @@ def log_ranges(storage: Storage, file: LogFile, columns: Sequence[IndexedColumn]
         CorruptFileError: a block cannot be decoded.
     """
     blocks = scan_log(storage, [file], committed=None)
-    if not blocks:  # those of a log compaction stand for blocks of other files
+    if not blocks:  # blocks of a log compaction replace those of other files
         blocks = [b for b in read_blocks(storage, file.path, file.size) if HeaderKey.COMPACTED_BLOCK_TIMES in b.header]
     parts = [
         part

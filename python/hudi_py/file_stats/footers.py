@@ -1,7 +1,7 @@
 """Ranges of the columns of base files, by their Parquet footers (`ParquetUtils.readColumnStatsFromMetadata`, 1.2.0).
 
-Footers do not always tell: writers leave out bounds of long texts and of columns with a NaN, or leave the NaN out of
-them. Apache Hudi then keeps bounds which lose rows (0.0, or none, as of a column of nulls); here the column is read.
+Footers are incomplete: writers leave out the bounds of long texts and of columns with a NaN, or ignore the NaN. Apache
+Hudi then stores bounds that lose rows (0.0, or none, as for a column of nulls); here, the column is read.
 """
 
 from __future__ import annotations
@@ -44,14 +44,13 @@ _DEFAULTS: Final[dict[str, Bound]] = {"BOOLEAN": 0, "INT32": 0, "INT64": 0, "FLO
 def footer_ranges(
     storage: Storage, path: str, columns: Sequence[IndexedColumn], *, nan: Collection[str] | None = None
 ) -> ColumnRanges:
-    """Ranges of a base file's columns; those which the file lacks are left out.
+    """Ranges of the columns that a base file has, in the types of the file, which may be older than the table's.
 
-    Types are those of the file, which may be older than the table's. Columns whose range the footer does not tell are
-    read: texts of more than 4096 bytes, and floating-point numbers unless the footer tells which have a NaN, or its
-    writer is known to keep them apart.
+    Reads the columns whose range is not in the footer: texts of more than 4096 bytes, and floating-point numbers unless
+    the footer lists those with a NaN, or its writer is known to handle NaN.
 
     Args:
-        nan: names of the floating-point columns with a NaN, from whoever wrote the file; None: not known.
+        nan: names of the floating-point columns with a NaN, from the writer of the file; None: unknown.
 
     Raises:
         CorruptFileError: the file is no whole Parquet file.
@@ -71,7 +70,7 @@ def written_ranges(
     columns: Sequence[IndexedColumn],
     nan: Collection[str],
 ) -> ColumnRanges:
-    """As `footer_ranges`, of a file whose footer is at hand: it is opened only where that does not tell."""
+    """As `footer_ranges`, with a footer that is already in memory: opens the file only if that is not enough."""
     found, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
@@ -82,11 +81,11 @@ def written_ranges(
 def _of_metadata(
     metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
 ) -> tuple[list[Range], list[Range]]:
-    """Ranges of the columns there are, and those of them which the footer does not tell."""
+    """The ranges of existing columns, and those of them that the footer does not determine."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
-    noted = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
-    if nan is None and noted is not None:
-        nan = noted.decode("utf-8", "replace").split(",")
+    listed = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
+    if nan is None and listed is not None:
+        nan = listed.decode("utf-8", "replace").split(",")
     found: list[Range] = []
     unknown: list[Range] = []
     for column in columns:
@@ -95,9 +94,9 @@ def _of_metadata(
         if at is None or stored is None:
             continue
         known = None if nan is None else column.name in nan
-        whole, told = _told(metadata, at, stored, known)
+        whole, complete = _of_column(metadata, at, stored, known)
         found.append(whole)
-        if not told:
+        if not complete:
             unknown.append(whole)
     return found, unknown
 
@@ -117,22 +116,22 @@ def stored_column(schema: Any, name: str) -> IndexedColumn | None:
     if kind == "DATE":
         return IndexedColumn(name, ValueType.DATE)
     if kind in ("TIME", "TIMESTAMP"):
-        said = json.loads(logical.to_json())
-        utc, local = _TIMES.get((kind, said.get("timeUnit")), (None, None))
-        chosen = utc if said.get("isAdjustedToUTC") else local
+        details = json.loads(logical.to_json())
+        utc, local = _TIMES.get((kind, details.get("timeUnit")), (None, None))
+        chosen = utc if details.get("isAdjustedToUTC") else local
         return None if chosen is None else IndexedColumn(name, chosen)
     if kind in ("FLOAT16", "INTERVAL"):
         return None
     return IndexedColumn(name, _PHYSICAL[physical]) if physical in _PHYSICAL else None
 
 
-def _told(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
-    """What a footer tells of a column, and whether that is all there is to know."""
+def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
+    """The range of a column in a footer, and whether it is complete."""
     whole = Range(column)
     physical = metadata.schema.column(at).physical_type
     is_float = column.type in _FLOATS
     trusted = not is_float or nan is not None or str(metadata.created_by or "").startswith("parquet-mr")
-    told = True
+    complete = True
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(at)
         whole.values += chunk.num_values
@@ -140,7 +139,7 @@ def _told(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool |
         whole.raw_size += chunk.total_uncompressed_size
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
-            told = told and not chunk.num_values
+            complete = complete and not chunk.num_values
             continue
         whole.nulls += statistics.null_count
         if statistics.null_count == chunk.num_values:
@@ -148,17 +147,17 @@ def _told(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool |
         if statistics.has_min_max and trusted:
             bounds = [_decoded(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
             if None in bounds or any(bound != bound for bound in bounds):
-                told = False
+                complete = False
             else:
                 whole.include(*bounds)
         elif not (nan and is_float):
-            told = False
-    if told and whole.values and whole.nulls == whole.values:
+            complete = False
+    if complete and whole.values and whole.nulls == whole.values:
         whole.low = whole.high = _DEFAULTS.get(physical)
     if nan and is_float:
         whole.include(float("nan"), float("nan"))
     widen_zeros(whole)
-    return whole, told
+    return whole, complete
 
 
 def _decoded(raw: Any, column: IndexedColumn) -> Bound:
@@ -176,7 +175,7 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
 
 
 def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
-    """Makes the ranges anew from the values themselves; sizes stay."""
+    """Computes the ranges from the values; sizes stay."""
     fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
     names = [each.column.name for each in fresh]
     for batch in file.iter_batches(columns=names, use_threads=False):

@@ -1,7 +1,7 @@
-"""Which record keys a data file brings into its file group or takes out of it, found out from the files themselves.
+"""Which record keys a data file adds to its file group or removes from it, according to the files themselves.
 
 Sources: `BaseFileRecordParsingUtils`, `HoodieTableMetadataUtil.getRevivedAndDeletedKeysFromMergedLogs`, 1.2.0. Unlike
-Java, a delete in a log that loses against a base row by its ordering value does not count as one.
+in Java, a delete in a log does not count if it loses against a base row by its ordering value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeyReader:
     """All columns of a row, the meta columns first."""
     merge: MergeSettings
     committed: CommittedInstants | None
-    """Instants whose log blocks count; None where the names of log files tell (since table version 8)."""
+    """Instants whose log blocks count; None since table version 8, where the names of log files decide."""
     history: SchemaHistory | None = None
 
     def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
@@ -96,7 +96,7 @@ class KeyReader:
         return records.keys.filter(pa.array(records.winners.deletes))
 
     def touched_by(self, log: LogFile) -> pa.Array:
-        """The distinct keys (string) of which a log file has a row or a delete."""
+        """The distinct keys (string) of the rows and deletes of a log file."""
         schema = pa.schema([field for field in self.schema if field.name in {RECORD_KEY, *self.merge.columns}])
         blocks = scan_log(self.storage, [log], committed=self.committed)
         parts = [pa.array([], pa.string())]
@@ -108,14 +108,14 @@ class KeyReader:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """What became of the keys of a file group. Both string, distinct."""
+    """Changes to the keys of a file group. Both string, distinct."""
 
     added: pa.Array
     removed: pa.Array
 
 
 def no_changes() -> KeyChanges:
-    """Every key is where it was."""
+    """No key was added or removed."""
     empty = pa.array([], pa.string())
     return KeyChanges(empty, empty)
 
@@ -133,7 +133,7 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
     """What a log file changes in its slice, by merging it with and without the file.
 
     Args:
-        before: the slice; the log file itself, where it is listed already, does not count.
+        before: the slice; the log file itself does not count.
         keys: distinct ones to look at; None: all that the log file has.
     """
     touched = reader.touched_by(log) if keys is None else keys
@@ -150,37 +150,36 @@ def written_log_changes(
     before: FileSlice,
     log: LogFile,
     keys: pa.Array,
-    deletes: Mask,
+    deletes: Mask | None,
     *,
-    unconditional: bool,
     known_live: bool,
 ) -> KeyChanges:
-    """What a log file that was just written changes, reading no more than it has to.
+    """What a log file that was just written changes, found with as little reading as possible.
 
     Args:
         before: the slice without the log file.
         keys: of the rows written, data and deletes; those of the table's rows as tagging found them.
-        deletes: rows that are deletes.
-        unconditional: deletes count whatever came before.
-        known_live: tagging looked at rows that are there, not only at base files.
+        deletes: which rows are deletes; None: all, and they count whatever came before.
+        known_live: the keys were found among merged rows, not only in base files.
     """
     distinct = keys.unique()
     if len(distinct) < len(keys) or before.base_file is None or reader.merge.folds:
         return log_file_changes(reader, before, log, distinct)
-    gone, data = keys.filter(pa.array(deletes)), keys.filter(pa.array(~deletes))
-    doubtful: list[pa.Array] = []
+    if deletes is None:
+        return KeyChanges(pa.array([], pa.string()), keys)
+    deleted, data = keys.filter(pa.array(deletes)), keys.filter(pa.array(~deletes))
+    unsure: list[pa.Array] = []
     changes = no_changes()
-    if len(gone) and (unconditional or not reader.merge.by_event_time):
-        changes = KeyChanges(changes.added, gone)
-    elif len(gone):
-        doubtful.append(gone)
+    if len(deleted) and not reader.merge.by_event_time:
+        changes = KeyChanges(changes.added, deleted)
+    elif len(deleted):
+        unsure.append(deleted)
     if len(data) and before.log_files and not known_live:
         # an update of a row that only a log deletes brings it back
-        dead = data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files)))
-        doubtful.append(dead)
-    asked = pa.concat_arrays(doubtful) if doubtful else pa.array([], pa.string())
-    if len(asked):
-        found = log_file_changes(reader, before, log, asked)
+        unsure.append(data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files))))
+    checked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
+    if len(checked):
+        found = log_file_changes(reader, before, log, checked)
         changes = KeyChanges(found.added, pa.concat_arrays([changes.removed, found.removed]))
     return changes
 

@@ -1,8 +1,8 @@
-"""Ranges of columns: least and greatest value, number of values and of nulls, for one file or many.
+"""Ranges of columns: minimum and maximum, number of values and of nulls, for one file or many.
 
-What Apache Hudi keeps of them for log records is `HoodieTableMetadataUtil.collectColumnRangeMetadata`, how they are put
-together `HoodieColumnRangeMetadata.merge` and `FileFormatUtils.getColumnRangeInPartition` (1.2.0). Texts and bytes are
-ordered by their bytes as in Spark, floating-point numbers as `Double.compareTo` does: -0.0 before 0.0, NaN after all.
+Sources: `HoodieTableMetadataUtil.collectColumnRangeMetadata` for log records, `HoodieColumnRangeMetadata.merge` and
+`FileFormatUtils.getColumnRangeInPartition` for merging (1.2.0). Text and bytes are ordered bytewise as in Spark,
+floating-point numbers as by `Double.compareTo`: -0.0 before 0.0, NaN last.
 """
 
 from __future__ import annotations
@@ -23,56 +23,22 @@ Bound = bool | int | float | str | bytes | None
 
 _NUMBER: Final = pa.decimal256(76, 0)
 BOUND: Final = pa.struct(
-    [
-        ("whole", pa.int64()),
-        ("real", pa.float64()),
-        ("text", pa.string()),
-        ("bytes", pa.binary()),
-        ("number", _NUMBER),
-    ]
+    {"whole": pa.int64(), "real": pa.float64(), "text": pa.string(), "bytes": pa.binary(), "number": _NUMBER}.items()
 )
-"""A bound: the member for its type is set, see `slot_of`. All members are null where there is no bound."""
+"""A bound: the member for its type is set, see `slot_of`. All members are null if there is no bound."""
+_COUNTS: Final = ("values", "nulls", "size", "raw_size")
 RANGES: Final = pa.schema(
-    [
-        ("column", pa.string()),
-        ("type", pa.int32()),
-        ("detail", pa.string()),
-        ("low", BOUND),
-        ("high", BOUND),
-        ("values", pa.int64()),
-        ("nulls", pa.int64()),
-        ("size", pa.int64()),
-        ("raw_size", pa.int64()),
-    ]
+    [("column", pa.string()), ("type", pa.int32()), ("detail", pa.string()), ("low", BOUND), ("high", BOUND)]
+    + [(name, pa.int64()) for name in _COUNTS]
 )
 """Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`),
 `values` counts nulls too, sizes are bytes in the file and before compression (0 for log records)."""
-_WHOLE: Final = frozenset(
-    {
-        ValueType.BOOLEAN,
-        ValueType.INT,
-        ValueType.LONG,
-        ValueType.DATE,
-        ValueType.TIME_MILLIS,
-        ValueType.TIME_MICROS,
-        ValueType.TIMESTAMP_MILLIS,
-        ValueType.TIMESTAMP_MICROS,
-        ValueType.TIMESTAMP_NANOS,
-        ValueType.LOCAL_TIMESTAMP_MILLIS,
-        ValueType.LOCAL_TIMESTAMP_MICROS,
-        ValueType.LOCAL_TIMESTAMP_NANOS,
-    }
-)
 _UNITS: Final = {
-    ValueType.TIME_MILLIS: 10**3,
-    ValueType.TIMESTAMP_MILLIS: 10**3,
-    ValueType.LOCAL_TIMESTAMP_MILLIS: 10**3,
-    ValueType.TIME_MICROS: 10**6,
-    ValueType.TIMESTAMP_MICROS: 10**6,
-    ValueType.LOCAL_TIMESTAMP_MICROS: 10**6,
-    ValueType.TIMESTAMP_NANOS: 10**9,
-    ValueType.LOCAL_TIMESTAMP_NANOS: 10**9,
+    **dict.fromkeys((ValueType.TIME_MILLIS, ValueType.TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_MILLIS), 10**3),
+    **dict.fromkeys((ValueType.TIME_MICROS, ValueType.TIMESTAMP_MICROS, ValueType.LOCAL_TIMESTAMP_MICROS), 10**6),
+    **dict.fromkeys((ValueType.TIMESTAMP_NANOS, ValueType.LOCAL_TIMESTAMP_NANOS), 10**9),
 }
+_WHOLE: Final = frozenset({ValueType.BOOLEAN, ValueType.INT, ValueType.LONG, ValueType.DATE, *_UNITS})
 _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
@@ -96,7 +62,7 @@ def slot_of(kind: ValueType) -> str:
 
 @dataclass(slots=True)
 class Range:
-    """The range of one column while it is made."""
+    """The range of one column while it is computed."""
 
     column: IndexedColumn
     low: Bound = None
@@ -107,12 +73,10 @@ class Range:
     raw_size: int = 0
 
     def add(self, other: Range) -> None:
-        """Takes a range of the same type in."""
+        """Extends it by a range of the same type."""
         self.include(other.low, other.high)
-        self.values += other.values
-        self.nulls += other.nulls
-        self.size += other.size
-        self.raw_size += other.raw_size
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def include(self, low: Bound, high: Bound) -> None:
         if low is not None:
@@ -140,20 +104,17 @@ class ColumnRanges:
             pa.array([each.column.detail for each in ranges], pa.string()),
             _bounds([(each.column.type, each.low) for each in ranges]),
             _bounds([(each.column.type, each.high) for each in ranges]),
-            pa.array([each.values for each in ranges], pa.int64()),
-            pa.array([each.nulls for each in ranges], pa.int64()),
-            pa.array([each.size for each in ranges], pa.int64()),
-            pa.array([each.raw_size for each in ranges], pa.int64()),
+            *(pa.array([getattr(each, name) for each in ranges], pa.int64()) for name in _COUNTS),
         ]
         return cls(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
     @classmethod
     def merged(cls, parts: Iterable[ColumnRanges], columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-        """One range for each column that any part has, in the order of `columns`, others behind them.
+        """One range for each column that any part has, in the order of `columns`, then the others.
 
         Args:
-            columns: the types in which ranges come out, as columns may have had other ones in older files; of columns
-                that are not among them the type is that of the last part.
+            columns: the types of the result, since columns may have other types in older files; other columns have the
+                type of the last part.
         """
         table = pa.Table.from_batches([part.rows for part in parts], RANGES)
         return merge_rows(table, columns)
@@ -175,7 +136,7 @@ def merge_groups(
     wanted = {column.name: column for column in columns}
     reduced = _reduced(table, groups)
     found: dict[int | None, dict[str, list[Range]]] = {}
-    # a row for each column of a group, or some where its type changed
+    # a row for each column of a group, or several if its type changed
     for row in reduced.to_pylist():
         part = Range(column_of(row["column"], row["type"], row["detail"]))
         slot = slot_of(part.column.type)
@@ -184,8 +145,8 @@ def merge_groups(
             if slot == "number" and bound is not None:
                 bound = int(bound)
             setattr(part, name, bound)
-        part.values, part.nulls = row["values_sum"], row["nulls_sum"]
-        part.size, part.raw_size = row["size_sum"], row["raw_size_sum"]
+        for name in _COUNTS:
+            setattr(part, name, row[f"{name}_sum"])
         found.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
     result: dict[int | None, ColumnRanges] = {}
     for group, members in found.items():
@@ -195,7 +156,7 @@ def merge_groups(
 
 
 def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
-    target = wanted or _last_told([part.column for part in parts])
+    target = wanted or _last_typed([part.column for part in parts])
     whole = Range(target)
     for part in parts:
         part.low, part.high = promoted(part.low, part.high, part.column, target)
@@ -207,9 +168,8 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
     """One row for each group, column and type."""
     flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
     flat |= {name: table[name] for name in ("column", "type", "detail")}
-    sums = ["values", "nulls", "size", "raw_size"]
-    flat |= {name: table[name] for name in sums}
-    aggregations = [(name, "sum") for name in sums]
+    flat |= {name: table[name] for name in _COUNTS}
+    aggregations = [(name, "sum") for name in _COUNTS]
     for name, function in (("low", "min"), ("high", "max")):
         whole = table[name].combine_chunks()
         bounds = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
@@ -246,7 +206,7 @@ def column_ranges(
     Without rows every range is empty and its type is NULL. A column which the rows lack is null in all of them.
 
     Args:
-        data: rows with the table's Arrow types, meta columns among them where they are indexed.
+        data: rows with the table's Arrow types, with meta columns if those are indexed.
         columns: see `indexed_columns`.
     """
     if isinstance(data, pa.Table):
@@ -267,7 +227,7 @@ def column_ranges(
 
 
 def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column by its name with dots; nulls where the batch lacks it or one of those it is inside of is null."""
+    """A column by its dotted name; null if the batch lacks it, and where its parent is null."""
     if name in batch.schema.names:
         return batch.column(name)
     parts = name.split(".")
@@ -282,7 +242,7 @@ def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def add_values(target: Range, array: pa.Array) -> None:
-    """Takes the values of an array in."""
+    """Extends a range by the values of an array."""
     target.values += len(array)
     target.nulls += array.null_count
     if array.null_count == len(array):
@@ -304,9 +264,8 @@ def add_values(target: Range, array: pa.Array) -> None:
 
 
 def widen_zeros(target: Range) -> None:
-    """Takes the zeros of both signs in where one is a bound: Apache Hudi has -0.0 before 0.0, Spark takes them for one.
-
-    Of base files Java does so as it reads a footer (`Statistics.DoubleBuilder`), of log records it does not.
+    """Includes the zeros of both signs if one is a bound: Apache Hudi orders -0.0 before 0.0, to Spark they are equal.
+    Java does so as it reads a footer (`Statistics.DoubleBuilder`), but not for log records.
     """
     if slot_of(target.column.type) == "real" and target.nulls < target.values:
         target.low = -0.0 if target.low == 0 else target.low
@@ -314,7 +273,7 @@ def widen_zeros(target: Range) -> None:
 
 
 def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
-    """A column of the type that a record tells."""
+    """A column of the type in a record of the metadata table."""
     precision, _, scale = (detail or "").partition(",")
     digits = (int(precision), int(scale)) if precision.strip().isdecimal() and scale.strip().isdecimal() else (0, 0)
     return IndexedColumn(name, ValueType(kind), *digits)
@@ -348,10 +307,8 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
 
 
 def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
-    """Bounds which hold every value of a type that rows are looked for by: those of a column whose range is not known.
-
-    Apache Hudi takes a file without bounds for one without values.
-    """
+    """Bounds that include every value of a type, for a column whose range is unknown: Apache Hudi treats a file without
+    bounds as one without values."""
     kind = column.type
     if kind in _UNITS:
         unit = _UNITS[kind]
@@ -378,9 +335,9 @@ def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
             return b"", _LAST_BYTES
 
 
-def _last_told(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
-    told = [kind for kind in kinds if kind.type is not ValueType.NULL]
-    return (told or list(kinds))[-1]
+def _last_typed(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
+    typed = [kind for kind in kinds if kind.type is not ValueType.NULL]
+    return (typed or list(kinds))[-1]
 
 
 def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
@@ -396,15 +353,15 @@ def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
     """Bounds of floating-point numbers, not all of them null."""
     numbers = array.drop_null().to_numpy(zero_copy_only=False)
-    told = numbers[~np.isnan(numbers)]
-    if not len(told):
+    real = numbers[~np.isnan(numbers)]
+    if not len(real):
         return float("nan"), float("nan")
-    low, high = float(told.min()), float(told.max())
+    low, high = float(real.min()), float(real.max())
     if low == 0:
-        low = -0.0 if bool(np.signbit(told[told == 0]).any()) else 0.0
+        low = -0.0 if bool(np.signbit(real[real == 0]).any()) else 0.0
     if high == 0:
-        high = -0.0 if bool(np.signbit(told[told == 0]).all()) else 0.0
-    return low, float("nan") if len(told) < len(numbers) else high
+        high = -0.0 if bool(np.signbit(real[real == 0]).all()) else 0.0
+    return low, float("nan") if len(real) < len(numbers) else high
 
 
 def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound:

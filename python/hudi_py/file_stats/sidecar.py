@@ -1,8 +1,8 @@
-"""Sidecars: small files beside a write's staged data which tell the metadata table of one data file each, so that the
-process which commits neither reads the data file nor holds its keys.
+"""Sidecars: small files beside a write's staged data with what the metadata table needs to know of one data file each,
+so that the process that commits neither reads the data file nor holds its keys.
 
-A sidecar is one or two Arrow IPC streams after each other, told apart by their schema metadata: `keys`, the record keys
-which came into the file group or left it, in any order; and `ranges`, a batch whose columns the statistics know.
+A sidecar is one or two consecutive Arrow IPC streams, named in their schema metadata: `keys`, the record keys added to
+the file group or removed from it, in any order; and `ranges`, one batch of column statistics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hudi_py.storage import Storage
 KEY: Final = "key"
 REMOVED: Final = "removed"
 KEYS_SCHEMA: Final = pa.schema([(KEY, pa.string()), (REMOVED, pa.bool_())])
-"""A record key; whether the file group has lost it, otherwise it has it now."""
+"""A record key, and whether it was removed from the file group; otherwise it was added."""
 _SECTION: Final = b"hudi_py.section"
 _KEYS: Final = b"keys"
 _RANGES: Final = b"ranges"
@@ -28,16 +28,16 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True, slots=True)
 class SidecarSettings:
-    """What the metadata table wants to know of each data file of a write. Pickles."""
+    """What the metadata table needs to know of each data file of a write. Pickles."""
 
     keys: bool = False
-    """The keys which come into a file group or leave it: there is a record index."""
+    """Added and removed keys, for the record index."""
     columns: tuple[str, ...] = ()
-    """Columns of log records whose least and greatest values are wanted."""
+    """Columns whose ranges of values are needed."""
 
 
 class Sidecar:
-    """Collects what is to be told of one data file, compressed in memory. For one thread at a time."""
+    """The sidecar of one data file while it is written, compressed in memory. For one thread at a time."""
 
     def __init__(self) -> None:
         self._sink = pa.BufferOutputStream()
@@ -45,17 +45,17 @@ class Sidecar:
         self._ranges: pa.RecordBatch | None = None
 
     def begin_keys(self) -> None:
-        """Says that what `add_keys` gets is all there is, nothing at all included."""
+        """Marks the keys as known, even if none are added or removed."""
         if self._keys is None:
             schema = KEYS_SCHEMA.with_metadata({_SECTION: _KEYS})
             self._keys = pa.ipc.new_stream(self._sink, schema, options=_COMPRESSED)
 
     def add_keys(self, keys: pa.Array, *, removed: bool = False) -> None:
-        """Keys (string) which the file group has now, or has no longer."""
+        """Keys (string) added to the file group or removed from it."""
         self.begin_keys()
         if len(keys) and self._keys is not None:
-            gone = pa.repeat(pa.scalar(removed), len(keys))
-            self._keys.write_batch(pa.RecordBatch.from_arrays([keys.cast(pa.string()), gone], schema=KEYS_SCHEMA))
+            flags = pa.repeat(pa.scalar(removed), len(keys))
+            self._keys.write_batch(pa.RecordBatch.from_arrays([keys.cast(pa.string()), flags], schema=KEYS_SCHEMA))
 
     def set_ranges(self, ranges: pa.RecordBatch) -> None:
         """Statistics of the file's columns, one row for each."""
@@ -83,7 +83,7 @@ class SidecarContent:
 
     @property
     def has_keys(self) -> bool:
-        """Whether it tells which keys came and left; otherwise nobody asked for them."""
+        """Whether it lists added and removed keys."""
         return self._section(_KEYS) is not None
 
     def key_batches(self) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ class SidecarContent:
 
     @property
     def ranges(self) -> pa.RecordBatch | None:
-        """Statistics of the columns, where they were asked for."""
+        """Statistics of the columns, if there are any."""
         reader = self._section(_RANGES)
         return None if reader is None else next(iter(reader), None)
 
@@ -106,7 +106,7 @@ class SidecarContent:
                 reader = pa.ipc.open_stream(source)
                 if (reader.schema.metadata or {}).get(_SECTION) == name:
                     return reader
-                for _ in reader:  # to its end, behind which the next one begins
+                for _ in reader:  # up to its end, where the next one begins
                     pass
         except (pa.ArrowInvalid, OSError) as error:
             raise CorruptFileError(f"Cannot read the sidecar {self._context}: {error}") from error
@@ -119,10 +119,10 @@ def sidecar_path(folder: str, name: str) -> str:
 
 
 def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | None:
-    """The sidecar of the data file `name`; None where there is none, or no `folder`.
+    """The sidecar of the data file `name`; None if there is none, or `folder` is empty.
 
     Raises:
-        CorruptFileError: when its content is asked for, and is no sidecar's.
+        CorruptFileError: on access to its content, which is not that of a sidecar.
     """
     if not folder:
         return None

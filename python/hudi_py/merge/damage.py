@@ -5,15 +5,18 @@ Apache Hudi skips both (`HoodieLogFileReader.createCorruptBlock`, 1.2.0) and so 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import BlockType, LogBlock
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import WRITE_ACTIONS, Action
+from hudi_py.model.instant import WRITE_ACTIONS, Action, State
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema.meta import META_FIELDS
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
@@ -58,6 +61,55 @@ def damage_of(
             # nothing is appended in these versions: without metadata, the whole file is assumed to be the commit's
             return _error(storage, file, f"its bytes from {start} to {end} are missing or not a block")
     return None
+
+
+def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: Iterable[str]) -> None:
+    """Refuses a data block in whose schema a bit of a column's name has flipped: its values would be read as nulls.
+
+    A block's header has no checksum, but the block's commit recorded the schema as well. That is read only if a wanted
+    column is missing and one of a similar name is there.
+
+    Args:
+        schema: the block's Avro schema, as JSON.
+        wanted: names that the columns to read have in the block.
+
+    Raises:
+        CorruptFileError: the commit recorded a wanted column, and not the similar one.
+    """
+    names = _field_names(schema)
+    pairs = [(name, other) for name in wanted if name not in names for other in names if _differ_by_a_bit(name, other)]
+    if not pairs:
+        return
+    config = load_table_config(storage)
+    timeline = load_timeline(storage, config)
+    instant = timeline.find(block.instant_time or "")
+    recorded: frozenset[str] = frozenset()
+    if instant is not None and instant.state is State.COMPLETED:
+        recorded = _field_names(read_commit_metadata(storage, timeline.layout, instant).extra.get("schema", ""))
+    for name, other in pairs:
+        if (name in recorded and other not in recorded) or name in META_FIELDS:
+            raise CorruptFileError(
+                f"Cannot read the block at byte {block.content_offset} of {storage.uri}/{block.path}: its schema has "
+                f"the column {other!r}, where the commit {block.instant_time} wrote {name!r}; restore the file from a "
+                "copy, or undo the commit (rollback, restore)"
+            )
+
+
+@lru_cache(maxsize=256)
+def _field_names(schema: str) -> frozenset[str]:
+    """Names of the columns of an Avro schema in JSON; empty if it is not one."""
+    try:
+        fields = json.loads(schema)["fields"]
+        return frozenset(str(field["name"]) for field in fields)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()
+
+
+def _differ_by_a_bit(name: str, other: str) -> bool:
+    ours, theirs = name.encode(), other.encode()
+    if len(ours) != len(theirs):
+        return False
+    return (int.from_bytes(ours, "big") ^ int.from_bytes(theirs, "big")).bit_count() == 1
 
 
 def _error(storage: Storage, file: LogFile, what: str) -> CorruptFileError:

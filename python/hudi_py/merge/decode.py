@@ -15,6 +15,7 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.merge.damage import check_column_names
 from hudi_py.merge.entries import entry_schema, entry_table
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.reduce import Mask, Rows
@@ -76,14 +77,18 @@ def read_versions(
         UnsupportedTableError: see `check_blocks`.
     """
     check_blocks(blocks, settings)
+    history = history or SchemaHistory()
+    for block in blocks:
+        if block.type is BlockType.AVRO and not block.is_partial:
+            check_column_names(storage, block, _writer_schema(block), history.columns(_instant(block), schema.names))
     partial = next((block for block in blocks if block.is_partial), None)
     start = 0
     partial_from: int | None = None
-    portion = _Portion(schema, settings, history or SchemaHistory())
+    portion = _Portion(schema, settings, history)
     for block in blocks:
         if portion.size and portion.size + block.content_length > portion_bytes:
             yield from portion.versions(partial_from)
-            portion = _Portion(schema, settings, history or SchemaHistory())
+            portion = _Portion(schema, settings, history)
         if block is partial:
             partial_from = start
         start += portion.add(read_content(storage, block), block, start)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
-from hudi_py.metadata.records import Versions
+from hudi_py.metadata.records import Versions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
@@ -40,9 +40,7 @@ def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> di
 
 
 def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-    if _FIELD not in batch.schema.names:
-        raise CorruptFileError(f"Records of the metadata table have no field {_FIELD}; its schema is not known")
-    return pa.RecordBatch.from_arrays([batch.column(_FIELD).cast(_MAP)], schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays([payload_field(batch, _FIELD).cast(_MAP)], schema=_SCHEMA)
 
 
 def _fold(versions: Versions) -> dict[str, dict[str, int]]:
@@ -83,13 +81,13 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
 class MetadataLister(Lister):
     """Partitions and files as the metadata table has them.
 
-    On any doubt (damage, a missing file or record, an unknown form) it lists the storage from then on, and warns once.
+    If the metadata table is damaged, incomplete or of an unknown form, the storage is listed instead, with a warning.
     """
 
     def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
         self.metadata = metadata
         self._fallback = fallback
-        self._doubted = False
+        self._lists_storage = False
         self._files: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
 
@@ -115,19 +113,19 @@ class MetadataLister(Lister):
     @property
     def is_storage(self) -> bool:
         """Whether the storage is listed after all."""
-        return self._doubted
+        return self._lists_storage
 
     def _read(self, keys: list[str]) -> dict[str, dict[str, int]] | None:
         with self._lock:
-            if self._doubted:
+            if self._lists_storage:
                 return None
             missing = [key for key in keys if key not in self._files]
             if missing:
                 try:
                     self._load(missing)
                 except (HudiError, FileNotFoundError) as error:
-                    self._doubted = True
-                    doubt(self.metadata.storage.uri, error)
+                    self._lists_storage = True
+                    warn_unused(self.metadata.storage.uri, error)
                     return None
             return self._files
 
@@ -147,7 +145,7 @@ class MetadataLister(Lister):
 def metadata_lister(
     storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> tuple[Lister, MetadataTable | None]:
-    """A lister by the metadata table and the table itself; by the storage, and None, where there is none to trust.
+    """A lister by the metadata table, and that table; a lister of the storage, and None, if there is none to rely on.
 
     Arguments: `open_metadata`.
     """
@@ -155,12 +153,12 @@ def metadata_lister(
     try:
         metadata = open_metadata(storage, config, timeline, own_view)
     except (HudiError, FileNotFoundError) as error:
-        doubt(storage.uri, error)
+        warn_unused(storage.uri, error)
         return fallback, None
     return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
 
 
-def doubt(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
+def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
     """Warns that a metadata table, or an index in it, is not used, and what is done `instead`."""
     reason = first_line(error)
     warnings.warn(f"The metadata table of {uri} is not used, {instead}: {reason}", stacklevel=2)

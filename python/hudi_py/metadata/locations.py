@@ -22,6 +22,7 @@ from hudi_py.metadata.keys import (
     record_key_of_secondary,
     secondary_prefix,
 )
+from hudi_py.metadata.records import payload_field, struct_member
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -84,7 +85,7 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where keys are. Both string, one for each key, null where the table has no row of it."""
+    """Where keys are. Both string, one for each key, null if the table has no row of it."""
 
     partitions: pa.StringArray
     file_ids: pa.StringArray
@@ -142,7 +143,7 @@ def partition_groups(partition: str) -> str:
 
 
 def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
-    """Whether the record index is one by data partition: its file groups tell, its definition where it has none yet.
+    """Whether the record index is one by data partition: by its file groups, or by its definition if it has none yet.
 
     Apache Hudi leaves the definition of an index that it drops, and does not change it when it makes one of the other
     kind (seen with 1.2.0; releases before 1.0 note none).
@@ -178,7 +179,7 @@ def keys_of_secondary(
 ) -> frozenset[str]:
     """Record keys of the rows whose secondary column has one of these texts (None: null)."""
     prefixes = {secondary_prefix(value) for value in values}
-    # version 1 hashed the whole key, so that the group cannot be told from the value
+    # version 1 hashed the whole key, so that the value does not determine the group
     hashed = {prefix: prefix for prefix in prefixes} if definition.version == "V2" else None
     versions = metadata.records(
         definition.name,
@@ -210,7 +211,7 @@ def bloom_filters(metadata: MetadataTable, files: Iterable[tuple[str, str]]) -> 
 
 
 def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
-    """The table's index definitions; none where there is no such file.
+    """The table's index definitions; none if there is no such file.
 
     Raises:
         CorruptFileError: the file is no such JSON.
@@ -244,14 +245,6 @@ class _Part:
         self._schema = schema
 
     def __call__(self, batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-        if self._field not in batch.schema.names:
-            raise CorruptFileError(f"Records of the metadata table have no field {self._field}")
-        record = batch.column(self._field)
-        names = {member.name for member in record.type}
-        columns = [
-            pc.struct_field(record, member.name).cast(member.type)
-            if member.name in names
-            else pa.nulls(len(record), member.type)
-            for member in self._schema
-        ]
+        record = payload_field(batch, self._field)
+        columns = [struct_member(record, member.name, member.type) for member in self._schema]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)

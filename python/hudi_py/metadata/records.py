@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import Record, decode_log_content, decode_values, resolve_record
@@ -128,17 +129,17 @@ def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: Commit
     """Raises as `read_parts` where a file of the slices is missing, cut short or no HFile or log; records are not
     read."""
 
-    def one(piece: FileSlice) -> None:
-        if piece.base_file is not None:
-            open_hfile(storage, piece.base_file.path, piece.base_file.size)
-        scan_log(storage, piece.log_files, committed=committed)
+    def one(slice_: FileSlice) -> None:
+        if slice_.base_file is not None:
+            open_hfile(storage, slice_.base_file.path, slice_.base_file.size)
+        scan_log(storage, slice_.log_files, committed=committed)
 
     when_remote(storage, one, slices)
 
 
 def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
     """The storage with the small files of the slices in memory: read whole and at once, one request each."""
-    files = [file for _, piece, _ in slices for file in (piece.base_file, *piece.log_files) if file is not None]
+    files = [file for _, slice_, _ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
     small = [file.path for file in files if file.size <= _SMALL_FILE]
     if len(small) < 2:
         return storage
@@ -146,13 +147,13 @@ def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> 
 
 
 def _slice_parts(
-    storage: Storage, group: int, piece: FileSlice, wanted: Wanted, committed: CommittedInstants
+    storage: Storage, group: int, slice_: FileSlice, wanted: Wanted, committed: CommittedInstants
 ) -> Iterable[Part]:
-    base = piece.base_file
+    base = slice_.base_file
     if base is not None:
         file = open_hfile(storage, base.path, base.size)
         yield _entries_part(wanted.read(file), file.schema, group, f"{storage.uri}/{base.path}")
-    for block in scan_log(storage, piece.log_files, committed=committed):
+    for block in scan_log(storage, slice_.log_files, committed=committed):
         context = f"{storage.uri}/{block.path}"
         if block.type is BlockType.HFILE:
             file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
@@ -184,6 +185,23 @@ def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> P
     if KEY not in rows.schema.names:
         raise CorruptFileError(f"Cannot read {context}: the records of an Avro block have no key")
     return Part(rows.column(KEY).cast(pa.string()), None, schema, group, context, rows)
+
+
+def payload_field(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A partition's field of the records (struct or map).
+
+    Raises:
+        CorruptFileError: the schema of the records has no such field.
+    """
+    if name not in batch.schema.names:
+        raise CorruptFileError(f"Records of the metadata table have no field {name}; its schema is not known")
+    return batch.column(name)
+
+
+def struct_member(record: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+    """A member of a struct, cast to `kind`; nulls if the writer's schema lacks it."""
+    known = record.type.get_field_index(name) >= 0
+    return pc.struct_field(record, name).cast(kind) if known else pa.nulls(len(record), kind)
 
 
 def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> Versions:

@@ -11,6 +11,7 @@ import decimal
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,10 +19,10 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.metadata.keys import column_stats_key, partition_stats_key
-from hudi_py.metadata.records import Versions
+from hudi_py.metadata.records import Versions, payload_field, struct_member
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 
-_FIELD: Final = "ColumnStatsMetadata"
+FIELD: Final = "ColumnStatsMetadata"
 _INTEGERS: Final = ("BooleanWrapper", "IntWrapper", "LongWrapper", "DateWrapper", "LocalDateWrapper")
 _TIMES: Final = ("TimestampMicrosWrapper", "TimeMicrosWrapper")
 _SLOTS: Final[Mapping[str, pa.DataType]] = {
@@ -57,7 +58,7 @@ _SCHEMA: Final = pa.schema(
 _MILLIS_TYPES: Final = frozenset({15, 18})
 _MICROS_TYPES: Final = frozenset({16, 19})
 _OLD: Final = frozenset({None, 0})
-"""Value types of records which do not tell it (`HoodieIndexVersion.V1`)."""
+"""Value types of records that do not name one (`HoodieIndexVersion.V1`)."""
 _YEAR_9999_MS: Final = 253_402_300_800_000
 _SURROGATES: Final = "\ud800"
 _EPOCH: Final = datetime.date(1970, 1, 1)
@@ -105,7 +106,7 @@ def partition_stats(
 def _ranges(
     metadata: MetadataTable, partition: str, columns: Mapping[str, pa.DataType], places: Mapping[str, tuple[str, ...]]
 ) -> dict[str, ColumnRange]:
-    versions = metadata.records(partition, [_FIELD], _SCHEMA, normalise, keys=places)
+    versions = metadata.records(partition, [FIELD], _SCHEMA, normalise, keys=places)
     result: dict[str, ColumnRange] = {}
     for key, record in fold(versions).items():
         column = places[key][0]
@@ -157,7 +158,7 @@ def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any)
 
 
 def all_null(record: Mapping[str, Any]) -> bool:
-    """Whether a record tells that there is no value but null."""
+    """Whether a record says that all values are null."""
     return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
 
 
@@ -175,7 +176,7 @@ def _hides_nan(low: float, high: float) -> bool:
 
 
 def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
-    """A bound as a value of the column's type; None where it is of another type (promoted since) or unit."""
+    """A bound as a value of the column's type; None if it is of another type (promoted since) or unit."""
     bound = record[name]
     if not bound:
         return None
@@ -207,7 +208,7 @@ def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
 def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
     """Microseconds of a timestamp bound.
 
-    Records of old releases do not tell the unit, and files exist whose unit is not the one they declare. What would be
+    Records of old releases do not have the unit, and files exist whose unit is not the one they declare. What would be
     after the year 9999 in milliseconds is in microseconds; of smaller numbers the wider of both bounds is taken.
     """
     if value is None or wrapper not in ("LongWrapper", "TimestampMicrosWrapper"):
@@ -245,16 +246,9 @@ def _decimal(
 
 def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     """Statistics as columns which do not depend on the writer's schema."""
-    if _FIELD not in batch.schema.names:
-        raise CorruptFileError(f"Records of the metadata table have no field {_FIELD}; its schema is not known")
-    record = batch.column(_FIELD)
-    names = [field.name for field in record.type]
-    wrappers = wrapper_names(avro)
-
-    def part(name: str, kind: pa.DataType) -> pa.Array:
-        return pc.struct_field(record, name).cast(kind) if name in names else pa.nulls(len(record), kind)
-
-    nested = "valueType" in names
+    record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
+    part = partial(struct_member, record)
+    nested = record.type.get_field_index("valueType") >= 0
     columns = [
         part("columnName", pa.string()),
         part("fileName", pa.string()),
@@ -273,7 +267,7 @@ def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 def wrapper_names(avro: Any) -> list[str]:
     """Names of the records in the union of a bound, in order."""
     try:
-        field = next(field for field in avro["fields"] if field["name"] == _FIELD)
+        field = next(field for field in avro["fields"] if field["name"] == FIELD)
         record = next(branch for branch in field["type"] if isinstance(branch, dict))
         union = next(field for field in record["fields"] if field["name"] == "minValue")["type"]
         return [branch["name"] if isinstance(branch, dict) else branch for branch in union if branch != "null"]

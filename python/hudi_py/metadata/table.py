@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -15,14 +16,15 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, check_parts, read_parts
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import FolderStorage, Storage
+from hudi_py.storage import FileInfo, FolderStorage, Storage
+from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView, StorageLister, load_view
 
 FOLDER: Final = ".hoodie/metadata"
 FILES: Final = "files"
@@ -31,6 +33,25 @@ PARTITION_STATS: Final = "partition_stats"
 BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
 GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
+
+Stamps = Mapping[str, tuple[int, int]]
+"""Path to bytes, and ms since the epoch of the last modification."""
+_CHECKED: Final[dict[str, Stamps]] = {}
+"""Files that this process found undamaged, by the URI of the metadata table."""
+_MOST_CHECKED: Final = 64
+
+
+class CachedLister(StorageLister):
+    """Lists each folder of the storage once."""
+
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
+        super().__init__(storage, config)
+        self._files: dict[PartitionPath, list[FileInfo]] = {}
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        if partition not in self._files:
+            self._files[partition] = super().files(partition)
+        return self._files[partition]
 
 
 class MetadataTable:
@@ -63,7 +84,7 @@ class MetadataTable:
             for instant in self.timeline.completed
             if instant.action.comparable is Action.DELTA_COMMIT
         )
-        """Whether it has nothing of writes which the table's timeline does not show as completed.
+        """Whether it has no records of writes that are not completed on the table's timeline.
 
         Partition statistics and record locations describe the newest state: only then it is that of the timeline.
         """
@@ -104,8 +125,8 @@ class MetadataTable:
         for prefix, slices in self.file_groups(partition).items():
             if group_prefix is not None and prefix != group_prefix:
                 continue
-            for at, piece in enumerate(slices):
-                tasks.append((number + at, piece, ALL))
+            for at, slice_ in enumerate(slices):
+                tasks.append((number + at, slice_, ALL))
             if wanted is not None:
                 chosen = _by_group(wanted, hashed, len(slices))
                 tasks[number:] = [(number + at, slices[at], Wanted(keys=tuple(some))) for at, some in chosen.items()]
@@ -115,7 +136,7 @@ class MetadataTable:
                     (number + at, slices[at], Wanted(prefixes=tuple(some))) for at, some in chosen.items()
                 ]
             elif starts is not None:
-                tasks[number:] = [(n, piece, Wanted(prefixes=tuple(starts))) for n, piece, _ in tasks[number:]]
+                tasks[number:] = [(n, slice_, Wanted(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
             number = len(tasks)
         parts = read_parts(self.storage, tasks, self._committed)
         return assemble(parts, columns, empty, normalise)
@@ -133,12 +154,35 @@ class MetadataTable:
         return found
 
     def check(self) -> None:
-        """Raises CorruptFileError or FileNotFoundError where files of its partitions are lost, or damaged in a way that
-        shows without reading their records."""
-        groups = (self.file_groups(partition) for partition in self.partitions)
-        check_parts(
-            self.storage, [piece for found in groups for slices in found.values() for piece in slices], self._committed
-        )
+        """Looks for files that are lost, or damaged in a way that shows without reading their records.
+
+        Partitions are listed. Only files that this process has not checked yet, or whose size or modification time has
+        changed since, are opened.
+
+        Raises:
+            CorruptFileError, FileNotFoundError: the metadata table is damaged.
+        """
+        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps()
+        slices = [
+            replace(
+                slice_,
+                base_file=slice_.base_file if _is_new(slice_.base_file, stamps, before) else None,
+                log_files=tuple(log for log in slice_.log_files if _is_new(log, stamps, before)),
+            )
+            for partition in self.partitions
+            for group in self.file_groups(partition).values()
+            for slice_ in group
+        ]
+        check_parts(self.storage, [each for each in slices if each.base_file or each.log_files], self._committed)
+        if len(_CHECKED) >= _MOST_CHECKED:
+            _CHECKED.clear()
+        _CHECKED[self.storage.uri] = stamps
+
+    def _stamps(self) -> Stamps:
+        """Size and modification time of the files of its partitions, by path."""
+        folders = [PartitionPath(partition) for partition in self.partitions]
+        listings = when_remote(self.storage, self._view.lister.files, folders)
+        return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
 
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         found = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))
@@ -149,7 +193,7 @@ class MetadataTable:
         return found
 
     def _check_kept_up(self, timeline: Timeline) -> None:
-        """Raises CorruptFileError when the table has been written to without its metadata table.
+        """Raises CorruptFileError if a writer has not maintained the metadata table.
 
         Every write since the metadata table was made has an instant of the same time in it.
         """
@@ -159,13 +203,13 @@ class MetadataTable:
         # a rollback does not count: it may be that of an attempt to write to what had none
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
-        # When it was made; layout 1 does not tell, and neither does a timeline whose initial instants were archived
+        # When it was made; not known in layout 1, nor from a timeline whose initial instants were archived
         made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")
-        told = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
+        known = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
                 continue
-            if (instant.completion_time or "") > made if told else first is not None and instant.time > start:
+            if (instant.completion_time or "") > made if known else first is not None and instant.time > start:
                 raise CorruptFileError(
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
                     f"{instant.time}: another writer did not keep it up"
@@ -193,17 +237,17 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
 def open_metadata(
     storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> MetadataTable | None:
-    """The metadata table; None where the table's properties name no partition of it, and before table version 6.
+    """The metadata table; None if the table's properties name no partition of it, and before table version 6.
 
     Older ones have other file ids and no partition that a listing of the storage would not replace.
 
     Args:
         timeline: the table's, maybe pinned: what completed later there does not count here either.
-        own_view: over the metadata table's own timeline as it is now, where the caller has it.
+        own_view: over the metadata table's own timeline as it is now, if the caller has it.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
-            is not read, or was not kept up.
+            is not read, or lacks commits of its table.
     """
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
@@ -220,14 +264,14 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
         CorruptFileError: an id has no number, or numbers are missing.
     """
     by_prefix: dict[str, list[tuple[int, FileSlice]]] = {}
-    for piece in slices:
-        parsed = GROUP_NUMBER.fullmatch(piece.file_id)
+    for slice_ in slices:
+        parsed = GROUP_NUMBER.fullmatch(slice_.file_id)
         if parsed is None:
             raise CorruptFileError(
-                f"Partition '{partition}' of the metadata table at {uri} has a file group {piece.file_id!r}; expected "
+                f"Partition '{partition}' of the metadata table at {uri} has a file group {slice_.file_id!r}; expected "
                 "is an id that ends in a number of four digits and -0"
             )
-        by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), piece))
+        by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), slice_))
     result: dict[str, Sequence[FileSlice]] = {}
     for prefix, numbered in by_prefix.items():
         numbered.sort(key=lambda entry: entry[0])
@@ -236,7 +280,7 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
                 f"Partition '{partition}' of the metadata table at {uri} has the file groups "
                 f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
             )
-        result[prefix] = [piece for _, piece in numbered]
+        result[prefix] = [slice_ for _, slice_ in numbered]
     return result
 
 
@@ -246,6 +290,10 @@ def _by_group(keys: Sequence[str], hashed: Mapping[str, str] | None, count: int)
     for key, group in zip(keys, file_groups(texts, count).tolist() if count > 1 else [0] * len(keys), strict=True):
         chosen.setdefault(group, []).append(key)
     return chosen
+
+
+def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> bool:
+    return file is not None and (file.path not in stamps or stamps[file.path] != before.get(file.path))
 
 
 def _is_initial(time: str) -> bool:

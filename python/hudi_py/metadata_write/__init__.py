@@ -1,1 +1,1 @@
-"""The metadata table, written: kept up within every action of its table (format reference 10)."""
+"""Writes the metadata table, within every action of its table (format reference 10)."""

@@ -14,14 +14,14 @@ from hudi_py.errors import ConfigError
 class MetadataWriteSettings:
     """What to keep in the metadata table, and how. Pickles; `of` reads it from options, the defaults are theirs.
 
-    An index is True or False where the options say so, None where they leave it open: then a table that has it keeps
-    it, and a table that has it not gets it where Apache Hudi's default says so (column statistics).
+    An index is True or False if the options say so, None if they leave it open: then a table that has it keeps
+    it, and a table without it gets it if that is Apache Hudi's default (column statistics).
     """
 
     enabled: bool = True
     """False: the metadata table is dropped (`hoodie.metadata.enable`)."""
     drop_indexes: bool = False
-    """Whether indexes that cannot be kept up may be dropped (`hoodie.py.drop.indexes`)."""
+    """Whether indexes that hudi-py cannot maintain may be dropped (`hoodie.py.drop.indexes`)."""
     auto_delete: bool = True
     auto_initialize: bool = True
     directory_filter: str = ""

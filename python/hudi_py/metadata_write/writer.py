@@ -1,4 +1,4 @@
-"""The metadata table kept up within every action of its table: what `transaction.protocols.MetadataWriter` asks for.
+"""Maintains the metadata table within every action of its table; implements `transaction.protocols.MetadataWriter`.
 
 An action is recorded by a delta commit of the same requested time, which completes before the action does. Readers take
 no notice of it until the action is completed, so dying in between leaves nothing half visible: the next write rolls the
@@ -18,18 +18,31 @@ from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, MetadataTable
-from hudi_py.metadata_write.create import create_own, drop_partitions, initialise, note_to_make
-from hudi_py.metadata_write.definitions import is_stored, put_definition, read_definitions, source_fields, version_of
-from hudi_py.metadata_write.delta import write_delta
-from hudi_py.metadata_write.own import delta_commit, open_own
+from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, CachedLister, MetadataTable
+from hudi_py.metadata_write.encoding.records import MetadataRecords
+from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
+from hudi_py.metadata_write.maintenance.services import run_due
+from hudi_py.metadata_write.partitions.definitions import (
+    is_stored,
+    put_definition,
+    read_definitions,
+    source_fields,
+    version_of,
+)
 from hudi_py.metadata_write.partitions.record_index import note_kind
-from hudi_py.metadata_write.records import MetadataRecords
-from hudi_py.metadata_write.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
-from hudi_py.metadata_write.services import run_due
+from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.undo import can_undo, finish_undone, undo
+from hudi_py.metadata_write.table.create import (
+    create_metadata_table,
+    drop_partitions,
+    initialise,
+    lost_files,
+    note_to_make,
+    writes_in_the_way,
+)
+from hudi_py.metadata_write.table.delta import write_delta
+from hudi_py.metadata_write.table.session import delta_commit, open_metadata_session
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -104,7 +117,7 @@ class MetadataTableWriter:
             config = self._without_foreign(storage, config)
         if FILES not in config.metadata_partitions:
             return MetadataUpdate(dropped)
-        own = open_own(session)
+        own = open_metadata_session(session)
         own_timeline = own.timeline()
         if finish_undone(own, own_timeline, timeline):
             _log.info("ended what a killed process left in %s", own.storage.uri)
@@ -112,8 +125,10 @@ class MetadataTableWriter:
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             undone = self._undo(own, own_timeline, change)
             if undone is None:
-                own = self._remake(session.at(config), timeline, change)
-                return MetadataUpdate(self._foreign(config), partial(self._maintain, own, own.timeline()))
+                remade = self._remake(session.at(config), timeline, change)
+                if remade is None:
+                    return MetadataUpdate(self._foreign(config))
+                return MetadataUpdate(self._foreign(config), partial(self._maintain, remade, remade.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 # the files of what is rolled back are known by its own delta commit alone
@@ -164,7 +179,7 @@ class MetadataTableWriter:
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign(self, config: TableConfig) -> tuple[str, ...]:
-        """Partitions the table has that are not kept up here."""
+        """Partitions of the table that hudi-py does not maintain."""
         there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight))
         return tuple(name for name in there if name not in BY_NAME)
 
@@ -175,23 +190,25 @@ class MetadataTableWriter:
         return drop_partitions(storage, config, foreign)
 
     def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
-        """The metadata table with nothing left half done; None where it is of no use any more."""
+        """The metadata table with nothing left half done; None if it is unusable."""
         try:
-            own = open_own(session)
+            own = open_metadata_session(session)
             own_timeline = own.timeline()
             if finish_undone(own, own_timeline, timeline):
                 own_timeline = own.timeline()
             # finds out whether another writer left it behind
-            MetadataTable(session.storage, session.config, timeline, own.view(own_timeline)).check()
+            lister = CachedLister(own.storage, own.config)
+            view = load_view(own.storage, own.config, own_timeline, lister)
+            MetadataTable(session.storage, session.config, timeline, view).check()
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(
-                f"The metadata table of {session.config.name!r} is made anew: {error}", UserWarning, stacklevel=2
+                f"The metadata table of {session.config.name!r} is rebuilt: {error}", UserWarning, stacklevel=2
             )
             return None
         return own
 
     def _without_short_statistics(self, storage: Storage, config: TableConfig, timeline: Timeline) -> TableConfig:
-        """Statistics are dropped, to be made anew, where the options ask for more columns that rows have already.
+        """Drops statistics, to be rebuilt, if the options ask for more columns, and rows already have these.
 
         Ranges of the next files alone would make Apache Hudi lose rows: it takes the range of a partition for that of
         its older files too, and passes over partitions without one (seen with 1.2.0, whose own writers leave it so).
@@ -214,7 +231,7 @@ class MetadataTableWriter:
         return drop_partitions(storage, config, names, to_make=True)
 
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
-        """Drops the metadata table, of which some partitions are made anew next."""
+        """Drops the metadata table; some of its partitions are rebuilt next."""
         names = [name for name in BY_NAME if name in to_make]
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
@@ -226,7 +243,7 @@ class MetadataTableWriter:
     ) -> MetadataUpdate:
         """Drops the metadata table, which turned out to be damaged while an action was recorded."""
         warnings.warn(
-            f"The metadata table of {config.name!r} is damaged, and the next write makes it anew{why}", stacklevel=2
+            f"The metadata table of {config.name!r} is damaged, and the next write rebuilds it{why}", stacklevel=2
         )
         self._discard(storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make})
         return MetadataUpdate(dropped)
@@ -236,21 +253,45 @@ class MetadataTableWriter:
     ) -> TableConfig:
         """Makes the partitions that are wanted and the table has not."""
         storage, config = session.storage, session.config
-        # another engine's indexer is at those which are inflight
+        # another engine's indexer is building those which are inflight
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
         names = [name for name in BY_NAME if name in wanted and name not in not_now]
+        writes = writes_in_the_way(session, timeline) if names else ()
+        if writes:
+            _log.warning(
+                "the metadata partitions %s of %s are made once the pending writes %s are over",
+                ", ".join(names),
+                storage.uri,
+                ", ".join(writes),
+            )
+            return config
         if own is None and names:
             self._check_initial(timeline)
+            if self._lacks_files(session, timeline):
+                return config
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
         for name in names:
-            own = create_own(session.at(config)) if own is None else own
+            own = create_metadata_table(session.at(config)) if own is None else own
             config = initialise(own, self._source(session.at(config), timeline, None), BY_NAME[name])
         return config
+
+    def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
+        """Whether data files are lost. Warns that the metadata table is not made until they are there again."""
+        lost = lost_files(session.view(timeline)) if timeline.write_completed else ()
+        if lost:
+            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+            warnings.warn(
+                f"The metadata table of {session.config.name!r} is not made, as it would hide that files are lost: "
+                f"{lost[0]}{more}; restore them from a copy, or undo the commits (rollback, restore)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return bool(lost)
 
     def _check_initial(self, timeline: Timeline) -> None:
         if not self.settings.auto_initialize and timeline.completed:
@@ -294,7 +335,7 @@ class MetadataTableWriter:
     def _can_undo(self, session: TableSession, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in session.config.metadata_partitions:
             return True
-        own_timeline = open_own(session).timeline()
+        own_timeline = open_metadata_session(session).timeline()
         return all(can_undo(own_timeline, instant) for instant in instants)
 
     def _undo(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
@@ -308,14 +349,17 @@ class MetadataTableWriter:
             own_timeline = own.timeline()
         return own_timeline
 
-    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession:
-        """Makes all partitions anew from the table as it is without what was rolled back."""
+    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession | None:
+        """Rebuilds all partitions from the table as it is without what was rolled back; None if pending writes of
+        others leave that to a later write."""
         config = session.config
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
         config = self._discard(session.storage, config, there)
-        own = create_own(session.at(config))
+        if writes_in_the_way(session, left) or self._lacks_files(session.at(config), left):
+            return None
+        own = create_metadata_table(session.at(config))
         for partition in PARTITIONS:
             if partition.name in there:
                 config = initialise(own, self._source(session.at(config), left, None), partition)

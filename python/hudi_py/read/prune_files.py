@@ -15,7 +15,7 @@ import pyarrow as pa
 from hudi_py.errors import HudiError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
-from hudi_py.metadata.files import doubt
+from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.locations import (
     SECONDARY_PREFIX,
     bloom_filters,
@@ -223,7 +223,7 @@ class FilePruning:
         try:
             return read()
         except (HudiError, FileNotFoundError) as error:
-            doubt(self._snapshot.storage.uri, error, "files are not pruned by it")
+            warn_unused(self._snapshot.storage.uri, error, "files are not pruned by it")
             return None
 
     def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
@@ -253,7 +253,7 @@ def metadata_of(
     try:
         return None, open_metadata(storage, config, timeline)
     except (HudiError, FileNotFoundError) as error:
-        doubt(storage.uri, error, "files are not pruned by it")
+        warn_unused(storage.uri, error, "files are not pruned by it")
         return None, None
 
 

@@ -71,9 +71,11 @@ class MetadataWriter(Protocol):
         ...
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
-        """Before an instant is chosen: finishes what a killed process left half done, and makes, extends or drops the
-        metadata table as the options ask. Writes of others may be pending: they are neither rolled back nor counted.
-        Idempotent. Returns the properties as they are then."""
+        """Before an instant is chosen: ends what a killed process left half done, and makes, extends or drops the
+        metadata table as the options ask. Idempotent. Returns the properties as they are then.
+
+        Writes that are pending in the timeline belong to living writers: their changes are not undone, and their files
+        are left out of what is made."""
         ...
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:

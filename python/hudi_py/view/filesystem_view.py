@@ -163,6 +163,11 @@ class FileSystemView:
         """
         return [_slice_of(group, group.slices[0]) for group in self._visible(partition, None) if group.slices]
 
+    def lost_files(self, partition: PartitionPath) -> list[tuple[RecordedFile, int | None]]:
+        """Files of the newest slices that completed commits wrote and the storage lacks or has only in part, with their
+        present bytes (None: missing). Empty if a metadata table is listed, which does not show it."""
+        return [each for group in self._visible(partition, None) for each in group.lost]
+
     def every_slice(self, partition: PartitionPath) -> list[FileSlice]:
         """All existing committed slices, including replaced file groups, by file id and then oldest first."""
         return [

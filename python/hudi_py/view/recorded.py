@@ -184,17 +184,22 @@ def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> li
     return [replace(log, size=min(log.size, sizes.get(log.name, log.size))) for log in logs]
 
 
-def lost_error(
-    storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
-) -> HudiError:
-    """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
+def describe_loss(file: RecordedFile, size: int | None) -> str:
+    """One of `lost_files` for messages: its path, its commit, and what is wrong."""
     if size is None:
         there = "is missing"
     elif size < file.size:
         there = f"has {size} of its {file.size} bytes"
     else:
         there = f"has {size} bytes instead of {file.size}, so it was replaced"
-    what = f"the file {storage.uri}/{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
+    return f"{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
+
+
+def lost_error(
+    storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
+) -> HudiError:
+    """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
+    what = f"the file {storage.uri}/{describe_loss(file, size)}"
     is_metadata_table = config.base_file_format == "HFILE"
     now = {instant.file_name for instant in load_timeline(storage, config).files}
     if not is_metadata_table and now != {instant.file_name for instant in timeline.files}:

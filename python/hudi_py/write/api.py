@@ -1,4 +1,4 @@
-"""Writing to a table from one process: create it where it is absent, run the operation, commit.
+"""Writing to a table from one process: create it if it is absent, run the operation, commit.
 
 What `hudi_py.write` and the methods of `Table` do, on an open storage and resolved options.
 """
@@ -28,13 +28,14 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.context import WriteContext, WriteSettings
-from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties, table_spec
-from hudi_py.write.input import Input, normalise_schema, read_input
-from hudi_py.write.operations import Operation, action_of, run_operation
-from hudi_py.write.plan import check_writable, new_table_schema, write_settings
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations import run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
+from hudi_py.write.rows.input import Input, normalise_schema, read_input
+from hudi_py.write.settings import Operation, new_table_schema, write_settings
+from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
+from hudi_py.write.table.support import check_writable
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -95,7 +96,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
     """
     if storage.stat(_PROPERTIES) is not None:
         raise TableExistsError(
-            f"Cannot create a table at {storage.uri}: there is one already; open it, or choose a path"
+            f"Cannot create a table at {storage.uri}: there is one already; open it, or choose another path"
         )
     spec = _named(storage, table_spec(options))
     columns = normalise_schema(schema)
@@ -119,22 +120,22 @@ def write_rows(
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
-    """Writes data as one commit; makes the table where there is none.
+    """Writes data as one commit; creates the table if there is none.
 
     Args:
         data: see `read_input`.
-        metadata: keeps the metadata table up; None: it is dropped.
-        after: what follows the commit, such as table services.
+        metadata: maintains the metadata table; None: drops it.
+        after: runs after the commit, such as table services.
         operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
             options say, by default `upsert`.
-        storage_options: handed to tasks that open the storage anew.
+        storage_options: passed to tasks, which open the storage themselves.
 
     An empty input makes an empty commit, as Apache Hudi does, unless `hoodie.allow.empty.commit=false`.
 
     Raises:
-        TableNotFoundError: a delete from a table that is not there.
+        TableNotFoundError: a delete without a table.
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
-        ConflictError: another write is under way or got in between.
+        ConflictError: another write is pending, or completed meanwhile.
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = parse_operation(operation, options)
@@ -167,7 +168,7 @@ def write_rows(
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
-    """The operation asked for: by argument, else by `hoodie.datasource.write.operation`.
+    """The operation: the argument, else `hoodie.datasource.write.operation`.
 
     Raises:
         ConfigError: an unknown operation, or argument and option differ.
@@ -192,16 +193,14 @@ def _run(
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
-    # what cannot be written is refused before there is an instant
-    settings: WriteSettings = write_settings(
-        storage, config, seen, session.view(seen), source.schema, operation, options
-    )
+    # refuse what cannot be written before there is an instant
+    settings = write_settings(storage, config, seen, session.view(seen), source.schema, operation, options)
     if source.in_memory:
         for batch in source.columns(settings.keygen.partition_fields):
             settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
-        action = action_of(operation, config)
+        action = operation.action(config)
         with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
                 settings = write_settings(
@@ -225,7 +224,7 @@ def _run(
 
 
 def existing_table(storage: Storage) -> TableConfig | None:
-    """The properties of the table that a write goes to, None where there is none. For before there is work with rows.
+    """The properties of the table that a write goes to; None if there is none.
 
     Raises:
         UnsupportedTableError: it has a feature that cannot be written.
@@ -245,27 +244,27 @@ def open_or_create(
     options: Options,
     after: Sequence[AfterCommit],
 ) -> TableConfig:
-    """The table a write goes to, made where there is none. What can be refused without a look at rows is, before.
+    """The table a write goes to, created if there is none. Refuses what it can without reading rows before that.
 
     Args:
-        existing: as `existing_table` has found it.
-        schema: normalised, of the rows.
-        after: what follows the commit.
+        existing: from `existing_table`.
+        schema: of the rows, normalised.
+        after: runs after the commit.
 
     Raises:
-        TableNotFoundError: a delete, and no table.
-        ConfigError: options that contradict the table or each other.
-        SchemaMismatchError, UnsupportedTableError: columns, or services, that no such table can have.
+        TableNotFoundError: a delete without a table.
+        ConfigError: options contradict the table or each other.
+        SchemaMismatchError, UnsupportedTableError: the table cannot have such columns or services.
     """
     spec = table_spec(options)
     if existing is None:
         if operation is Operation.DELETE:
             raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
         spec = _named(storage, spec)
-        asked = TableConfig(table_properties(spec))
-        new_table_schema(asked, schema, options)
+        planned = TableConfig(table_properties(spec))
+        new_table_schema(planned, schema, options)
         for each in after:
-            each.check(asked)
+            each.check(planned)
         config, _ = create_table(storage, spec)
         return config
     check_spec(existing, spec)
@@ -275,7 +274,7 @@ def open_or_create(
 
 
 def _named(storage: Storage, spec: TableSpec) -> TableSpec:
-    """A table to be made: where no name is asked for, it has that of its folder."""
+    """The spec of a new table, whose default name is that of its folder."""
     return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
 
 

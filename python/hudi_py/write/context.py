@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,48 +14,18 @@ import pyarrow.compute as pc
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
-from hudi_py.formats.bloom import BloomConfig
-from hudi_py.merge import CommittedInstants, MergeSettings
+from hudi_py.merge import CommittedInstants
 from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.assign import MEGABYTE, Packing
-from hudi_py.write.evolution import WriteSchema
-from hudi_py.write.index import IndexSettings
-from hudi_py.write.keygen import KeyGenerator
-from hudi_py.write.rows import DEFAULT_BUDGET
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSettings:
-    """What a write needs to know besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
-
-    schema: WriteSchema
-    keygen: KeyGenerator
-    merge: MergeSettings
-    packing: Packing = field(default_factory=Packing)
-    index: IndexSettings = field(default_factory=IndexSettings)
-    bloom: BloomConfig | None = field(default_factory=BloomConfig)
-    codec: str = "gzip"
-    row_group_bytes: int = 120 * MEGABYTE
-    log_block_bytes: int = 256 * MEGABYTE
-    combine_before_insert: bool = False
-    combine_before_upsert: bool = True
-    combine_before_delete: bool = True
-    allow_duplicates: bool = True
-    """Whether an insert into a small file keeps keys which that file holds."""
-    sort_by_key: bool = False
-    """Whether a bulk insert, or an overwrite, writes the rows of a partition in order of their keys."""
-    threads: int = 1
-    memory_bytes: int = DEFAULT_BUDGET
-    """Incoming rows held in memory; what is more goes to the local disk."""
+from hudi_py.write.rows import KeyedRows
+from hudi_py.write.settings import WriteSettings
 
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Tells apart the processes and attempts of one write: `<task>-<stage>-<attempt>` is the write token of its
-    files."""
+    """Identifies a task attempt of a write: `<task>-<stage>-<attempt>` is the write token of its files."""
 
     task: int = 0
     stage: int = 1
@@ -83,9 +53,9 @@ class WriteContext:
         self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
             transaction.config, settings.schema.avro_json
         )
-        """What the metadata table is to be told of each file; None: nothing."""
+        """What the metadata table needs to know of each file; None: nothing."""
         self.range_columns = self._range_columns()
-        """Columns of log records whose ranges are to be told in sidecars."""
+        """Columns whose ranges in log files go into sidecars."""
         self.file_schema = with_meta(settings.schema.arrow)
         """Arrow schema of base files and log records: meta columns, then the table's."""
         self.file_avro_json = settings.schema.avro_with_meta_json
@@ -96,14 +66,14 @@ class WriteContext:
         self._lock = threading.Lock()
 
     def new_file_id(self) -> FileId:
-        """A fresh file group id, none that could be taken for the bucket index's."""
+        """A fresh file group id that does not look like one of the bucket index."""
         while True:
             file_id = new_file_id()
             if not file_id[:8].isdigit():
                 return file_id
 
-    def keyed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.StringArray]:
-        """Incoming rows in `row_schema`, and the partition path of each.
+    def keyed(self, batch: pa.RecordBatch) -> KeyedRows:
+        """Incoming rows in `row_schema`, with their partition paths.
 
         Raises:
             SchemaMismatchError: a value does not fit the table, or a row has no key.
@@ -112,11 +82,11 @@ class WriteContext:
         rows = self.settings.schema.conform(batch)
         keygen = self.settings.keygen
         whole = pa.RecordBatch.from_arrays([keygen.record_keys(rows), *rows.columns], schema=self.row_schema)
-        return whole, keygen.partition_paths(rows)
+        return KeyedRows(whole, keygen.partition_paths(rows))
 
     @property
-    def notes_keys(self) -> bool:
-        """Whether the keys that come into a file group, or leave it, are to be told in sidecars."""
+    def tracks_keys(self) -> bool:
+        """Whether sidecars list the keys that are added to a file group or removed from it."""
         return self.sidecar is not None and self.sidecar.keys
 
     def _range_columns(self) -> tuple[IndexedColumn, ...]:

@@ -1,7 +1,7 @@
 """A write spread over the tasks of an engine: its plan, its tasks and its commit.
 
-Tasks get rows in no order and without a shuffle. Where no key is looked up, they write files of their own. Other rows,
-and pieces too small for a file, are staged as Arrow IPC files, which one process, the commit, merges and writes.
+Tasks get rows in no order and without a shuffle. If no key is looked up, they write files of their own. All other rows,
+and those too few for a file, are staged as Arrow IPC files, which one process merges and writes at the commit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError
-from hudi_py.merge import reduce_input
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
@@ -29,31 +27,33 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
-from hudi_py.write.bulk import write_new_file_groups
-from hudi_py.write.context import TaskId, WriteContext, WriteSettings
-from hudi_py.write.input import normalise_batch, normalise_schema
-from hudi_py.write.operations import Operation, OperationResult, action_of, run_operation
-from hudi_py.write.plan import write_settings
+from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.operations import run_operation
+from hudi_py.write.operations.bulk_insert import write_new_file_groups
+from hudi_py.write.operations.partition import OperationResult
+from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.retry import redo_on_conflict
-from hudi_py.write.rows import PartitionedRows, split_by_partition
+from hudi_py.write.rows import one_row_per_key, split_by_partition
+from hudi_py.write.rows.input import normalise_batch, normalise_schema
+from hudi_py.write.settings import Operation, WriteSettings, write_settings
 
 __all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
 
 _log = logging.getLogger(__name__)
 
 _MB = 1024 * 1024
-PIECE_BYTES = 32 * _MB
-"""A task stages its rows of a partition if they take less memory than this: a file of them would be small."""
+SMALL_BYTES = 32 * _MB
+"""A task stages its rows of a partition if they take less memory than this: their file would be small."""
 HELD_BYTES = 256 * _MB
-"""Memory for the rows of small pieces in a task; beyond it they are staged at once."""
+"""Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 TASK_MEMORY = 256 * _MB
 """Memory for rows of one task on their way to files."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistributedWrite:
-    """A planned write, as every process of it gets it. Pickles."""
+    """A planned write, as its processes exchange it. Pickles."""
 
     handle: TransactionHandle
     settings: WriteSettings
@@ -69,12 +69,12 @@ class DistributedWrite:
     options: Options
     """Those of the write, without the options of the storage."""
     after: tuple[AfterCommit, ...] = ()
-    """What follows the commit, such as table services, in the process that commits."""
+    """Runs after the commit in the same process, such as table services."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def stages_all(self) -> bool:
-        """Whether writing a file takes the rows of all tasks."""
+        """Whether a file may need the rows of several tasks."""
         if self.operation is Operation.INSERT:
             return self.settings.combine_before_insert
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:
@@ -90,13 +90,12 @@ class StagedFile:
     """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
 
     path: str
-    num_rows: int
     num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task attempt did. Small: statistics and paths."""
+    """What a task attempt wrote: statistics and paths, which are small."""
 
     stats: tuple[WriteStat, ...]
     staged: StagedFile | None
@@ -116,23 +115,23 @@ def plan_write(
 
     Args:
         schema: the columns of the rows that tasks will get.
-        metadata: keeps the metadata table up to date.
-        after: what follows the commit, such as table services.
+        metadata: maintains the metadata table.
+        after: runs after the commit, such as table services.
         overwrite: whether the rows replace those of the table.
-        owner_pid: the process whose end ends the write; None: not known.
+        owner_pid: the process whose end ends the write; None: unknown.
 
     Raises:
         TableNotFoundError: a delete without a table.
         ConfigError: options contradict the table or each other.
-        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as the core's write.
+        SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
-    asked = Operation(options.get(write_config.OPERATION))
-    if overwrite and asked is Operation.DELETE:
+    requested = Operation(options.get(write_config.OPERATION))
+    if overwrite and requested is Operation.DELETE:
         raise ConfigError(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = 'delete'; "
             "use mode append"
         )
-    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else asked
+    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else requested
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
@@ -146,13 +145,11 @@ def plan_write(
     )
     session = replace(session, conflicts=conflict_policy(transaction_settings))
     owner = None if owner_pid is None else process_identity(owner_pid)
-    handle = WriteTransaction.plan(
-        session, action=action_of(operation, config), operation=operation.java_name, owner=owner
-    )
+    handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
-    combine = (asked is Operation.UPSERT and settings.combine_before_upsert) or (
-        asked is Operation.INSERT and settings.combine_before_insert
+    combine = (requested is Operation.UPSERT and settings.combine_before_upsert) or (
+        requested is Operation.INSERT and settings.combine_before_insert
     )
     return DistributedWrite(
         handle,
@@ -187,7 +184,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(context, _large_pieces(context, rows, stage))
+                stats = write_new_file_groups(context, _large_partitions(context, rows, stage))
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
@@ -195,7 +192,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
-    """Write the staged rows and publish the write. None: there was nothing to write, and no empty commit was wanted.
+    """Write the staged rows and publish the write. None: there was nothing to write, and empty commits are off.
 
     Raises:
         ConfigError: more was staged than the option allows; nothing was published.
@@ -276,19 +273,17 @@ def abort_write(write: DistributedWrite) -> None:
 
 def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> OperationResult:
     """Replace the table's file groups by new ones with one row per key."""
-    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
-        for batch in rows:
-            held.add(*context.keyed(batch))
+    with held_rows(context, map(context.keyed, rows), context.row_schema) as held:
 
-        def combined() -> Iterator[pa.RecordBatch]:
+        def unique() -> Iterator[pa.RecordBatch]:
             for partition in held.partitions:
-                table = reduce_input(held.table(partition), context.settings.merge, key_columns=(RECORD_KEY,))
+                table = one_row_per_key(held.table(partition), context.settings.merge)
                 yield from table.select(table.column_names[1:]).to_batches()
 
-        return run_operation(context, combined(), Operation.INSERT_OVERWRITE_TABLE)
+        return run_operation(context, unique(), Operation.INSERT_OVERWRITE_TABLE)
 
 
-def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -300,7 +295,7 @@ def _large_pieces(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: 
             if partition not in large:
                 held.setdefault(partition, []).append(part)
                 sizes[partition] = sizes.get(partition, 0) + part.nbytes
-                if sizes[partition] < PIECE_BYTES:
+                if sizes[partition] < SMALL_BYTES:
                     continue
                 large.add(partition)
                 del sizes[partition]
@@ -345,7 +340,6 @@ class _Stage:
         self._path = f"{transaction.staging}/{task}.arrow"
         self._sink: pa.PythonFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-        self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -355,7 +349,6 @@ class _Stage:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
         self._writer.write_batch(batch)
-        self._rows += batch.num_rows
         assert self._sink is not None
         _check_volume(self._write, self._sink.tell())
 
@@ -365,7 +358,7 @@ class _Stage:
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        return StagedFile(self._path, self._rows, size)
+        return StagedFile(self._path, size)
 
     def abandon(self) -> None:
         if self._sink is not None:

@@ -10,7 +10,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import Committed
-from hudi_py.write.evolution import SchemaChange
+from hudi_py.write.table.evolution import SchemaChange
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class WriteResult:
 def committed_write(
     commit: CommitResult, operation: str, stats: Iterable[WriteStat], replaced: Mapping[str, Sequence[str]]
 ) -> Committed:
-    """What follows a commit is told of it. `operation` is the name of a `WriteOperationType`."""
+    """A commit as `AfterCommit` gets it. `operation`: name of a `WriteOperationType`."""
     found = list(stats)
     partitions = {stat.partition_path for stat in found} | replaced.keys()
     files = tuple(stat.path for stat in found)

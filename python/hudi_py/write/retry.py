@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError, HistoryCleanedError, first_line
-from hudi_py.write.input import Input
+from hudi_py.write.rows.input import Input
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.locations import bloom_filters
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.storage import MemoryStorage, Storage

@@ -24,11 +24,11 @@ from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import column_id, partition_id
 from hudi_py.metadata.stats import partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, SCHEMA_JSON, MetadataRecords
+from hudi_py.metadata_write.encoding.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, METADATA_SCHEMA, MetadataRecords
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
@@ -36,7 +36,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.services.clean.service import Cleaning
 from hudi_py.services.compaction.service import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run, run_all
+from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -304,7 +304,7 @@ def test_values_come_back(data: st.DataObject, version: int) -> None:
 
 
 def _decoded(values: pa.BinaryArray) -> pa.Table:
-    avro = json.loads(METADATA_SCHEMA)
+    avro = json.loads(SCHEMA_JSON)
     batches = [_normalise(batch, avro) for batch in decode_values(values, avro, None, context="test")]
     return pa.Table.from_batches(batches)
 
@@ -312,7 +312,7 @@ def _decoded(values: pa.BinaryArray) -> pa.Table:
 @pytest.mark.parametrize(("version", "kind"), [(1, None), (2, {"typeOrdinal": 1, "additionalInfo": None})])
 def test_removals_are_stubs(version: int, kind: Any) -> None:
     values = removal_values(COLUMN_STATS_RECORD, pa.array(["c"]), pa.array(["f"]), index_version=version)
-    record = plain(COLUMN_STATS, ["k"], decode_values(values, json.loads(METADATA_SCHEMA), None, context="test"))
+    record = plain(COLUMN_STATS, ["k"], decode_values(values, json.loads(SCHEMA_JSON), None, context="test"))
     assert record[COLUMN_STATS, "k"] == {
         "record": 3,
         "fileName": "f",

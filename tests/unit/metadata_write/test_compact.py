@@ -19,10 +19,10 @@ from hudi_py.formats.avro import decode_values, encode_log_content, encode_value
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import CommittedInstants
-from hudi_py.metadata_write.compact import SliceCounts, compact_logs, compact_slice
-from hudi_py.metadata_write.payloads import combine_stats
-from hudi_py.metadata_write.records import ARROW_SCHEMA, METADATA_SCHEMA
-from hudi_py.metadata_write.values import AVRO_SCHEMA, is_current, with_file_name
+from hudi_py.metadata_write.encoding.payloads import combine_stats
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, SCHEMA_JSON
+from hudi_py.metadata_write.encoding.values import AVRO_SCHEMA, is_current, with_file_name
+from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
@@ -93,7 +93,9 @@ def test_apache_hudi_makes_the_same_of_the_same_files(name: str, tmp_path: Path)
             logs.sort(key=lambda log: log.name.sort_key)
             piece = FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
             sink = io.BytesIO()
-            counts = compact_slice(storage, piece, sink, file_name=stat.path.rpartition("/")[2], committed=EVERYTHING)
+            counts = compact_base_file(
+                storage, piece, sink, file_name=stat.path.rpartition("/")[2], committed=EVERYTHING
+            )
             assert decoded(sink.getvalue()) == ours(decoded(storage.read(stat.path)))
             assert counts.bytes == len(sink.getvalue())
             logs_read = stat.compacted
@@ -138,7 +140,7 @@ class Slice:
         self.storage.put(f"{self.partition}/{name}", b"".join(blocks))
         self.logs.append(log_file(self.partition, name, sum(map(len, blocks))))
 
-    def header(self, schema: str = METADATA_SCHEMA) -> dict[HeaderKey, str]:
+    def header(self, schema: str = SCHEMA_JSON) -> dict[HeaderKey, str]:
         return {HeaderKey.INSTANT_TIME: f"{len(self.logs) + 1:017}", HeaderKey.SCHEMA: schema}
 
     def block(self, records: Mapping[str, bytes], block_bytes: int = 1 << 20) -> bytes:
@@ -160,11 +162,11 @@ class Slice:
             other.add_log(done.data)
         return other
 
-    def compact(self, committed: CommittedInstants = EVERYTHING) -> tuple[dict[bytes, dict[str, Any]], SliceCounts]:
+    def compact(self, committed: CommittedInstants = EVERYTHING) -> tuple[dict[bytes, dict[str, Any]], RecordCounts]:
         sink = io.BytesIO()
         piece = FileSlice(self.partition, FileId("g-0000-0"), "0", self.base, tuple(self.logs))
         storage: Storage = self.storage
-        counts = compact_slice(storage, piece, sink, file_name=NAME, committed=committed)
+        counts = compact_base_file(storage, piece, sink, file_name=NAME, committed=committed)
         found = decoded(sink.getvalue())
         assert {row.pop("_hoodie_file_name") for row in found.values()} <= {NAME}
         return found, counts
@@ -174,7 +176,7 @@ def hfile(records: Mapping[str, bytes], block_bytes: int = 1 << 20) -> bytes:
     ordered = sorted((key.encode(), value) for key, value in records.items())
     keys = pa.array([key for key, _ in ordered], pa.binary())
     values = pa.array([value for _, value in ordered], pa.binary())
-    return write_hfile(keys, values, schema_json=METADATA_SCHEMA, block_bytes=block_bytes)
+    return write_hfile(keys, values, schema_json=SCHEMA_JSON, block_bytes=block_bytes)
 
 
 def encoded(type_: int, **fields: Any) -> bytes:
@@ -349,7 +351,7 @@ def test_a_slice_without_records_makes_a_file_without_records() -> None:
     piece.add_log(piece.deletes([]))
     found, counts = piece.compact()
     assert found == {}
-    assert counts == SliceCounts(log_blocks=1, bytes=counts.bytes)
+    assert counts == RecordCounts(log_blocks=1, bytes=counts.bytes)
 
 
 def test_avro_blocks_carry_their_keys() -> None:
@@ -372,7 +374,7 @@ def test_avro_blocks_carry_their_keys() -> None:
 
 
 def test_what_is_no_metadata_record_is_refused() -> None:
-    unknown = json.loads(METADATA_SCHEMA)
+    unknown = json.loads(SCHEMA_JSON)
     unknown["fields"].append({"name": "novel", "type": ["null", "int"], "default": None})
     piece = Slice("record_index")
     batch = pa.RecordBatch.from_pylist([{"key": "", "type": 5}], ARROW_SCHEMA)

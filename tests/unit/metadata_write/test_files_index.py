@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.formats.avro import decode_values
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.listing import listed
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
@@ -49,7 +49,7 @@ def decoded(chunks) -> dict[str, dict[str, tuple[int, bool]]]:
     for chunk in chunks:
         assert isinstance(chunk, MetadataRecords)
         columns = ["filesystemMetadata", "type"]
-        batches = decode_values(chunk.values, json.loads(METADATA_SCHEMA), columns, context="test")
+        batches = decode_values(chunk.values, json.loads(SCHEMA_JSON), columns, context="test")
         table = pa.Table.from_batches(batches) if len(chunk.keys) else None
         for row, key in enumerate(chunk.keys.to_pylist()):
             assert key not in found

@@ -11,9 +11,9 @@ import pytest
 
 from hudi_py.file_stats.files import DataFile
 from hudi_py.metadata.table import PARTITION_STATS
+from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats, _Gathered, _overtaken
-from hudi_py.metadata_write.records import MetadataRecords
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath

@@ -18,12 +18,12 @@ import hudi_py
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions import record_entries
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.partitions.record_index import RecordIndex, is_partitioned
-from hudi_py.metadata_write.records import METADATA_SCHEMA, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -88,7 +88,7 @@ class _Index:
             assert len(set(own)) == len(own)
             assert not seen & set(own)
             seen |= set(own)
-            schema = json.loads(METADATA_SCHEMA)
+            schema = json.loads(SCHEMA_JSON)
             batches = decode_values(chunk.values, schema, context="test") if len(chunk.keys) else ()
             rows = [row for batch in batches for row in batch.to_pylist()]
             for key, row in zip(chunk.keys.to_pylist(), rows, strict=True):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata_write.records import (
+from hudi_py.metadata_write.encoding.records import (
     ALL_PARTITIONS_RECORD,
     ARROW_SCHEMA,
     COLUMN_STATS_RECORD,
     FILES_RECORD,
-    METADATA_SCHEMA,
+    SCHEMA_JSON,
     encode_values,
 )
 
@@ -54,7 +54,7 @@ def test_a_record_of_statistics_is_that_of_apache_hudi() -> None:
 def test_files_come_back(rows: list[dict[str, dict[str, object]]]) -> None:
     values = encode_values(FILES_RECORD, {"filesystemMetadata": pa.array([list(row.items()) for row in rows], MAPS)})
     wanted = ["key", "type", "filesystemMetadata", "ColumnStatsMetadata"]
-    read = pa.Table.from_batches(decode_values(values, json.loads(METADATA_SCHEMA), wanted, context="test"))
+    read = pa.Table.from_batches(decode_values(values, json.loads(SCHEMA_JSON), wanted, context="test"))
     assert [dict(entries) for entries in read["filesystemMetadata"].to_pylist()] == rows
     assert read["type"].to_pylist() == [FILES_RECORD] * len(rows)
     assert read["key"].to_pylist() == [""] * len(rows)

@@ -9,9 +9,9 @@ import pytest
 
 from hudi_py.config import archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
-from hudi_py.metadata_write import services
-from hudi_py.metadata_write.services import own_options
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance import services
+from hudi_py.metadata_write.maintenance.services import own_options
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.archive import archive as archive_table
 from hudi_py.services.compaction import CompactionReport
@@ -126,7 +126,7 @@ def test_a_plan_that_was_not_carried_out_comes_first(storage: MemoryStorage, mon
         raise CorruptFileError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "compact_slice", broken)
+        patch.setattr(services, "compact_base_file", broken)
         with pytest.raises(CorruptFileError, match="no"):
             maintain(storage, settings(EAGER), clock_of(storage))
     (pending,) = [i for i in own_instants(storage) if not i.completed]
@@ -142,7 +142,7 @@ def test_a_failing_service_does_not_fail_the_write(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(services, "compact_slice", broken)
+    monkeypatch.setattr(services, "compact_base_file", broken)
     for turn in range(4):
         write(storage, rows(range(4), turn), given=EAGER)
     assert "out of order" in caplog.text

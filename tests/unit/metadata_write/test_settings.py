@@ -9,7 +9,7 @@ import pytest
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.metadata_write.definitions import (
+from hudi_py.metadata_write.partitions.definitions import (
     IndexDefinition,
     drop_definitions,
     put_definition,
@@ -17,7 +17,7 @@ from hudi_py.metadata_write.definitions import (
     source_fields,
     version_of,
 )
-from hudi_py.metadata_write.registry import unwanted_partitions, wanted_partitions
+from hudi_py.metadata_write.partitions.registry import unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage

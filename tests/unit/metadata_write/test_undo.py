@@ -11,19 +11,19 @@ import pytest
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write.delta import begin_delta
-from hudi_py.metadata_write.own import open_own
-from hudi_py.metadata_write.undo import can_undo
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.rollback import can_undo
+from hudi_py.metadata_write.maintenance.verify import verify
+from hudi_py.metadata_write.table.delta import begin_delta
+from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint
-from hudi_py.services.service import run
+from hudi_py.services.planned.service import run
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint
 from hudi_py.storage import FolderStorage, MemoryStorage, Storage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -32,7 +32,16 @@ from hudi_py.timeline.times import add_ms
 from tests.support.choice import cases
 from tests.support.hand_writes import java_pending
 from tests.support.sessions import session_of
-from tests.unit.metadata_write.upkeep import check_listing, clock, own_timeline, read, rows, timeline, write, writer
+from tests.unit.metadata_write.memory_tables import (
+    check_listing,
+    clock,
+    own_timeline,
+    read,
+    rows,
+    timeline,
+    write,
+    writer,
+)
 
 GLOBAL = {
     "hoodie.metadata.index.bloom.filter.enable": "true",
@@ -86,7 +95,7 @@ def test_what_another_engine_is_writing_is_left_alone(storage, version):
     write(storage, rows(range(4, 6), 2), **made)
     instant = clock(storage).next_instant(timeline(storage))
     java_pending(storage, load_table_config(storage), instant)
-    own = open_own(session_of(storage))
+    own = open_metadata_session(session_of(storage))
     begin_delta(own, instant, "UPSERT_PREPPED")
     log = f"files/.files-0000-0_{instant}.log.1_0-1-1"
     own.storage.put(log, b"half a log")
@@ -288,7 +297,7 @@ def test_one_that_lacks_the_first_commit_since_it_was_made_is_made_anew(storage,
     for info in list(own.walk()):
         if newest.time in info.name:
             own.delete(info.path)
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(storage, rows(range(3), 2), version=version)
     check(storage, {}, {**dict.fromkeys(range(3), 2), **dict.fromkeys(range(3, 6), 1)})
 

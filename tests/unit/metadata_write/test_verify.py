@@ -13,28 +13,28 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write import services
+from hudi_py.metadata_write.maintenance import services
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
-from hudi_py.metadata_write.rebuild import drop, rebuild
-from hudi_py.metadata_write.registry import with_dependants
+from hudi_py.metadata_write.partitions.registry import with_dependants
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport, verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.pending import plan_report
-from hudi_py.services.rollback import rollback
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.service import run_all
+from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import inflight_path
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
-from tests.unit.metadata_write import upkeep
+from tests.unit.metadata_write import memory_tables
 
 EVERYTHING = {
     "hoodie.metadata.index.column.stats.enable": "true",
@@ -181,7 +181,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     make(storage, 9, "mor", 1)
     with pytest.raises(ConfigError, match=r"partition 'x'.* no such partition; it has bloom_filters, .*record_index"):
         verify(context(storage), names=["x"])
-    with pytest.raises(ConfigError, match="not kept up here"):
+    with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
         rebuild(context(storage), names=["secondary_index_x"])
     with pytest.raises(ConfigError, match="no such partition"):
         drop(context(storage), ["x"])
@@ -191,7 +191,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     with pytest.raises(ConfigError, match=r"partition 'files' of .* of memory:.* no such partition; it has none"):
         verify(context(storage), names=["files"])
     with pytest.raises(
-        ConfigError, match=r"rebuild the partition \['files'\] .* not kept up here; those that are: files"
+        ConfigError, match=r"rebuild the partition \['files'\] .* hudi-py does not maintain it; it maintains files"
     ):
         rebuild(context(storage), names=[["files"]])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match=r"the table has none; name 'files'"):
@@ -210,7 +210,7 @@ def test_what_is_refused_rolls_back_no_failed_write(tmp_path: Path) -> None:
     path = tables.load()["v6_mor_inflight"].extract(tmp_path)
     before = sorted(path.rglob("*"))
     partitions = hudi_py.open_table(str(path)).metadata
-    with pytest.raises(ConfigError, match="not kept up here"):
+    with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
         partitions.rebuild("secondary_index_x")
     with pytest.raises(ConfigError, match="no such partition"):
         partitions.drop("secondary_index_x")
@@ -344,7 +344,7 @@ def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, mon
         raise RuntimeError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "compact_slice", broken)
+        patch.setattr(services, "compact_base_file", broken)
         with pytest.raises(RuntimeError):
             maintain(storage, eager, clock_of(storage))
     rebuild(context(storage), names=["bloom_filters"])
@@ -378,16 +378,16 @@ def test_a_savepoint_that_broke_off_hides_no_files_of_its_commit(version: int) -
     """It is pending, at the time of a completed commit, whose rows a listing made anew now would lose."""
     storage = MemoryStorage(f"broken-savepoint-{version}")
     for ts in (1, 2):
-        upkeep.write(
-            storage, upkeep.rows(range(4 * ts), ts), version=version, options={"hoodie.metadata.enable": "false"}
+        memory_tables.write(
+            storage, memory_tables.rows(range(4 * ts), ts), version=version, options={"hoodie.metadata.enable": "false"}
         )
-    commit = upkeep.timeline(storage).write_completed[-1]
-    begun = inflight_path(upkeep.timeline(storage).layout, commit.time, Action.SAVEPOINT)
+    commit = memory_tables.timeline(storage).write_completed[-1]
+    begun = inflight_path(memory_tables.timeline(storage).layout, commit.time, Action.SAVEPOINT)
     storage.put_if_absent(begun, b"")
-    upkeep.write(storage, upkeep.rows([100], 3), version=version)
+    memory_tables.write(storage, memory_tables.rows([100], 3), version=version)
     assert hudi_py.open_table(storage.uri).metadata.verify().ok
-    upkeep.check_listing(storage)
-    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
+    memory_tables.check_listing(storage)
+    assert memory_tables.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
     storage.delete(begun)
-    upkeep.check_listing(storage)
-    assert upkeep.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}
+    memory_tables.check_listing(storage)
+    assert memory_tables.read(storage) == {**dict.fromkeys(range(8), 2), 100: 3}

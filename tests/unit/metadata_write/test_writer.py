@@ -12,13 +12,13 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.service import run_all
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -26,7 +26,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import TableChange
 from tests.support.choice import cases
 from tests.support.sessions import record, roll_back, session_of
-from tests.unit.metadata_write.upkeep import (
+from tests.unit.metadata_write.memory_tables import (
     QUICK,
     check_listing,
     clock,
@@ -197,7 +197,7 @@ def test_one_that_was_left_behind_is_made_anew(storage, version):
     for path, data in held.items():
         storage.put(path, data)
     update_table_config(storage, {"hoodie.table.metadata.partitions": kept})
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(storage, rows(range(1), 3), version=version)
     assert ",".join(partitions(storage)) == kept
     check_listing(storage)
@@ -215,7 +215,7 @@ def test_one_without_instants_is_made_anew_though_a_service_has_failed_on_it(sto
         if "commit" in info.name:
             storage.delete(info.path)
     chosen = Options.resolve({"hoodie.clean.commits.retained": "1"}, defaults={})
-    with pytest.warns(UserWarning, match="is damaged, and the next write makes it anew"):
+    with pytest.warns(UserWarning, match="is damaged, and the next write rebuilds it"):
         run_all(Cleaning(), ServiceContext.of(storage, chosen, writer(), clock=clock(storage)))
     write(storage, rows(range(1), 3), version=version, kind="cow", options=INDEXES)
     check_listing(storage)
@@ -361,7 +361,7 @@ def test_a_delta_commit_that_broke_off_is_undone_by_the_next_write(storage, vers
 def test_a_metadata_table_that_is_no_use_is_made_anew(storage):
     write(storage, rows(range(6), 1))
     storage.delete(".hoodie/metadata/.hoodie/hoodie.properties")
-    with pytest.warns(UserWarning, match="made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(storage, rows(range(6), 2))
     check_listing(storage)
 

@@ -84,7 +84,7 @@ def test_a_damaged_metadata_log_hides_nothing(tmp_path: Path, kind: str, version
         hudi_py.open_table(str(path)).metadata.rebuild()
     assert rows(path) == whole
     damage(newest(path / ".hoodie/metadata/files", "[!.]*" if damage is remove else "*files-0000*"))
-    with pytest.warns(UserWarning, match="is made anew"):
+    with pytest.warns(UserWarning, match="is rebuilt"):
         write(path, ["z"], 9)
     assert rows(path) == sorted([*whole, ("z", 9)])
     assert hudi_py.open_table(str(path)).metadata.verify().ok
@@ -119,6 +119,21 @@ def test_a_log_cut_between_two_blocks(tmp_path: Path) -> None:
     log.write_bytes(b"")
     with pytest.raises(CorruptFileError, match=rf"has 0 of its {len(data)} bytes"):
         rows(path)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("name", ["_hoodie_commit_time", "_hoodie_record_key", "id", "ts", "v"])
+def test_a_column_whose_name_has_changed_by_a_bit(tmp_path: Path, version: int, name: str) -> None:
+    path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
+    log = newest(path, ".*.log.*")
+    whole = log.read_bytes()
+    at = whole.index(f'"name":"{name}"'.encode()) + len('"name":"')
+    damaged = bytearray(whole)
+    damaged[at] ^= 1
+    log.write_bytes(damaged)
+    for query in ({}, {"query_type": "incremental", "begin": "000"}):
+        with pytest.raises(CorruptFileError, match=name):
+            hudi_py.open_table(str(path), LISTED).scan(**query).to_table()
 
 
 @pytest.mark.parametrize("options", [None, LISTED])

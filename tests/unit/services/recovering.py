@@ -9,7 +9,7 @@ from hudi_py.config import Options
 from hudi_py.model.instant import Action, Instant
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run
+from hudi_py.services.planned.service import run
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config

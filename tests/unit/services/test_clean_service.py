@@ -12,7 +12,7 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import CleanReport
-from hudi_py.services.service import PlannedService, run, run_all
+from hudi_py.services.planned.service import AnyService, run, run_all
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -53,7 +53,7 @@ def schedule(table: HandMadeTable, **options: object) -> str:
 def test_the_files_of_an_instant(version: int) -> None:
     table = old_table(version)
     time = schedule(table, commits=2)
-    service: PlannedService[CleanReport] = table.cleaning
+    service: AnyService[CleanReport] = table.cleaning
     assert service.pending(table.context()) == [time]
     planned = table.planned_files(commits=2, trigger=0)
     plan_bytes = table.storage.read(requested_path(table.layout, time, Action.CLEAN))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hudi_py.metadata_write.verify import PartitionCheck, VerifyReport
+from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.archive import ArchiveReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport
-from hudi_py.services.report import ServiceReport
-from hudi_py.services.restore import RestoreReport
-from hudi_py.services.rollback import RollbackReport
-from hudi_py.services.savepoint import SavepointReport
-from hudi_py.services.unschedule import UnscheduleReport
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.unschedule import UnscheduleReport
+from hudi_py.services.recovery.restore import RestoreReport
+from hudi_py.services.recovery.rollback import RollbackReport
+from hudi_py.services.recovery.savepoint import SavepointReport
 
 TIME = InstantTime("20260131101530123")
 OTHERS = tuple(InstantTime(f"2026013110153000{number}") for number in range(5))
@@ -113,13 +113,20 @@ def test_a_metadata_table() -> None:
     harmless = PartitionCheck("column_stats", records=1_200, superfluous=2, examples=("superfluous: 'x'",))
     bad = PartitionCheck("files", records=1, missing=2, wrong=1, examples=("missing: 'p'",))
     assert str(VerifyReport((harmless,))) == (
-        "metadata table: as the files are\n  column_stats: 1,200 records, 2 superfluous (harmless)"
+        "metadata table: matches the files\n  column_stats: 1,200 records, 2 superfluous (harmless)"
     )
     assert str(VerifyReport((harmless, bad), unchecked=("secondary_index_x",))) == (
-        "metadata table: not as the files are: rebuild files\n"
+        "metadata table: differs from the files: rebuild files\n"
         "  column_stats: 1,200 records, 2 superfluous (harmless)\n"
         "  files: 1 record, 2 missing, 1 wrong\n"
         "    missing: 'p'\n"
-        "  secondary_index_x: not looked at, it is not kept up here"
+        "  secondary_index_x: not compared, hudi-py does not maintain it"
     )
-    assert str(VerifyReport(reason="why")) == "metadata table: nothing looked at: why"
+    assert str(VerifyReport(reason="why")) == "metadata table: not compared: why"
+    lost = VerifyReport((PartitionCheck("record_index", error="cannot be read"),), lost_files=("p/f is missing",))
+    assert not lost.ok
+    assert str(lost) == (
+        "metadata table: data files are lost: restore them from a copy, or roll back the commits that wrote them\n"
+        "  p/f is missing\n"
+        "  record_index: not compared: cannot be read"
+    )

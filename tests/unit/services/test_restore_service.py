@@ -12,9 +12,9 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.services.archive import archive
 from hudi_py.services.compaction import Compaction
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint, delete_savepoint
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 from hudi_py.storage import LocalStorage, MemoryStorage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.recovery_records import decode_restore_metadata, decode_restore_plan, encode_restore_plan

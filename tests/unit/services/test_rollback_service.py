@@ -13,10 +13,10 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, Unsu
 from hudi_py.model.instant import Action, State
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
-from hudi_py.services.restore import restore
-from hudi_py.services.rollback import rollback
-from hudi_py.services.savepoint import create_savepoint
-from hudi_py.services.service import run_all
+from hudi_py.services.planned.service import run_all
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
 from hudi_py.transaction.owner.claim import revoke_claim

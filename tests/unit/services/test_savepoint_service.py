@@ -12,7 +12,7 @@ from hudi_py.model.instant import Action
 from hudi_py.services.archive import ArchiveSettings, archive
 from hudi_py.services.archive.service import archive_commits
 from hudi_py.services.compaction import Compaction
-from hudi_py.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
+from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import (

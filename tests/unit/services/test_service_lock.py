@@ -12,7 +12,7 @@ from hudi_py.errors import LockError
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import run
+from hudi_py.services.planned.service import run
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config

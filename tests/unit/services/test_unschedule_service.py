@@ -9,21 +9,21 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HistoryCleanedError
-from hudi_py.metadata_write.verify import verify
+from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action, State
-from hudi_py.services.calls import check_call
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.rollback import rollback
-from hudi_py.services.service import run, run_all
-from hudi_py.services.unschedule import UnscheduleReport, unschedule
+from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.registry import check_call
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.records import encode_record
 from hudi_py.transaction.owner.claim import claim_proof
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
-from tests.unit.metadata_write import upkeep
+from tests.unit.metadata_write import memory_tables
 from tests.unit.services.recovering import context, of_action
 
 VERSIONS = [6, 8, 9]
@@ -173,9 +173,9 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
     """An attempt that died between the metadata table and its completed file, and was then taken back to the plan:
     once nothing on the timeline tells that it did not count, its files would be listed."""
     storage = LocalStorage(str(tmp_path))
-    upkeep.write(storage, upkeep.rows(range(6), 1), "insert")
-    upkeep.write(storage, upkeep.rows(range(3), 2))
-    own = context(tmp_path, metadata=upkeep.writer())
+    memory_tables.write(storage, memory_tables.rows(range(6), 1), "insert")
+    memory_tables.write(storage, memory_tables.rows(range(3), 2))
+    own = context(tmp_path, metadata=memory_tables.writer())
     planned = ALWAYS.schedule(own).instant
     work = ALWAYS.begin(own, planned)
     outcomes = ALWAYS.execute(own, work, range(work.num_pieces))
@@ -185,12 +185,12 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
             ALWAYS.commit(own, work, outcomes)
     ALWAYS.give_up(own, work)
     assert own.timeline().pending[0].state is State.REQUESTED
-    assert upkeep.own_timeline(storage).find(planned) is not None
+    assert memory_tables.own_timeline(storage).find(planned) is not None
     assert unschedule(own, planned).rollback is not None
-    assert upkeep.own_timeline(storage).find(planned) is None
-    upkeep.check_listing(storage)
+    assert memory_tables.own_timeline(storage).find(planned) is None
+    memory_tables.check_listing(storage)
     assert verify(own).ok
-    assert upkeep.read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
+    assert memory_tables.read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
 
 
 def _fails(*_: object) -> None:

@@ -14,7 +14,7 @@ import pytest
 import hudi_py
 from hudi_py import progress
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError
-from hudi_py.services.inline import InlineServices
+from hudi_py.services.after_commit import InlineServices
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 BY_HAND = {**QUICK, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}

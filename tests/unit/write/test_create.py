@@ -9,7 +9,7 @@ import pytest
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.storage import LocalStorage
-from hudi_py.write.create import TableSpec, check_spec, create_table, table_properties
+from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties
 
 SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("pt",), ordering_fields=("ts",))
 

@@ -10,7 +10,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
-from hudi_py.upkeep import metadata_writer
+from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed
 from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, plan_write, run_task
 from tests.faults.tables import leftovers
@@ -83,7 +83,7 @@ def test_without_retries_it_fails_and_is_undone(root):
 
 def test_what_tasks_have_written_is_not_written_again(root, monkeypatch):
     """Files belong to the instant of the plan."""
-    monkeypatch.setattr(distributed, "PIECE_BYTES", 1)
+    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
     write = planned(root, 3, "bulk_insert", overwrite=True)
     results = [run_task(write, TaskId(0), rows(range(4), "ours").to_batches())]
     assert results[0].stats

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.write.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
 
 
 def fields(**types: Any) -> list[dict[str, Any]]:

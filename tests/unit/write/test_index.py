@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,10 @@ from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import BaseFileName, FileId, PartitionPath
 from hudi_py.storage import MemoryStorage, Storage
-from hudi_py.write.index import IndexSettings, check_index, tag_keys
-from hudi_py.write.index import tagging as tagging_module
+from hudi_py.write.index import IndexSettings, base_files
+from hudi_py.write.index.base_files import BaseFileIndex
+from hudi_py.write.index.other_indexes import check_index
+from hudi_py.write.rows import TaggedRows
 
 P = PartitionPath("p")
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string())])
@@ -36,6 +37,10 @@ def base_slice(storage: Storage, name: str, keys: Sequence[str], *, footer: bool
     return FileSlice(P, file_id, "1", base)
 
 
+def tag(index: BaseFileIndex, slices: Sequence[FileSlice], keys: Sequence[str]) -> TaggedRows:
+    return index.tag(pa.table([pa.array(keys, pa.string())], schema=SCHEMA), P, slices)
+
+
 def memory() -> Storage:
     return MemoryStorage()
 
@@ -49,12 +54,10 @@ def test_rows_by_slice(settings: IndexSettings) -> None:
         base_slice(storage, "c", ["x"]),
         base_slice(storage, "d", ["k9"], footer=False),
     ]
-    keys = pa.array(["k9", "k2", "new", "k1", "k2"])
-    with ThreadPoolExecutor(2) as executor:
-        tagging = tag_keys(storage, slices, keys, settings, executor=executor)
-    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagging.found}
+    tagged = tag(BaseFileIndex(storage, settings, threads=2), slices, ["k9", "k2", "new", "k1", "k2"])
+    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagged.found}
     assert found == {"a": [1, 3, 4], "b": [1, 4], "d": [0]}
-    assert tagging.new.tolist() == [2]
+    assert tagged.new.tolist() == [2]
 
 
 @given(
@@ -69,20 +72,20 @@ def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettin
     keys = list(dict.fromkeys(keys)) if unique else keys
     slices = [base_slice(storage, f"f{number}", held) for number, held in enumerate(files)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tagging_module, "_LOOKUP_ROWS", at_once)
-        tagging = tag_keys(storage, slices, pa.array(keys, pa.string()), settings)
-    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagging.found}
+        patched.setattr(base_files, "_LOOKUP_ROWS", at_once)
+        tagged = tag(BaseFileIndex(storage, settings), slices, keys)
+    found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagged.found}
     expected = {f"f{number}": [row for row, key in enumerate(keys) if key in held] for number, held in enumerate(files)}
     assert found == {name: rows for name, rows in expected.items() if rows}
     everywhere = {key for held in files for key in held}
-    assert tagging.new.tolist() == [row for row, key in enumerate(keys) if key not in everywhere]
+    assert tagged.new.tolist() == [row for row, key in enumerate(keys) if key not in everywhere]
 
 
 def test_files_smaller_than_what_is_sought_are_searched_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each search makes a hash table of all keys sought: one a file would take keys times files."""
     storage = memory()
     slices = [base_slice(storage, f"f{number}", [f"a{number}", f"z{number}"]) for number in range(12)]
-    keys = pa.array([f"{letter}{number}" for letter in "ayz" for number in range(12)])
+    keys = [f"{letter}{number}" for letter in "ayz" for number in range(12)]
     searches: list[int] = []
     search = pc.index_in
 
@@ -91,31 +94,26 @@ def test_files_smaller_than_what_is_sought_are_searched_together(monkeypatch: py
         return search(held, value_set=value_set)
 
     monkeypatch.setattr(pc, "index_in", index_in)
-    tagging = tag_keys(storage, slices, keys, INDEXES[0])
-    assert [rows.tolist() for _, rows in tagging.found] == [[number, 24 + number] for number in range(12)]
-    assert tagging.new.tolist() == list(range(12, 24))
+    tagged = tag(BaseFileIndex(storage, INDEXES[0]), slices, keys)
+    assert [rows.tolist() for _, rows in tagged.found] == [[number, 24 + number] for number in range(12)]
+    assert tagged.new.tolist() == list(range(12, 24))
     assert sum(searches) <= 2 * len(keys)
 
 
 def test_no_keys() -> None:
     storage = memory()
-    tagging = tag_keys(storage, [base_slice(storage, "a", ["k"])], pa.array([], pa.string()), INDEXES[0])
-    assert tagging.found == ()
-    assert tagging.new.dtype == np.int64
-    assert not len(tagging.new)
+    tagged = tag(BaseFileIndex(storage, INDEXES[0]), [base_slice(storage, "a", ["k"])], [])
+    assert tagged.found == ()
+    assert tagged.new.dtype == np.int64
+    assert not len(tagged.new)
 
 
 def test_the_first_key_of_a_file_is_shown() -> None:
     storage = memory()
     shown: list[tuple[str, str]] = []
     slices = [base_slice(storage, "a", ["k:2", "k:1"])]
-    tag_keys(
-        storage,
-        slices,
-        pa.array(["k:1"]),
-        INDEXES[0],
-        check_key=lambda base, key: shown.append((base.name.file_id, key)),
-    )
+    index = BaseFileIndex(storage, INDEXES[0], check_key=lambda base, key: shown.append((base.name.file_id, key)))
+    tag(index, slices, ["k:1"])
     assert shown == [("a", "k:1")]
 
 

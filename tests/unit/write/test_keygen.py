@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.floats import java_double, java_float
-from hudi_py.write.keygen import KeyGenerator, KeyGeneratorType, infer_keygen_type, key_generator, parse_keygen
-from hudi_py.write.keygen.partition import escape
-from hudi_py.write.keygen.render import render
+from hudi_py.write.rows.keygen import KeyGenerator, KeyGeneratorType, infer_keygen_type, key_generator, parse_keygen
+from hudi_py.write.rows.keygen.partition import escape
+from hudi_py.write.rows.keygen.render import render
 
 UTC = timezone.utc
 

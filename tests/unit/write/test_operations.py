@@ -20,7 +20,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.write import bulk
+from hudi_py.write.operations import bulk_insert
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 NEW_FILES = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
@@ -490,9 +490,9 @@ def test_the_first_write_refuses_before_it_makes_a_table(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"record_key": "kee"}, "'kee', which is to be a record key"),
+        ({"record_key": "kee"}, "'kee', which is needed as a record key"),
         ({"record_key": "raw"}, "cannot be a record key"),
-        ({"partition_by": "q"}, "'q', which is to be a partition value"),
+        ({"partition_by": "q"}, "'q', which is needed as a partition value"),
         ({"ordering_by": "when"}, "Ordering column 'when'"),
         ({"ordering_by": "ts,tags"}, "Ordering column 'tags' .* has the type list"),
         ({"ordering_by": "raw", "table_type": "mor"}, "Ordering column 'raw' .* has the type binary"),
@@ -583,8 +583,10 @@ def test_sort_modes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, mode: str, combined: str, is_sorted: bool
 ) -> None:
     """Rows of a partition go to its files in order of their keys, so that no two files overlap."""
-    monkeypatch.setattr(bulk, "steps", lambda batch: (batch.slice(at, 25) for at in range(0, batch.num_rows, 25)))
-    monkeypatch.setattr(bulk, "CHUNK_BYTES", 2_000)
+    monkeypatch.setattr(
+        bulk_insert, "steps", lambda batch: (batch.slice(at, 25) for at in range(0, batch.num_rows, 25))
+    )
+    monkeypatch.setattr(bulk_insert, "CHUNK_BYTES", 2_000)
     options = {
         **QUICK,
         "hoodie.bulkinsert.sort.mode": mode,

@@ -19,8 +19,9 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
-from hudi_py.write.index import record_index, tagging
-from hudi_py.write.index.record_index import open_tagger, tag_by_places
+from hudi_py.write.index import IndexSettings, base_files, open_index
+from hudi_py.write.index.record_index import GlobalRecordIndex
+from hudi_py.write.rows import LocatedRows, TaggedRows
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 
@@ -170,7 +171,7 @@ def test_base_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("a base file was read")
 
-    monkeypatch.setattr(tagging, "open_parquet", fail)
+    monkeypatch.setattr(base_files, "open_parquet", fail)
     monkeypatch.setattr(keys, "iter_base_batches", fail)
     data = rows([(1, "p1"), (2, "p0")], [20, 21])
     assert hudi_py.write(path, data, "upsert", {**GLOBAL, **NEW_FILES}).num_updated == 2
@@ -192,24 +193,29 @@ def test_what_does_not_go_with_the_table_is_refused(tmp_path: Path) -> None:
         hudi_py.write(by_partition, row, "upsert", {**QUICK, "hoodie.index.type": "RECORD_INDEX"})
 
 
+def tagged(slices: list[Any], file_ids: list[str | None]) -> TaggedRows:
+    keys = pa.table({"_hoodie_record_key": [str(number) for number in range(len(file_ids))]})
+    return LocatedRows(keys, pa.array(file_ids, pa.string())).tagged(slices)
+
+
 def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     path = make(tmp_path / "t", GLOBAL)
     storage = open_storage(path)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    tagger = open_tagger(storage, config, timeline, load_view(storage, config, timeline), "GLOBAL_RECORD_LEVEL_INDEX")
-    assert tagger is not None
-    there = tagger.places(pa.array(["1", "2", "77", "1"]))
-    assert there[0].to_pylist() == ["p1", "p0", None, "p1"]
     view = load_view(storage, config, timeline)
+    index = open_index(storage, config, timeline, view, IndexSettings("GLOBAL_RECORD_LEVEL_INDEX"))
+    assert isinstance(index, GlobalRecordIndex)
+    there = index.locate(pa.array(["1", "2", "77", "1"]))
+    assert there[0].to_pylist() == ["p1", "p0", None, "p1"]
     slices = {partition: view.latest_slices(PartitionPath(partition)) for partition in ("p0", "p1")}
-    found = tag_by_places(slices["p1"], PartitionPath("p1"), pa.array([there[1][0].as_py(), None], pa.string()))
+    found = tagged(slices["p1"], [there[1][0].as_py(), None])
     assert [numbers.tolist() for _, numbers in found.found] == [[0]]
     assert found.new.tolist() == [1]
 
     both = [*slices["p0"], *slices["p1"]]
     ids = [str(slice_.file_id) for slice_ in both]
-    mixed = tag_by_places(both, PartitionPath("p1"), pa.array([ids[1], None, ids[0], ids[1], None, ids[0]]))
+    mixed = tagged(both, [ids[1], None, ids[0], ids[1], None, ids[0]])
     assert {str(slice_.file_id): numbers.tolist() for slice_, numbers in mixed.found} == {
         ids[1]: [0, 3],
         ids[0]: [2, 5],
@@ -220,8 +226,8 @@ def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
         def latest_slices(self, partition: str) -> list[Any]:
             return [] if partition == "p1" else slices[partition]
 
-    shrunk = record_index.RecordIndexTagger(tagger._metadata, _Shrunk(), by_partition=False)  # type: ignore[arg-type]
-    partitions, file_ids = shrunk.places(pa.array(["1", "2", "77"]))
+    shrunk = GlobalRecordIndex(index._metadata, _Shrunk())  # type: ignore[arg-type]
+    partitions, file_ids = shrunk.locate(pa.array(["1", "2", "77"]))
     assert partitions.to_pylist() == [None, "p0", None]
     assert [file_id is None for file_id in file_ids.to_pylist()] == [True, False, True]
 

@@ -1,1 +1,1 @@
-"""The partitions of the metadata table that are kept up to date, each described by a class of its own."""
+"""The partitions of the metadata table that hudi-py maintains, each described by a class."""

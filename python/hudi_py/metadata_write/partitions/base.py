@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.avro import decode_values
-from hudi_py.metadata_write.definitions import IndexDefinition
-from hudi_py.metadata_write.payloads import Combine, newest
-from hudi_py.metadata_write.records import RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.payloads import Combine, newest
+from hudi_py.metadata_write.encoding.records import RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.values import behind_meta
+from hudi_py.metadata_write.partitions.definitions import IndexDefinition
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.values import behind_meta
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange
 
@@ -46,7 +46,7 @@ class RecordCheck:
         return np.flatnonzero(~same)
 
     def difference(self, expected: Any, found: Any) -> str:
-        """How the content of two records differs, in words; empty where the difference does not matter."""
+        """How the content of two records differs, in words; empty if the difference does not matter."""
         raise AssertionError("differing() finds nothing where this is not overridden")
 
     def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
@@ -87,7 +87,7 @@ class MetadataPartition(ABC):
         return False
 
     def unsupported_by(self, config: TableConfig) -> str:
-        """What a table would need to have this partition; empty where nothing is missing."""
+        """What a table would need to have this partition; empty if nothing is missing."""
         return ""
 
     @abstractmethod
@@ -119,6 +119,6 @@ class MetadataPartition(ABC):
         return ()
 
     def combine(self, *, logs_only: bool) -> Combine:
-        """The rule for records with more than one version. `logs_only`: the result is to be combined with older
+        """The rule for records with more than one version. `logs_only`: the result will be combined with older
         versions again."""
         return newest

@@ -23,12 +23,12 @@ from hudi_py.formats.bloom import SIMPLE
 from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import BLOOM_FILTERS
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
 from hudi_py.metadata_write.partitions.column_stats import files_of_commit
 from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.model.properties import TableConfig

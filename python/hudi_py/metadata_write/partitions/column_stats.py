@@ -24,14 +24,14 @@ from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
-from hudi_py.metadata_write.definitions import IndexDefinition, source_fields, version_of
+from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
+from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.stats_values import removal_values, stats_values
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
+from hudi_py.metadata_write.partitions.definitions import IndexDefinition, source_fields, version_of
 from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
-from hudi_py.metadata_write.records import COLUMN_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.stats_values import removal_values, stats_values
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
@@ -203,16 +203,16 @@ def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
 
 def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
     """The records of some files."""
-    told = [(file, found) for file, found in ranges if found is not None and len(found)]
-    if not told:
+    known = [(file, found) for file, found in ranges if found is not None and len(found)]
+    if not known:
         return MetadataRecords(COLUMN_STATS)
     keys: list[str] = []
     names: list[str] = []
-    for file, found in told:
+    for file, found in known:
         ending = partition_id(file.partition) + file_id(file.name)
         keys += [column_id(column) + ending for column in found.rows["column"].to_pylist()]
         names += [file.name] * len(found)
-    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in told])
+    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in known])
     values = stats_values(COLUMN_STATS_RECORD, rows, pa.array(names, pa.string()), index_version=index_version)
     return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 

@@ -19,18 +19,18 @@ import pyarrow as pa
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.table import FILES, MetadataTable
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
-from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.payloads import Combine, combine_files
-from hudi_py.metadata_write.records import (
+from hudi_py.metadata_write.encoding.payloads import Combine, combine_files
+from hudi_py.metadata_write.encoding.records import (
     ALL_PARTITIONS_RECORD,
     ARROW_SCHEMA,
     FILES_RECORD,
     MetadataRecords,
     encode_values,
 )
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.listing import Listing, listed
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange
@@ -101,7 +101,7 @@ class FilesIndex(MetadataPartition):
         yield _partition_list(partitions, removed=False)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What an action adds and takes away; sizes are those its statistics tell.
+        """What an action adds and removes, with the sizes in its statistics.
 
         The all-partitions record names the partitions a commit has statistics of, and those a clean removed.
         """

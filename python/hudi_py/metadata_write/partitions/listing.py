@@ -1,4 +1,4 @@
-"""The files there are, whatever the metadata table says, and what is known of those it may rightly say otherwise of."""
+"""The files on the storage, and which of them the metadata table may rightly lack or still have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.metadata.keys import UNPARTITIONED
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FileInfo
@@ -40,7 +40,7 @@ class Listing:
 
     @cached_property
     def going(self) -> frozenset[str]:
-        """Names of files that a pending clean is to delete, and may have deleted: it tells the metadata table at last.
+        """Names of files that a pending clean deletes, or has deleted: it records them when it completes.
 
         Raises:
             CorruptFileError: its plan cannot be read.
@@ -66,7 +66,7 @@ class Listing:
         if base is not None or log is None or self._source.config.version >= 8:
             parsed = base or log
             return parsed is not None and not timeline.is_committed(parsed.instant)
-        # the name of a version 6 log does not tell who wrote it
+        # the name of a version 6 log does not show who wrote it
         times = {block.instant_time for block in self._blocks(name)} - self._rolled_back(name, log)
         return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
 

@@ -1,13 +1,13 @@
 """The `partition_stats` partition: ranges of columns over the files of each data partition.
 
-A commit makes the records of the partitions it touches anew: over the files it wrote, whose ranges are at hand, and
-those beside them. As long as files only come, the standing record tells of the latter: the cost of a commit does not
-grow with the partition. Where files go, or a column is new, `column_stats` tells of the files of the newest slices.
-Where it does not either, the file is asked and `column_stats` is completed; a partition whose files do not all tell has
-bounds that hold every value.
+A commit rewrites the records of the partitions it touches, from the ranges of the files it wrote and those of the
+partition's other files. As long as files are only added, the present record covers the latter, so the cost of a commit
+does not grow with the partition. If files are removed or a column is new, the ranges of the newest slices come from
+`column_stats`; if that lacks a file, they are read from the file and `column_stats` is completed. A partition with a
+file of unknown ranges gets bounds that hold every value.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
-`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which pass over files that do not tell.
+`FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which skip files of unknown ranges.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
+from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
+from hudi_py.metadata_write.encoding.records import PARTITION_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.column_stats import (
     KeptStatistics,
@@ -35,11 +38,8 @@ from hudi_py.metadata_write.partitions.column_stats import (
     shown_range,
     stats_records,
 )
-from hudi_py.metadata_write.payloads import Combine, combine_stats, covers
-from hudi_py.metadata_write.records import PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
-from hudi_py.metadata_write.stats_values import FILE, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
@@ -113,7 +113,7 @@ class PartitionStats(MetadataPartition):
         kept = KeptStatistics.of(source)
         for some in _chunks(source.view.partitions()):
             gathered = _Gathered(source, kept, some)
-            files = [file for path in some for piece in source.view.latest_slices(path) for file in _files(piece)]
+            files = [file for path in some for slice_ in source.view.latest_slices(path) for file in _files(slice_)]
             gathered.ask(files)
             yield gathered.records()
 
@@ -134,14 +134,14 @@ class PartitionStats(MetadataPartition):
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
         retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
-        anew = retyped or _overtaken(source.timeline)
+        whole = retyped or _overtaken(source.timeline)
         replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
             source.view.lister.prefetch(path for path in some if _groups(written[path]))
             growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
-            standing = set() if anew else gathered.take_standing(growing)
+            standing = set() if whole else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
             source.view.lister.prefetch(others)
             yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
@@ -150,8 +150,8 @@ class PartitionStats(MetadataPartition):
             for some in _chunks([path for path in source.view.partitions() if path not in written]):
                 gathered = _Gathered(source, kept, some)
                 source.view.lister.prefetch(some)
-                slices = [piece for path in some for piece in source.view.latest_slices(path)]
-                yield gathered.look_up([file for piece in slices for file in _files(piece)])
+                slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
+                yield gathered.look_up([file for slice_ in slices for file in _files(slice_)])
                 yield gathered.records()
 
 
@@ -166,7 +166,7 @@ class _Gathered:
         self._numbers = {partition: at for at, partition in enumerate(partitions)}
         self._tables: list[pa.Table] = []
         self._groups: list[npt.NDArray[np.int32]] = []
-        self._told: set[str] = set()
+        self._with_ranges: set[str] = set()
         """Partitions of which anything is known."""
 
     def ask(
@@ -185,7 +185,7 @@ class _Gathered:
                 wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
                 self._add(file.partition, ColumnRanges.of(wide))
                 continue
-            self._told.add(file.partition)
+            self._with_ranges.add(file.partition)
             rows = int(pc.max(found.rows["values"]).as_py() or 0)
             found = _without(found, there)
             names = {*there, *found.rows["column"].to_pylist()}
@@ -200,7 +200,7 @@ class _Gathered:
         return fresh
 
     def take_standing(self, partitions: Sequence[str]) -> set[str]:
-        """Takes what the records of partitions tell already; returns those of which that is all there was to know."""
+        """Takes the present records of partitions. Returns those partitions whose records are complete."""
         metadata = self._source.metadata
         if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
             return set()
@@ -215,7 +215,7 @@ class _Gathered:
             if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
                 self._tables.append(rows)
                 self._groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
-                self._told.add(path)
+                self._with_ranges.add(path)
                 taken.add(path)
         return taken
 
@@ -233,7 +233,7 @@ class _Gathered:
             names = table[FILE].to_pylist()
             self._tables.append(table.drop_columns([FILE]))
             self._groups.append(np.fromiter((places[name] for name in names), np.int32, len(names)))
-            self._told.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
+            self._with_ranges.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
             for name, column in zip(names, table["column"].to_pylist(), strict=True):
                 known.setdefault(name, set()).add(column)
         lacking = [file for file in files if len(known.get(file.name, ())) < len(self._columns)]
@@ -245,7 +245,9 @@ class _Gathered:
         if not self._tables:
             return MetadataRecords(PARTITION_STATS)
         merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
-        chosen = [(path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._told]
+        chosen = [
+            (path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._with_ranges
+        ]
         rows = pa.Table.from_batches([found.rows for _, found in chosen], RANGES)
         paths = [path for path, found in chosen for _ in range(len(found))]
         keys = [partition_stats_key(name, path) for name, path in zip(rows["column"].to_pylist(), paths, strict=True)]
@@ -303,7 +305,7 @@ def _overtaken(timeline: Timeline) -> bool:
 def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
     """The files of a partition which stay of the newest state beside those written; those of file groups which the
     commit itself replaces are among them, as in Apache Hudi."""
-    return [file for piece in source.view.latest_slices(partition) for file in _kept(source, piece, written)]
+    return [file for slice_ in source.view.latest_slices(partition) for file in _kept(source, slice_, written)]
 
 
 def _grows(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
@@ -312,7 +314,7 @@ def _grows(source: TableSource, partition: PartitionPath, written: Iterable[Data
     if not groups:
         return True  # logs of file groups that are there: the partition need not be listed
     slices = source.view.latest_slices(partition)
-    return bool(slices) and not any(piece.file_id in groups for piece in slices)
+    return bool(slices) and not any(slice_.file_id in groups for slice_ in slices)
 
 
 def _groups(written: Iterable[DataFile]) -> set[str]:
@@ -320,14 +322,14 @@ def _groups(written: Iterable[DataFile]) -> set[str]:
     return {base.file_id for file in written if (base := parse_base_file_name(file.name))}
 
 
-def _kept(source: TableSource, piece: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
+def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
     """The files of a slice which are of the newest state still, once those written are."""
     names = {file.name for file in written}
     begun = max(
-        (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == piece.file_id),
+        (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == slice_.file_id),
         default=None,
     )
-    files = _files(piece)
+    files = _files(slice_)
     if begun is not None:
         # a new base file takes the place of all but the logs that belong to it, as the view will assign them
         files = [file for file in files if _belongs(source, file.name, begun)]
@@ -344,9 +346,9 @@ def _belongs(source: TableSource, name: str, begun: str) -> bool:
     return completed is not None and completed >= begun
 
 
-def _files(piece: FileSlice) -> list[DataFile]:
-    logs = [DataFile.of(log) for log in piece.log_files]
-    return logs if piece.base_file is None else [DataFile.of(piece.base_file), *logs]
+def _files(slice_: FileSlice) -> list[DataFile]:
+    logs = [DataFile.of(log) for log in slice_.log_files]
+    return logs if slice_.base_file is None else [DataFile.of(slice_.base_file), *logs]
 
 
 def _removals(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:

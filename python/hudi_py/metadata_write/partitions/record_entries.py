@@ -18,7 +18,13 @@ from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.locations import partition_groups
 from hudi_py.metadata.table import RECORD_INDEX
-from hudi_py.metadata_write.records import RECORD_INDEX_RECORD, MetadataRecords, encode_values, no_keys, no_values
+from hudi_py.metadata_write.encoding.records import (
+    RECORD_INDEX_RECORD,
+    MetadataRecords,
+    encode_values,
+    no_keys,
+    no_values,
+)
 from hudi_py.write.rows import PartitionedRows
 
 _UUID: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(\d{1,9}))?", re.ASCII)

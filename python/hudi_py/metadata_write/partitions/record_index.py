@@ -31,12 +31,12 @@ from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
-from hudi_py.metadata_write.definitions import IndexDefinition, put_definition
+from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.definitions import IndexDefinition, put_definition
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.records import MetadataRecords
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.metadata_write.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
@@ -121,7 +121,7 @@ class RecordIndex(MetadataPartition):
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Every row's key. Reads the key column of all base files, and merges slices with log files."""
-        slices = [piece for partition in source.view.partitions() for piece in source.view.latest_slices(partition)]
+        slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         if not slices:
             return
         reader, zone = _key_reader(source), table_zone(source.config)
@@ -139,7 +139,7 @@ class RecordIndex(MetadataPartition):
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The keys which came into file groups or left them, by the sidecars of the action's files, or by the files
-        themselves where there is none.
+        themselves if there is none.
 
         Other actions than commits change nothing: what a rollback or restore takes away was taken out of the metadata
         table with the instant that had put it there.
@@ -236,7 +236,7 @@ class _Changes:
         return log_file_changes(self._keys, before, LogFile(partition, log, stat.file_size))
 
     def _slice(self, partition: PartitionPath, file_id: FileId) -> FileSlice | None:
-        found = (piece for piece in self._source.view.latest_slices(partition) if piece.file_id == file_id)
+        found = (slice_ for slice_ in self._source.view.latest_slices(partition) if slice_.file_id == file_id)
         return next(found, None)
 
 
@@ -284,7 +284,7 @@ def _num_rows(storage: Storage, base: BaseFile) -> int:
 
 
 def _in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
-    """What `work` makes of each item, in their order, some of them worked on ahead in threads."""
+    """The results of `work` for each item, in order; some are computed ahead in threads."""
     waiting: list[tuple[_T, Future[_R]]] = []
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-record-index") as pool:
         for item in items:

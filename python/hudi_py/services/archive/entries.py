@@ -20,7 +20,7 @@ SCHEMA_NAME: Final = "HoodieArchivedMetaEntry"
 _BLOCK_VERSION: Final = 3
 _COMMITS: Final = "hoodieCommitMetadata"
 _COMPACTION: Final = "hoodieCompactionPlan"
-# Which field an instant's content goes to: that of all three states, or None where the entry does not keep it
+# Which field an instant's content goes to: that of all three states, or None if the entry does not keep it
 _FIELDS: Final[Mapping[Action, tuple[str | None, str | None, str | None]]] = {
     Action.COMMIT: (_COMMITS, _COMMITS, _COMMITS),
     Action.DELTA_COMMIT: (_COMMITS, _COMMITS, _COMMITS),

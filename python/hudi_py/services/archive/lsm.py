@@ -90,7 +90,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
 
 
 def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: int) -> int:
-    """Merges the oldest runs of a level into one of the next, level by level, where there are enough of them.
+    """Merges the oldest runs of a level into one of the next, level by level, if there are enough of them.
 
     Returns:
         How many levels were compacted.

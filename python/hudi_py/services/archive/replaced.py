@@ -18,7 +18,7 @@ from hudi_py.timeline.timeline import Timeline
 def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
     """Requested time of the first completed replacecommit of which a replaced file may still be there.
 
-    While a clean is pending it is the first of all: the metadata table has not been told yet of what that one deleted.
+    While a clean is pending it is the first of all: the metadata table does not yet record what it deleted.
 
     Raises:
         CorruptFileError: a replacecommit cannot be read.

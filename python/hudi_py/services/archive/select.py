@@ -86,7 +86,7 @@ class Facts:
 
     merge_on_read: bool = False
     earliest_retained: str = ""
-    """Requested time of the earliest commit that the last completed clean retained; empty where it counted versions."""
+    """Requested time of the earliest commit that the last completed clean retained; empty if it counted versions."""
     replaced: str | None = None
     """Requested time of the first replacecommit of which replaced files may still be there."""
     has_metadata_table: bool = False
@@ -119,7 +119,7 @@ _METADATA = "the metadata table has not been compacted since"
 
 
 def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
-    """Why nothing is due, whatever else decides: there are no more instants than may stay. Empty: there are."""
+    """Why nothing is due if there are no more instants than may stay; empty if there are."""
     low, high = _numbers_to_keep(timeline, settings)
     if len(timeline.write_completed) > high:
         return ""
@@ -164,7 +164,7 @@ def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int
 
 
 def earliest_commit_to_retain(timeline: Timeline, settings: ArchiveSettings) -> Instant | None:
-    """The earliest commit whose files a clean would keep now; None where it keeps all, or counts file versions.
+    """The earliest commit whose files a clean would keep now; None if it keeps all, or counts file versions.
 
     Hours count from the newest commit. Pending compactions do not matter here: `_limits` has them.
     Source: `ArchivalUtils.getEarliestCommitToRetain`, 1.2.0.

@@ -1,4 +1,7 @@
-"""Archiving a table: what may go is written to the archive, then leaves the active timeline.
+"""Archiving: completed instants are written to the archive, then leave the active timeline.
+
+Archiving is not an action on the timeline: it has no instant and nothing to complete, so of the machinery in
+`transaction` it needs only the table lock.
 
 The archive is whole before the first state file goes. Pending files go before completed ones, since an instant without
 its completed file would be taken for a pending one, and completed ones oldest first, so that the timeline has no hole
@@ -23,7 +26,7 @@ from hudi_py.services.archive.replaced import first_replaced
 from hudi_py.services.archive.select import ArchiveSettings, Facts, Selection, select_instants, too_few
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
@@ -44,7 +47,7 @@ States = Mapping[Key, Sequence[Instant]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArchiveReport(ServiceReport):
-    """What was archived. `instant` is the newest one, None where there was none; it has no completion time."""
+    """What was archived. `instant` is the newest one, None if there was none; it has no completion time."""
 
     num_instants: int = 0
     """Instants."""
@@ -96,7 +99,7 @@ def archive(
 
 
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
-    """Archives some completed commits, whatever else would keep them. The table lock is held."""
+    """Archives some completed commits regardless of the settings. The table lock is held."""
     _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
 
 

@@ -110,7 +110,7 @@ def finish_merge(storage: Storage, folder: str) -> int:
 
 
 def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch: int) -> int:
-    """Merges archive files newer than the newest large one, where there are `batch` of them.
+    """Merges archive files newer than the newest large one, if there are `batch` of them.
 
     Returns:
         How many files were merged.

@@ -14,7 +14,7 @@ from hudi_py.timeline.clean_records import CleanPlan
 
 FILES_OF_A_PIECE = 64
 """Fewer are not worth a task of their own."""
-# From so many files of a folder on, one listing tells their sizes for less than asking for each
+# From so many files of a folder on, listing it costs less than asking for the size of each
 _LIST_FROM = 8
 
 File = tuple[str, str]
@@ -23,7 +23,7 @@ File = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CleanedPiece:
-    """What came of one piece: of its files, all are gone but those that failed. Pickles small."""
+    """The outcome of one piece: all its files are deleted but those that failed. Pickles small."""
 
     piece: int
     num_bytes: int
@@ -49,7 +49,7 @@ def piece_of(files: Sequence[File], piece: int, count: int) -> Sequence[File]:
 
 
 def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple[dict[File, int], dict[File, str]]:
-    """Deletes files, several at a time where the storage is remote. Those that are not there count as deleted: another
+    """Deletes files, several at a time if the storage is remote. Those that are not there count as deleted: another
     attempt was first.
 
     Returns:
@@ -82,10 +82,10 @@ def _delete(storage: Storage, file: File) -> str:
         if storage.delete(path) or storage.stat(path) is None:
             return ""
         return "the storage did not delete it"
-    except Exception as error:  # whatever a storage raises, the other files are to go all the same
+    except Exception as error:  # whatever a storage raises, the other files must still be deleted
         try:
             if storage.stat(path) is None:
                 return ""
-        except Exception:  # then it is not known to be gone
+        except Exception:  # then it may still be there
             pass
         return first_line(error)

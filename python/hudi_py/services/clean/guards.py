@@ -1,4 +1,4 @@
-"""Files that a clean leaves alone whatever its policy says: savepointed ones, and those that pending services read."""
+"""Files that a clean keeps regardless of its policy: savepointed ones, and those that pending services read."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def load_guards(storage: Storage, timeline: Timeline) -> Guards:
             group = (operation.partition_path, operation.file_id)
             compacting[group] = min(operation.base_instant, compacting.get(group, operation.base_instant))
     for instant in plans.clusterings:
-        for piece in plans.clustering(instant) or ():
-            clustering.update((piece.partition_path, path.rpartition("/")[2]) for path in piece.files)
+        for slice_ in plans.clustering(instant) or ():
+            clustering.update((slice_.partition_path, path.rpartition("/")[2]) for path in slice_.files)
     return Guards(tuple(instant.time for instant in savepoints), frozenset(names), compacting, frozenset(clustering))

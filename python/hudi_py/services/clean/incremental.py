@@ -1,7 +1,7 @@
 """Which partitions a clean by commits or hours has to look at.
 
 The last clean went up to its earliest commit to retain. What has become superfluous since was superseded by a commit
-from there on, or by one that was still pending then. Everything is looked at where that cannot be told. Apache Hudi's
+from there on, or by one that was still pending then. If that is not known, all partitions are cleaned. Apache Hudi's
 rules are in `CleanPlanner.getPartitionPathsForCleanByCommits`, 1.2.0.
 """
 
@@ -17,7 +17,7 @@ from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_meta
 from hudi_py.timeline.timeline import Timeline
 
 FILTERED = "hudi_py.partition_filter"
-"""Key of the extra metadata of a clean that looked at chosen partitions only: the next one cannot go on from it."""
+"""Key of the extra metadata of a clean of chosen partitions only: the next one cannot continue from it."""
 
 # Their inserts into new file groups supersede nothing (`WriteOperationType.isUpsert`, `isInsertWithoutReplace`)
 _UPSERTS = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "BULK_INSERT", "BULK_INSERT_PREPPED"})
@@ -25,7 +25,7 @@ _PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Acti
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMetadata] | None:
-    """The completed clean with the greatest requested time; None where there is none on the active timeline.
+    """The completed clean with the greatest requested time; None if there is none on the active timeline.
 
     One whose file is empty, left by a crash on a storage that cannot write whole files, is passed over.
     """
@@ -49,7 +49,7 @@ def changed_partitions(
     earliest: Instant,
     savepoints: tuple[str, ...],
 ) -> set[str] | None:
-    """Partitions with files that may have become superfluous since the last clean; None: all are to be looked at.
+    """Partitions with files that may have become superfluous since the last clean; None: all partitions.
 
     Apache Hudi goes by the requested times of commits alone. Here a commit counts too that completed after the last
     clean was planned, whatever its requested time, and so do partitions where the last clean could not delete a file.

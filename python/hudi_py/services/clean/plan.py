@@ -125,7 +125,7 @@ class _Planner:
         self._storage_lister = StorageLister(context.storage, view.config)
 
     def plan(self, partitions: list[str]) -> list[tuple[str, list[str], bool]]:
-        """Partition path, sorted names of files to delete, whether the partition is to be deleted."""
+        """Partition path, sorted names of files to delete, whether to delete the partition."""
         self._view.lister.prefetch(PartitionPath(partition) for partition in partitions)
         return when_remote(self._context.storage, self._one, partitions)
 
@@ -141,13 +141,13 @@ class _Planner:
                 found = self._by_versions if self._earliest is None else self._by_commits
                 superfluous = found(partition, file_id, slices)
             elif self._earliest is None or replaced_at < self._earliest:
-                superfluous = [piece for piece in slices if not self._needed(partition, file_id, piece)]
+                superfluous = [slice_ for slice_ in slices if not self._needed(partition, file_id, slice_)]
             else:
                 live = True
                 continue
-            for piece in superfluous:
-                if not self._kept(partition, piece):
-                    going.update(piece.names)
+            for slice_ in superfluous:
+                if not self._kept(partition, slice_):
+                    going.update(slice_.names)
         going.update(self._to_retry(partition, set(listed)))
         deletable = not live and bool(self._view.config.partition_fields) and self._is_all(partition, going)
         return partition, sorted(going), deletable
@@ -159,13 +159,13 @@ class _Planner:
         newest = slices[0].base_instant
         if len(slices) == 1 or slices[-1].base_instant >= earliest:
             return []
-        before = next((piece.base_instant for piece in slices if piece.base_instant < earliest), None)
+        before = next((slice_.base_instant for slice_ in slices if slice_.base_instant < earliest), None)
         return [
-            piece
-            for piece in slices
-            if piece.base_instant < earliest
-            and piece.base_instant not in (newest, before)
-            and not self._needed(partition, file_id, piece)
+            slice_
+            for slice_ in slices
+            if slice_.base_instant < earliest
+            and slice_.base_instant not in (newest, before)
+            and not self._needed(partition, file_id, slice_)
         ]
 
     def _by_versions(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
@@ -174,23 +174,23 @@ class _Planner:
         if (partition, file_id) in self._guards.compacting:
             keep -= 1
         going: list[Slice] = []
-        for piece in slices:
-            if self._needed(partition, file_id, piece) or self._kept(partition, piece):
+        for slice_ in slices:
+            if self._needed(partition, file_id, slice_) or self._kept(partition, slice_):
                 continue
             if keep > 0:
                 keep -= 1
             else:
-                going.append(piece)
+                going.append(slice_)
         return going
 
-    def _needed(self, partition: str, file_id: str, piece: Slice) -> bool:
-        return self._guards.needs(partition, file_id, piece.base_instant)
+    def _needed(self, partition: str, file_id: str, slice_: Slice) -> bool:
+        return self._guards.needs(partition, file_id, slice_.base_instant)
 
-    def _kept(self, partition: str, piece: Slice) -> bool:
+    def _kept(self, partition: str, slice_: Slice) -> bool:
         guards = self._guards
-        if guards.savepointed and not guards.savepointed.isdisjoint(piece.names):
+        if guards.savepointed and not guards.savepointed.isdisjoint(slice_.names):
             return True
-        return bool(guards.clustering) and any((partition, name) in guards.clustering for name in piece.names)
+        return bool(guards.clustering) and any((partition, name) in guards.clustering for name in slice_.names)
 
     def _to_retry(self, partition: str, listed: set[str]) -> list[str]:
         """Files which the last clean could not delete, and which the metadata table no longer knows."""
@@ -226,11 +226,11 @@ def needed_files(
         names = [info.name for info in view.lister.files(PartitionPath(partition))]
         for file_id, slices in slicer.groups(partition, names).items():
             visible = (partition, file_id) not in view.replaced
-            newest = next((piece for piece in slices if piece.names), None)
-            for piece in slices:
-                kept = not guards.savepointed.isdisjoint(piece.names)
-                if kept or (visible and piece is newest) or guards.needs(partition, file_id, piece.base_instant):
-                    found.update((partition, name) for name in piece.names)
+            newest = next((slice_ for slice_ in slices if slice_.names), None)
+            for slice_ in slices:
+                kept = not guards.savepointed.isdisjoint(slice_.names)
+                if kept or (visible and slice_ is newest) or guards.needs(partition, file_id, slice_.base_instant):
+                    found.update((partition, name) for name in slice_.names)
     return found
 
 
@@ -268,7 +268,7 @@ def _marks_progress(
     last: tuple[Instant, CleanMetadata] | None,
     now_ms: int,
 ) -> bool:
-    """Whether a plan without files is to be an instant all the same."""
+    """Whether a plan without files still becomes an instant."""
     if settings.empty_interval_hours <= 0 or not settings.incremental or plan.earliest is None:
         return False
     if last is None:

@@ -72,7 +72,7 @@ class CleanSettings:
 
     @property
     def filtered(self) -> bool:
-        """Whether only some partitions are to be cleaned."""
+        """Whether only some partitions are cleaned."""
         return bool(self.partitions_selected or self.partition_regex)
 
     @property
@@ -103,7 +103,7 @@ def earliest_to_retain(
     last_earliest: str = "",
     passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION}),
 ) -> Instant | None:
-    """The earliest completed commit as of which the table stays readable; None: nothing is to be cleaned.
+    """The earliest completed commit as of which the table stays readable; None: nothing is cleaned.
 
     By commits it is not later than the newest commit before the oldest pending one, clusterings among them. None under
     KEEP_LATEST_FILE_VERSIONS, which counts no commits.

@@ -15,8 +15,8 @@ from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.report import ServiceReport, listed
-from hudi_py.services.service import Dropped, Scheduled
+from hudi_py.services.planned.report import ServiceReport, listed
+from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -47,7 +47,7 @@ class CleanReport(ServiceReport):
     num_files: int = 0
     """Files deleted."""
     num_bytes: int | None = 0
-    """Of the files deleted; None where the clean was completed before and this is told from its metadata."""
+    """Of the files deleted; None if the clean had been completed before: its metadata has no sizes."""
     num_partitions: int = 0
     """Partitions with files deleted."""
     failed: tuple[str, ...] = ()
@@ -78,6 +78,7 @@ class CleanWork:
     """Milliseconds since the epoch."""
     spared: frozenset[File] = frozenset()
     """Planned files that have become needed since: by a savepoint, or as the newest version after a rollback."""
+    removed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ class Cleaning:
         """Cleans that were planned and not completed, oldest first."""
         return [instant.time for instant in _pending(context.timeline())]
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork | Dropped:
-        """Takes a plan to inflight; one that is inflight already is gone on with, for deleting twice does no harm.
+    def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
+        """Takes a plan to inflight. A plan that is inflight already is continued: deleting twice does no harm.
 
         Raises:
             ConfigError: there is no clean of this instant.
@@ -132,7 +133,8 @@ class Cleaning:
             if plan is None:
                 # a crash on a storage that cannot write whole files; nothing was deleted without a plan
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
-                return Dropped(instant, f"the clean {instant} had no plan and was removed")
+                removed = f"the clean {instant} had no plan and was removed"
+                return CleanWork(instant, timeline.layout, 0, started_ms, removed=removed)
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
                 raise UnsupportedTableError(
@@ -191,7 +193,7 @@ class Cleaning:
         return outcomes
 
     def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanedPiece]) -> CleanReport:
-        """Deletes emptied partitions, tells the metadata table, and completes the clean.
+        """Deletes emptied partitions, records the clean in the metadata table, and completes it.
 
         Raises:
             ConfigError: a piece has no outcome.
@@ -224,7 +226,7 @@ class Cleaning:
         return CleanReport(self.name, None, reason=reason)
 
     def give_up(self, context: ServiceContext, work: CleanWork) -> None:
-        """Nothing: files that are gone stay gone, and the next attempt goes on from there."""
+        """Does nothing: deleted files stay deleted, and the next attempt continues."""
 
 
 def _pending(timeline: Timeline) -> list[Instant]:
@@ -243,7 +245,7 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
 
 
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
-    """The plan of a pending clean; None where its file is empty or missing."""
+    """The plan of a pending clean; None if its file is empty or missing."""
     data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
     return decode_clean_plan(data, source) if data else None
 

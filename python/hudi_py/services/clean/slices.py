@@ -1,4 +1,4 @@
-"""File slices with every file that goes with them, told by names alone.
+"""File slices with every file that belongs to them, by names alone.
 
 The rules are those of `view.filesystem_view`. Change data files belong to their slice here, while no reader merges
 them. Names are taken apart by hand, and slices are not made of the view's values: a plan looks at every file of a
@@ -65,11 +65,11 @@ class Slicer:
                 of_group = slices.get(file_id)
                 if of_group is None:
                     of_group = slices[file_id] = {}
-                piece = of_group.get(instant)
-                if piece is None:
+                slice_ = of_group.get(instant)
+                if slice_ is None:
                     of_group[instant] = Slice(instant, [name])
                 else:
-                    piece.names.append(name)
+                    slice_.names.append(name)
         for file_id in {*slices, *logs} if self._scheduled else ():
             scheduled = self._scheduled.get((partition, file_id))
             if scheduled is not None:

@@ -1,6 +1,6 @@
 """Compaction: base files and their logs become new base files (merge-on-read tables)."""
 
-from hudi_py.services.compaction.phases import CompactionWork, Outcome
+from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten, check_compactable
 from hudi_py.services.compaction.service import Compaction
@@ -9,7 +9,6 @@ __all__ = [
     "Compaction",
     "CompactionReport",
     "CompactionWork",
-    "Outcome",
     "Rewrite",
     "RewriteTask",
     "Rewritten",

@@ -1,11 +1,9 @@
-"""Carrying out the operations of a compaction plan (`HoodieCompactor`, 1.2.0)."""
+"""Executes the operations of a compaction plan (`HoodieCompactor`, 1.2.0)."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
@@ -17,13 +15,12 @@ from hudi_py.model.names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudi_py.services.compaction.phases import CompactionWork
-from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask
+from hudi_py.services.compaction.base import CompactionSlice
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.transaction.attempt import Participation
-from hudi_py.transaction.publication import FilePermit, Publication
+from hudi_py.transaction.publication import FilePermit
 
 _STAGE = 1
 
@@ -53,20 +50,12 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
     return FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
 
 
-def write_token(piece: int) -> str:
+def write_token(number: int) -> str:
     """A token that no other attempt has."""
-    return f"{piece}-{_STAGE}-{secrets.randbelow(1 << 31)}"
+    return f"{number}-{_STAGE}-{secrets.randbelow(1 << 31)}"
 
 
-def compact_slice(
-    context: ServiceContext,
-    work: CompactionWork,
-    rewrite: Rewrite,
-    extension: str,
-    participation: Participation,
-    operation: CompactionOperation,
-    piece: int,
-) -> WriteStat:
+def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, extension: str) -> WriteStat:
     """Writes and publishes the new base file of one operation.
 
     Raises:
@@ -74,19 +63,12 @@ def compact_slice(
         HistoryCleanedError: a file of the plan is gone.
     """
     started = time.monotonic()
-    storage, publication = context.storage, participation.publication
-    whole = slice_of(storage, operation)
+    whole = slice_of(context.storage, planned.operation)
     base = whole.base_file
-    permit: FilePermit = publication.permit_base_file(
-        whole.partition, whole.file_id, write_token(piece), merges=base is not None, extension=extension
+    permit = planned.participation.publication.permit_base_file(
+        whole.partition, whole.file_id, write_token(planned.number), merges=base is not None, extension=extension
     )
-    name = permit.path.rpartition("/")[2]
-    task = RewriteTask(
-        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
-    )
-    with publishing(publication, permit, operation):
-        done = rewrite(task)
-    context.progress.wrote(done.size)
+    done = publish_rewritten(context, planned, rewrite, whole, permit)
     return WriteStat(
         file_id=whole.file_id,
         path=permit.path,
@@ -115,22 +97,30 @@ def _size(storage: Storage, path: str) -> int:
     return info.size
 
 
-@contextmanager
-def publishing(publication: Publication, permit: FilePermit, operation: CompactionOperation) -> Iterator[None]:
-    """`Publication.publishing`, of the new file of an operation.
+def publish_rewritten(
+    context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, whole: FileSlice, permit: FilePermit
+) -> Rewritten:
+    """Writes the new file of a slice to where the permit says, and publishes it.
 
     Raises:
         HistoryCleanedError: a file of the plan turns out to be gone.
     """
+    storage, work = context.storage, planned.work
+    name = permit.path.rpartition("/")[2]
+    task = RewriteTask(
+        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
+    )
     try:
-        with publication.publishing(permit):
-            yield
+        with planned.participation.publication.publishing(permit):
+            done = rewrite(task)
     except FileNotFoundError as error:
         raise HistoryCleanedError(
-            f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of "
-            f"{publication.storage.uri}: a file of the plan is gone ({error}), so it cannot be carried out any "
-            "more; unschedule it, or restore a savepoint from before it"
+            f"Cannot compact file group {whole.file_id} in partition '{whole.partition}' of {storage.uri}: a file of "
+            f"the plan is gone ({error}), so it cannot be carried out any more; unschedule it, or restore a savepoint "
+            "from before it"
         ) from error
+    context.progress.wrote(done.size)
+    return done
 
 
 def _misnamed(storage: Storage, operation: CompactionOperation, name: str) -> CorruptFileError:

@@ -1,4 +1,4 @@
-"""Which file slices are to be compacted (`BaseHoodieCompactionPlanGenerator`, `BaseTableServicePlanActionExecutor`,
+"""Chooses the file slices to compact (`BaseHoodieCompactionPlanGenerator`, `BaseTableServicePlanActionExecutor`,
 1.2.0)."""
 
 from __future__ import annotations
@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 
-from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import (
     StrategySettings,
@@ -43,7 +42,7 @@ def plan_compaction(
         view: the table as of now, under the lock.
         partitions: where to look, see `partitions_to_look_at`.
         instant: what completed before this time is compacted.
-        busy: file groups that another service is at.
+        busy: file groups that another service is rewriting.
         max_file_size: bytes; what a slice without base file is taken to write.
         today: for the strategies by days.
         tells_missing: whether the plan names partitions of which a strategy left something out.
@@ -75,10 +74,10 @@ def operations_of(
 
     def one(partition: PartitionPath) -> list[CompactionOperation]:
         result = []
-        for piece in view.latest_slices(partition):
-            if (piece.partition, piece.file_id) in busy:
+        for slice_ in view.latest_slices(partition):
+            if (slice_.partition, slice_.file_id) in busy:
                 continue
-            before = _completed_before(view, piece, instant)
+            before = _completed_before(view, slice_, instant)
             if before.log_files and (wanted is None or wanted(before)):
                 result.append(_operation(before, max_file_size))
         return result
@@ -87,7 +86,7 @@ def operations_of(
 
 
 def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation]) -> tuple[CompactionOperation, ...]:
-    """Operations of a log compaction that are still of use: the newest slice of the file group has logs of theirs.
+    """Operations of a log compaction that are not obsolete: the newest slice of the file group has logs of theirs.
 
     Where a compaction was planned since, a log file written now belongs to the slice which that has opened, and readers
     pass it over: the blocks that it stands for are not there.
@@ -95,9 +94,9 @@ def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation
     partitions = sorted({PartitionPath(each.partition_path) for each in operations})
     view.lister.prefetch(partitions)
     newest = {
-        (piece.partition, piece.file_id): {str(log.name) for log in piece.log_files}
-        for pieces in in_threads(view.latest_slices_for_write, partitions)
-        for piece in pieces
+        (slice_.partition, slice_.file_id): {str(log.name) for log in slice_.log_files}
+        for slices in in_threads(view.latest_slices_for_write, partitions)
+        for slice_ in slices
     }
     return tuple(
         each
@@ -109,8 +108,8 @@ def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation
 def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
     """Partitions written since the last compaction, and those that its plan left something in; sorted.
 
-    All partitions where there was no compaction, or its plan is gone. Later than Apache Hudi's the look goes back to
-    any compaction that completed after the last one was planned: what was written while that one was pending is not
+    All partitions if there was no compaction, or its plan is gone. Unlike Apache Hudi, this goes back to any compaction
+    that completed after the last one was planned: what was written while that one was pending is not
     in the last one's plan.
     """
     compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
@@ -149,37 +148,22 @@ def busy_groups(
     return frozenset(groups)
 
 
-def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
-    """As `compaction_plan`.
-
-    Raises:
-        ConfigError: there is no such plan.
-    """
-    plan = compaction_plan(storage, timeline.layout, instant, action)
-    if plan is None:
-        raise ConfigError(
-            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
-        )
-    return plan
-
-
-def _completed_before(view: FileSystemView, piece: FileSlice, instant: str) -> FileSlice:
-    """The slice without logs that completed at or after a time. In version 6 the names of logs do not tell."""
+def _completed_before(view: FileSystemView, slice_: FileSlice, instant: str) -> FileSlice:
+    """The slice without logs that completed at or after a time. In version 6 the names of logs do not show it."""
     if view.config.version < 8:
-        return piece
-    kept = tuple(log for log in piece.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)
-    return piece if len(kept) == len(piece.log_files) else replace(piece, log_files=kept)
+        return slice_
+    kept = tuple(log for log in slice_.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)
+    return slice_ if len(kept) == len(slice_.log_files) else replace(slice_, log_files=kept)
 
 
-def _operation(piece: FileSlice, max_file_size: int) -> CompactionOperation:
-    base = piece.base_file
+def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
+    base = slice_.base_file
     return CompactionOperation(
-        partition_path=piece.partition,
-        file_id=piece.file_id,
-        base_instant=base.instant if base is not None else piece.log_files[0].name.instant,
+        partition_path=slice_.partition,
+        file_id=slice_.file_id,
+        base_instant=base.instant if base is not None else slice_.log_files[0].name.instant,
         base_file=str(base.name) if base is not None else None,
-        log_files=tuple(str(log.name) for log in piece.log_files),
-        metrics=slice_metrics(piece, max_file_size),
+        log_files=tuple(str(log.name) for log in slice_.log_files),
+        metrics=slice_metrics(slice_, max_file_size),
         bootstrap_file=base.source if base is not None else None,
     )

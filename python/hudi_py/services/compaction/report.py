@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.words import counted, show_bytes
-from hudi_py.services.report import ServiceReport
+from hudi_py.services.planned.report import ServiceReport
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -34,7 +34,8 @@ from hudi_py.timeline.table_schema import (
     resolve_table_schema,
 )
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.plan import base_file_codec, bloom_config, check_types
+from hudi_py.write.settings import base_file_codec, bloom_config
+from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
@@ -48,11 +49,11 @@ class RewriteSettings:
     """How the slices of one plan are rewritten. Pickles; holds no credentials."""
 
     schema: pa.Schema
-    """Columns of the new base files, meta columns first where the table has them."""
+    """Columns of the new base files, meta columns first if the table has them."""
     avro_json: str
     """The same as an Avro record."""
     extra: dict[str, str]
-    """For the commit: the table's schema without meta columns, and the internal schema where the table keeps one."""
+    """For the commit: the table's schema without meta columns, and the internal schema if the table keeps one."""
     merge: MergeSettings
     history: SchemaHistory | None
     committed: CommittedInstants | None
@@ -69,7 +70,7 @@ class RewriteSettings:
         """
         Args:
             timeline: as of now.
-            as_of: the plan's instant: where columns are told apart by id, a base file has those of its instant.
+            as_of: the plan's instant: if columns are identified by id, a base file has those of its instant.
 
         Raises:
             UnsupportedTableError: the table has a feature that would be lost or broken.
@@ -85,7 +86,7 @@ class RewriteSettings:
             table = resolve_table_schema(storage, config, then, commits)
         if table is None:
             raise UnsupportedTableError(
-                f"Cannot compact the table at {storage.uri}: neither a commit nor a data file tells its schema; write "
+                f"Cannot compact the table at {storage.uri}: neither a commit nor a data file has its schema; write "
                 "to it first"
             )
         check_types(config, table.avro)
@@ -130,7 +131,7 @@ class RewriteTask:
     file_name: str
     """Its name once it is published."""
     settings: RewriteSettings | None
-    """None where the service was given a `rewrite` of its own."""
+    """None if the service was given a `rewrite` of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import ClassVar
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
-from hudi_py.services.compaction.phases import CompactionWork, OnePiece, PlannedRewrite
 from hudi_py.services.compaction.plan import (
     busy_groups,
     partitions_to_look_at,
@@ -24,7 +24,7 @@ from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactab
 from hudi_py.services.compaction.strategy import StrategySettings
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.service import Scheduled
+from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.state import TableState
@@ -34,7 +34,7 @@ from hudi_py.transaction.session import LockedTable
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction(PlannedRewrite):
+class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
 
     extension: str = "parquet"
@@ -68,7 +68,7 @@ class Compaction(PlannedRewrite):
                     "a compaction is planned only while no write is",
                 )
         view = context.view(table)
-        # on demand everything is looked at: what a strategy by partition passed over is not known as left out
+        # on demand all partitions are listed: which ones a strategy passed over is not recorded
         looks_up = context.session.metadata is not None and not self.always
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
@@ -87,13 +87,8 @@ class Compaction(PlannedRewrite):
         request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan))
         return Scheduled(chosen)
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> CompactionWork:
-        work = super(Compaction, self).begin(context, instant)
-        assert isinstance(work, CompactionWork)  # log compactions alone may have nothing left to do
-        return work
-
-    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
+    def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         return RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
 
-    def one_piece(self, context: ServiceContext, work: CompactionWork) -> OnePiece:
-        return partial(compact_slice, context, work, self.rewrite or rewrite_slice, self.extension)
+    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
+        return compact_slice(context, planned, self.rewrite or rewrite_slice, self.extension)

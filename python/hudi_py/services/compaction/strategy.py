@@ -37,7 +37,7 @@ _BOUNDED_IO = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """What strategies are told by options."""
+    """The options of compaction strategies."""
 
     names: tuple[str, ...] = ("LogFileSizeBasedCompactionStrategy",)
     target_io_mb: int = 500 * 1024
@@ -62,21 +62,21 @@ class StrategySettings:
         )
 
 
-def slice_metrics(piece: FileSlice, max_file_size: int) -> dict[str, float]:
+def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
     """What strategies choose by (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
 
     Args:
         max_file_size: bytes that a slice without base file is taken to write.
     """
-    base = piece.base_file.size if piece.base_file is not None else 0
-    logs = sum(log.size for log in piece.log_files)
+    base = slice_.base_file.size if slice_.base_file is not None else 0
+    logs = sum(log.size for log in slice_.log_files)
     read, write = (base + logs) // _MB, (base or max_file_size) // _MB
     return {
         "TOTAL_IO_READ_MB": float(read),
         "TOTAL_IO_WRITE_MB": float(write),
         TOTAL_IO_MB: float(read + write),
         TOTAL_LOG_FILES_SIZE: float(logs),
-        "TOTAL_LOG_FILES": float(len(piece.log_files)),
+        "TOTAL_LOG_FILES": float(len(slice_.log_files)),
     }
 
 
@@ -161,8 +161,8 @@ def _by_day(operations: Sequence[CompactionOperation]) -> list[CompactionOperati
 
 def _day(partition: str) -> tuple[int, int, int]:
     """Year, month and day of a partition path `yyyy/MM/dd`, with or without names of columns."""
-    plain = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
-    found = _DATE.match(plain)
+    path = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
+    found = _DATE.match(path)
     if found is None:
         raise ConfigError(
             f"Cannot plan a compaction by days: partition '{partition}' is no date; supported are partitions "

@@ -50,7 +50,7 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
 
     Args:
         now: the time that the plan would have.
-        zone: in which the timeline's times are told.
+        zone: of the timeline's times.
     """
     backlog = since_compaction(timeline)
     if backlog is None:
@@ -94,7 +94,7 @@ def since_compaction(timeline: Timeline) -> Backlog | None:
 
 
 def since_request(timeline: Timeline) -> Backlog | None:
-    """Delta commits requested after the last plan of a compaction, whether carried out or not."""
+    """Delta commits requested after the last plan of a compaction, whether it is completed or not."""
     plans = [i for i in timeline.instants if i.action in (Action.COMPACTION, Action.COMMIT)]
     deltas = _deltas(timeline)
     if plans:

@@ -1,7 +1,7 @@
 """The log files of a slice as one (`FileGroupReaderBasedAppendHandle`, Apache Hudi 1.2.0).
 
 Its records are those that the logs come to among themselves: one version of each key, deletes with their ordering
-values. The block tells which instants it stands for (`COMPACTED_BLOCK_TIMES`), and takes their place in a merge.
+values. The block names the instants it stands for (`COMPACTED_BLOCK_TIMES`), and takes their place in a merge.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.compaction.execute import publishing, slice_of, write_token
-from hudi_py.services.compaction.phases import CompactionWork
+from hudi_py.services.compaction.base import CompactionSlice
+from hudi_py.services.compaction.execute import publish_rewritten, slice_of, write_token
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
-from hudi_py.timeline.plans import CompactionOperation
-from hudi_py.transaction.attempt import Participation
 
 
 @dataclass(slots=True)
@@ -48,14 +46,7 @@ class _Written:
     keys: int = 0
 
 
-def compact_logs(
-    context: ServiceContext,
-    work: CompactionWork,
-    rewrite: Rewrite,
-    participation: Participation,
-    operation: CompactionOperation,
-    piece: int,
-) -> WriteStat:
+def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite) -> WriteStat:
     """Writes and publishes the new log file of one operation.
 
     Raises:
@@ -64,23 +55,18 @@ def compact_logs(
         UnsupportedTableError: the logs hold partial updates.
     """
     started = time.monotonic()
-    storage, publication = context.storage, participation.publication
-    whole = slice_of(storage, operation)
-    permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(piece))
+    whole = slice_of(context.storage, planned.operation)
+    publication = planned.participation.publication
+    permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(planned.number))
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)
     assert parsed is not None
-    task = RewriteTask(
-        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
-    )
-    with publishing(publication, permit, operation):
-        done = rewrite(task)
-    context.progress.wrote(done.size)
+    done = publish_rewritten(context, planned, rewrite, whole, permit)
     return WriteStat(
         file_id=whole.file_id,
         path=permit.path,
         partition_path=whole.partition,
-        prev_commit=operation.base_instant,
+        prev_commit=planned.operation.base_instant,
         num_writes=done.num_rows,
         num_updates=done.num_rows,
         num_deletes=done.deletes,
@@ -120,14 +106,14 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     return Rewritten(written.rows, written.size, deletes=written.deletes, logs=logs)
 
 
-def _check(storage: Storage, piece: FileSlice, blocks: Sequence[LogBlock], merge: MergeSettings) -> None:
+def _check(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], merge: MergeSettings) -> None:
     check_blocks(blocks, merge)
     partial = next((block for block in blocks if block.is_partial), None)
     if partial is not None:
         raise UnsupportedTableError(
-            f"Cannot compact the logs of file group {piece.file_id} in partition '{piece.partition}' of {storage.uri}: "
-            f"{partial.path} holds partial updates, whose missing columns only the base file has; supported are blocks "
-            "with whole records; compact the table instead"
+            f"Cannot compact the logs of file group {slice_.file_id} in partition '{slice_.partition}' of "
+            f"{storage.uri}: {partial.path} holds partial updates, whose missing columns only the base file has; "
+            "supported are blocks with whole records; compact the table instead"
         )
 
 
@@ -135,7 +121,7 @@ def _write(
     storage: Storage,
     sink: BinaryIO,
     instant: InstantTime,
-    piece: FileSlice,
+    slice_: FileSlice,
     blocks: Sequence[LogBlock],
     settings: RewriteSettings,
     block_bytes: int,
@@ -154,14 +140,14 @@ def _write(
             written.size += sink.write(encode_block(BlockType.AVRO, header, content))
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
-            content = _deletes(records, gone, piece.partition, settings.merge)
+            content = _deletes(records, gone, slice_.partition, settings.merge)
             written.size += sink.write(encode_block(BlockType.DELETE, header, content))
             written.deletes += len(gone)
     return written
 
 
 def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettings) -> Iterator[LogRecords]:
-    """The reduced log, in parts where it is larger than its memory; no key is in two."""
+    """The reduced log, in parts if it is larger than its memory; no key is in two."""
     log = load_log(storage, blocks, settings.schema, settings.merge, settings.memory, history=settings.history)
     if log is None:
         return

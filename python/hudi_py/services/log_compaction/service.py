@@ -12,20 +12,21 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.merge import CommittedInstants, merge_settings, scan_log
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.compaction.phases import CompactionWork, OnePiece, PlannedRewrite
-from hudi_py.services.compaction.plan import busy_groups, operations_of
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
+from hudi_py.services.compaction.plan import busy_groups, not_overtaken, operations_of
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction.execute import compact_logs, rewrite_logs
-from hudi_py.services.service import Scheduled
+from hudi_py.services.planned.service import Scheduled
 from hudi_py.storage import Storage
 from hudi_py.timeline.compaction_records import encode_compaction_plan
-from hudi_py.timeline.plans import CompactionPlan
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.session import LockedTable
@@ -35,7 +36,7 @@ _FIRST_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LogCompaction(PlannedRewrite):
+class LogCompaction(LogRewriting):
     """Log compaction of a merge-on-read table of version 8 or 9."""
 
     committed: CommittedInstants | None = None
@@ -85,7 +86,7 @@ class LogCompaction(PlannedRewrite):
         request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan, log_compaction=True))
         return Scheduled(chosen)
 
-    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
+    def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         config = state.config
         check_logs_compactable(config, context.options)
         settings = RewriteSettings.of(context.storage, config, state.timeline, context.options, as_of=instant)
@@ -97,8 +98,15 @@ class LogCompaction(PlannedRewrite):
             )
         return settings
 
-    def one_piece(self, context: ServiceContext, work: CompactionWork) -> OnePiece:
-        return partial(compact_logs, context, work, self.rewrite or rewrite_logs)
+    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
+        return compact_logs(context, planned, self.rewrite or rewrite_logs)
+
+    def still_needed(
+        self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
+    ) -> tuple[CompactionOperation, ...]:
+        """Apache Hudi 1.2.0 refuses log compactions older than any compaction (`BaseHoodieTableServiceClient
+        .logCompact`); here only their obsolete operations go."""
+        return not_overtaken(context.view(state), operations)
 
 
 def check_logs_compactable(config: TableConfig, options: Options) -> None:
@@ -123,13 +131,13 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
         )
 
 
-def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, piece: FileSlice) -> bool:
+def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, slice_: FileSlice) -> bool:
     """Whether a slice has log files or blocks enough, and no partial updates.
 
     Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`, where blocks of one instant count as
     one.
     """
-    blocks = scan_log(storage, piece.log_files, committed=committed)
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
     instants = {block.instant_time for block in blocks}
-    enough = len(piece.log_files) >= threshold or len(instants) >= threshold
+    enough = len(slice_.log_files) >= threshold or len(instants) >= threshold
     return enough and len(instants) > 1 and not any(block.is_partial for block in blocks)

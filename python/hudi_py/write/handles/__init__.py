@@ -1,15 +1,7 @@
 """Handles: each writes the files of one file group for one instant."""
 
 from hudi_py.write.handles.append import append_log
-from hudi_py.write.handles.base import BaseFileHandle, new_file_group
-from hudi_py.write.handles.merge import MergeCounts, Updates, merge_base_file, updates_of
+from hudi_py.write.handles.base import new_file_group
+from hudi_py.write.handles.merge import merge_base_file, updates_of
 
-__all__ = [
-    "BaseFileHandle",
-    "MergeCounts",
-    "Updates",
-    "append_log",
-    "merge_base_file",
-    "new_file_group",
-    "updates_of",
-]
+__all__ = ["append_log", "merge_base_file", "new_file_group", "updates_of"]

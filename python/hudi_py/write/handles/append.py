@@ -4,10 +4,9 @@ Apache Hudi 1.2.0)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
@@ -25,7 +24,6 @@ from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import RECORD_INDEXES
 
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
@@ -36,20 +34,18 @@ def append_log(
     slice_: FileSlice,
     rows: pa.Table,
     *,
-    unconditional_delete: bool = False,
-    gone: pa.Array | None = None,
+    deleted: pa.StringArray | None = None,
     merged: FileSlice | None = None,
     next_version: int = 1,
 ) -> WriteStat:
-    """Writes a log file with the rows' data block, then a delete block for those which are deletes.
+    """Writes a log file: a data block, a delete block for rows with a delete marker, and one for deleted keys.
 
     Args:
         slice_: the slice the log belongs to: its base instant names the log in table version 6.
-        rows: `_hoodie_record_key`, then the table's columns; at least one, or `gone`. With `unconditional_delete` the
-            key alone counts: every row deletes its key whatever came before (`IntWrapper` 0, as Java's delete
+        rows: `_hoodie_record_key`, then the table's columns; may be empty if there are `deleted` keys.
+        deleted: keys that are deleted whatever came before (ordering value `IntWrapper` 0, as in Java's delete
             operation).
-        gone: keys (string) which no row has, and which are deleted in that way.
-        merged: the slice as readers have it, where that is another one: with what a pending compaction compacts.
+        merged: the slice as readers see it if that is another one, with what a pending compaction compacts.
         next_version: table version 6: the first free version of a log of this slice.
 
     Raises:
@@ -58,11 +54,8 @@ def append_log(
     started = time.monotonic()
     transaction, merge = context.transaction, context.settings.merge
     own_name = transaction.config.version >= _MERGED_LOGS
-    if unconditional_delete:
-        deletes = np.ones(rows.num_rows, np.bool_)
-    else:
-        deletes = delete_marks(rows, merge)
-        _check_ordering(context, rows, deletes)
+    deletes = delete_marks(rows, merge)
+    _check_ordering(context, rows, deletes)
     if own_name:
         permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(context.task))
     else:
@@ -85,25 +78,27 @@ def append_log(
                 sink.write(block)
                 size += len(block)
         if num_deletes:
-            removed = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
-            block = _delete_block(context, slice_, removed, unconditional_delete)
+            marked = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
+            block = _delete_block(context, slice_, combined(marked[RECORD_KEY]), row_ordering(marked, merge))
             sink.write(block)
             size += len(block)
-        if gone is not None and len(gone):
-            block = _delete_block(context, slice_, pa.table([gone], names=[RECORD_KEY]), True)
+        if deleted is not None and len(deleted):
+            block = _delete_block(context, slice_, deleted)
             sink.write(block)
             size += len(block)
-            num_deletes += len(gone)
+            num_deletes += len(deleted)
     if context.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
-        if context.notes_keys:
-            log = LogFile(slice_.partition, parsed, size)
+        if context.tracks_keys:
+            sidecar.begin_keys()
+            log, before = LogFile(slice_.partition, parsed, size), merged or slice_
             if rows.num_rows:
-                _note_keys(context, sidecar, merged or slice_, log, rows, deletes, unconditional_delete)
-            sidecar.add_keys(pa.array([], pa.string()) if gone is None else gone, removed=True)
+                _note_keys(context, sidecar, before, log, combined(rows[RECORD_KEY]), deletes)
+            if deleted is not None and len(deleted):
+                _note_keys(context, sidecar, before, log, deleted)
         if context.range_columns:
-            told = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
-            sidecar.set_ranges(told.rows)
+            whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
+            sidecar.set_ranges(whole.rows)
         context.save(sidecar, name)
     context.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
@@ -127,8 +122,8 @@ def append_log(
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> None:
-    """A null in a log is the integer 0 to Apache Hudi 1.2.0, whose queries fail where a Long, say, is compared with it.
-    Copy on write has no such harm: its own upserts fail there, and ours leave no trace of the null."""
+    """Refuses null ordering values. Apache Hudi 1.2.0 reads a null in a log as the integer 0, and its queries fail to
+    compare that with a Long, for example. Copy-on-write tables are not affected: our base files keep no trace of it."""
     merge = context.settings.merge
     if not merge.by_event_time:
         return
@@ -143,11 +138,10 @@ def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> Non
 
 
 def _token_of_its_own(context: WriteContext) -> str:
-    """A write token that no other write has, for a log which is not named by its own instant.
+    """A write token of this write alone, for a log that is not named by its own instant.
 
-    Apache Hudi takes over the token of a slice's newest committed log. A log of a write that is under way, or failed,
-    would have the very name it chooses; it would note that file in its commit, and on local file systems by a path
-    which it cannot read afterwards.
+    Apache Hudi reuses the token of a slice's newest committed log. It would choose the name of a log of ours that is
+    pending or failed, and commit that file, on local file systems by a path that it cannot read afterwards.
     """
     return str(replace(context.task, stage=int(context.transaction.instant[-9:])))  # hour to millisecond: a Java int
 
@@ -157,18 +151,17 @@ def _note_keys(
     sidecar: Sidecar,
     slice_: FileSlice,
     log: LogFile,
-    rows: pa.Table,
-    deletes: Mask,
-    unconditional: bool,
+    keys: pa.StringArray,
+    deletes: Mask | None = None,
 ) -> None:
+    """Notes what the log changes of some keys; `deletes` None: it deletes all of them whatever came before."""
     changes = written_log_changes(
         context.key_reader(),
         slice_,
         log,
-        combined(rows[RECORD_KEY]),
+        keys,
         deletes,
-        unconditional=unconditional,
-        known_live=context.settings.index.type in RECORD_INDEXES,
+        known_live=context.settings.index.is_record_index,
     )
     sidecar.add_keys(changes.added)
     sidecar.add_keys(changes.removed, removed=True)
@@ -181,7 +174,7 @@ def _header(context: WriteContext) -> dict[HeaderKey, str]:
 def _data_blocks(
     context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]
 ) -> Iterator[bytes]:
-    """Avro blocks, none much larger than the limit. The ranges of their columns, where wanted, go to `ranges`."""
+    """Avro blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
     limit = context.settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
@@ -194,10 +187,11 @@ def _data_blocks(
             yield encode_block(BlockType.AVRO, _header(context), content)
 
 
-def _delete_block(context: WriteContext, slice_: FileSlice, rows: pa.Table, unconditional: bool) -> bytes:
-    keys = combined(rows[RECORD_KEY])
+def _delete_block(
+    context: WriteContext, slice_: FileSlice, keys: pa.StringArray, columns: Sequence[pa.Array] = ()
+) -> bytes:
+    """`columns`: the ordering values; none: the deletes count whatever came before."""
     partitions = pa.repeat(pa.scalar(slice_.partition, pa.string()), len(keys))
-    columns = () if unconditional else row_ordering(rows, context.settings.merge)
     ordering: pa.Array | None = None
     if len(columns) == 1:
         ordering = columns[0]

@@ -18,20 +18,17 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.write.context import WriteContext
 
 STEP_ROWS = 16_384
-"""Rows between two looks at the size of a file."""
+"""Rows between two checks of the size of a file."""
 
 
 def steps(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces after each of which a file may turn out to be full."""
+    """The batch in steps; the size of the file is checked after each."""
     for at in range(0, batch.num_rows, STEP_ROWS):
         yield batch.slice(at, STEP_ROWS)
 
 
 class BaseFileHandle:
-    """A base file under way. As a context manager it gives the file up when the block raises.
-
-    `previous` is the base file of the group's latest slice; None makes a new file group.
-    """
+    """A base file being written. A context manager: leaving it by an error abandons the file."""
 
     def __init__(
         self,
@@ -41,6 +38,7 @@ class BaseFileHandle:
         *,
         previous: BaseFile | None = None,
     ) -> None:
+        """`previous`: the base file of the group's latest slice; None makes a new file group."""
         self.context = context
         self.partition = partition
         self.file_id = file_id or context.new_file_id()
@@ -52,8 +50,8 @@ class BaseFileHandle:
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
-        self.sidecar = Sidecar() if context.notes_keys else None
-        """Gets the keys which `write_new` brings; those of `write` are the caller's to tell."""
+        self.sidecar = Sidecar() if context.tracks_keys else None
+        """Collects the keys of `write_new`; the caller adds those of `write`."""
         if self.sidecar is not None:
             self.sidecar.begin_keys()
         self._writer = BaseFileWriter(
@@ -126,22 +124,22 @@ class BaseFileHandle:
             self.context.save(sidecar, self.name)
 
     def abandon(self) -> None:
-        """Gives the file up: nothing of it stays."""
+        """Deletes what was written."""
         if self._summary is None:
-            gone = RuntimeError("the write was given up")
-            self._writer.__exit__(type(gone), gone, None)
+            error = RuntimeError("the file was abandoned")
+            self._writer.__exit__(type(error), error, None)
         self.context.transaction.publication.discard(self._permit)
 
 
 def new_file_group(
     context: WriteContext, partition: PartitionPath, batches: Iterable[pa.RecordBatch]
 ) -> list[WriteStat]:
-    """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several where the
-    file gets full. Without rows nothing is written."""
+    """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the
+    file gets full. Without rows, writes nothing."""
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
     try:
-        for batch in (piece for whole in batches for piece in steps(whole)):
+        for batch in (step for whole in batches for step in steps(whole)):
             if handle is not None and handle.bytes_written >= context.settings.packing.max_file_size:
                 stats.append(handle.finish())
                 handle = None

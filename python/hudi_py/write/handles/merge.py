@@ -19,10 +19,8 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import iter_base_batches
-from hudi_py.merge import LogRecords, Versions, Winners, delete_marks, find_winners, merge_with_base
-from hudi_py.merge.entries import ordering_types
-from hudi_py.merge.ordering import default_mask
-from hudi_py.merge.reduce import row_ordering
+from hudi_py.merge import LogRecords, Versions, Winners, find_winners, merge_with_base
+from hudi_py.merge.reduce import row_versions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
@@ -30,7 +28,7 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 
 BASE_ROWS = 262_144
-"""Rows of a batch of the old file: the look-up of keys builds its hash table anew for each."""
+"""Rows in a batch of the old file. Large, as the look-up of keys builds a hash table for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +52,29 @@ class MergeCounts:
     """Incoming rows written in place of old ones, or in addition to them."""
 
 
-def updates_of(
-    rows: pa.Table, context: WriteContext, *, unconditional_delete: bool = False, gone: pa.Array | None = None
-) -> Updates:
-    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys.
-
-    With `unconditional_delete` every row deletes its key, whatever its ordering value. `gone` are keys (string) which
-    no row has, and which are deleted in that way.
-    """
+def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray | None = None) -> Updates:
+    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys. `deleted`: other keys,
+    which are deleted whatever their ordering value."""
     merge = context.settings.merge
     count = rows.num_rows
-    keys = combined(rows[RECORD_KEY])
-    if unconditional_delete:
-        deletes, defaults = np.ones(count, np.bool_), np.ones(count, np.bool_)
-        ordering = tuple(pa.nulls(count, kind) for kind in ordering_types(context.file_schema, merge))
-    else:
-        deletes = delete_marks(rows, merge)
-        ordering = row_ordering(rows, merge)
-        defaults = default_mask(ordering, count)
-    if gone is not None and len(gone):
-        more = np.ones(len(gone), np.bool_)
-        keys = pa.concat_arrays([keys, gone])
-        deletes, defaults = np.r_[deletes, more], np.r_[defaults, more]
-        ordering = tuple(pa.concat_arrays([each, pa.nulls(len(gone), each.type)]) for each in ordering)
-        count = len(keys)
-    winners = find_winners(
-        Versions(keys, np.arange(count, dtype=np.int64), deletes, np.zeros(count, np.bool_), defaults, ordering), merge
-    )
+    versions = row_versions(rows, merge, combined(rows[RECORD_KEY]), np.arange(count, dtype=np.int64))
+    if deleted is not None and len(deleted):
+        more = np.ones(len(deleted), np.bool_)
+        versions = Versions(
+            keys=pa.concat_arrays([versions.keys, deleted]),
+            position=np.arange(count + len(deleted), dtype=np.int64),
+            deletes=np.r_[versions.deletes, more],
+            entries=np.r_[versions.entries, ~more],
+            defaults=np.r_[versions.defaults, more],
+            ordering=tuple(pa.concat_arrays([each, pa.nulls(len(deleted), each.type)]) for each in versions.ordering),
+        )
+    winners = find_winners(versions, merge)
     data = np.flatnonzero(~winners.deletes)
     slots = np.full(len(winners.keys), -1, np.int64)
     slots[data] = np.arange(len(data))
     if not len(data):
         return Updates(winners, context.row_schema.empty_table(), slots)
-    taken = rows if len(data) == rows.num_rows == count else rows.take(pa.array(winners.versions[data]))
+    taken = rows if len(data) == len(versions.keys) else rows.take(pa.array(winners.versions[data]))
     return Updates(winners, taken, slots)
 
 
@@ -101,8 +89,8 @@ def merge_base_file(
     """Writes the next version of a slice's base file.
 
     Args:
-        slice_: has a base file; its log files, if any, are not looked at.
-        updates: versions of keys. With `keys_tagged` all are in the file; otherwise those which are not are inserts.
+        slice_: has a base file; its log files are ignored.
+        updates: versions of keys. With `keys_tagged` the file has all of them; otherwise new keys are inserted.
         inserts: rows (`_hoodie_record_key`, then the table's columns) to add as they are.
     """
     base = slice_.base_file
@@ -122,7 +110,7 @@ def merge_base_file(
         if updates is None:
             counts.kept = counts.base
         if watched is not None and handle.sidecar is not None:
-            watched.tell(handle.sidecar)
+            watched.add_to(handle.sidecar)
         for batch in inserts:
             handle.write_new(batch)
             added += batch.num_rows
@@ -133,11 +121,11 @@ def merge_base_file(
 
 
 class _Watched:
-    """The keys whose presence in a file group a merge may change: which of them the old file had, and the new one."""
+    """The keys that a merge may add to a file group or remove: which of them the old file has, and the new one."""
 
     def __init__(self, updates: Updates, keys_tagged: bool) -> None:
         keys = updates.winners.keys
-        # a data row for a key that is there leaves one there
+        # an update of a known key neither adds nor removes it
         self._keys = keys.filter(pa.array(updates.winners.deletes)) if keys_tagged else keys
         self._was = np.zeros(len(self._keys), np.bool_)
         self._is = np.zeros(len(self._keys), np.bool_)
@@ -150,7 +138,7 @@ class _Watched:
     def after(self, batch: pa.RecordBatch) -> None:
         self._mark(self._is, batch)
 
-    def tell(self, sidecar: Sidecar) -> None:
+    def add_to(self, sidecar: Sidecar) -> None:
         sidecar.add_keys(self._keys.filter(pa.array(self._is & ~self._was)))
         sidecar.add_keys(self._keys.filter(pa.array(self._was & ~self._is)), removed=True)
 
@@ -173,7 +161,7 @@ def _merged(
     stamped = [context.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
     rows = pa.Table.from_batches(stamped, context.file_schema).combine_chunks()
     log = LogRecords(updates.winners, rows, updates.slots)
-    # what comes once the old file has ended are incoming rows
+    # batches after the end of the old file are incoming rows
     for batch in merge_with_base(until_end(), log, context.settings.merge):
         if ended:
             counts.won += batch.num_rows

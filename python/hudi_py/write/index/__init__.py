@@ -1,23 +1,75 @@
-"""Tagging: which file group of its partition holds each incoming key."""
+"""Indexes: which file group holds each incoming key."""
 
-from hudi_py.write.index.record_index import RecordIndexTagger, open_tagger, tag_by_places
-from hudi_py.write.index.tagging import (
-    RECORD_INDEXES,
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hudi_py.errors import ConfigError
+from hudi_py.metadata import open_metadata
+from hudi_py.metadata.locations import is_by_partition
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.files import BaseFile
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+from hudi_py.write.index.base_files import BaseFileIndex
+from hudi_py.write.index.other_indexes import check_table_index
+from hudi_py.write.index.protocol import (
+    GLOBAL_RECORD_INDEX,
+    PARTITION_RECORD_INDEX,
+    GlobalIndex,
+    Index,
     IndexSettings,
-    Tagging,
-    check_index,
-    check_no_bucket_index,
-    tag_keys,
+    PartitionIndex,
 )
+from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordIndex
 
-__all__ = [
-    "RECORD_INDEXES",
-    "IndexSettings",
-    "RecordIndexTagger",
-    "Tagging",
-    "check_index",
-    "check_no_bucket_index",
-    "open_tagger",
-    "tag_by_places",
-    "tag_keys",
-]
+__all__ = ["GlobalIndex", "Index", "IndexSettings", "PartitionIndex", "check_table_index", "open_index"]
+
+_ENABLE = {
+    GLOBAL_RECORD_INDEX: "hoodie.metadata.global.record.level.index.enable",
+    PARTITION_RECORD_INDEX: "hoodie.metadata.record.level.index.enable",
+}
+
+
+def open_index(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    view: FileSystemView,
+    settings: IndexSettings,
+    *,
+    threads: int = 1,
+    check_key: Callable[[BaseFile, str], None] | None = None,
+) -> Index:
+    """The index of a write. If a table has no record index, one by partition is replaced by a look-up in base files,
+    as in Apache Hudi.
+
+    Args:
+        timeline, view: the table as the write sees it.
+        threads, check_key: see `BaseFileIndex`.
+
+    Raises:
+        ConfigError: the table has no record index, or one of the other kind.
+        CorruptFileError, UnsupportedTableError: the metadata table cannot be read.
+    """
+    kind = settings.type
+    metadata = None
+    if settings.is_record_index and RECORD_INDEX in config.metadata_partitions:
+        metadata = open_metadata(storage, config, timeline)
+    if metadata is None and kind != GLOBAL_RECORD_INDEX:
+        return BaseFileIndex(storage, settings, threads, check_key)
+    if metadata is None:
+        raise ConfigError(
+            f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "
+            f"{_ENABLE[kind]}=true, so that the write creates one, or use another index type"
+        )
+    by_partition = is_by_partition(storage, config, metadata.file_groups(RECORD_INDEX))
+    if by_partition != (kind == PARTITION_RECORD_INDEX):
+        other = PARTITION_RECORD_INDEX if by_partition else GLOBAL_RECORD_INDEX
+        raise ConfigError(
+            f"Cannot look up keys with hoodie.index.type={kind}: the record index of the table '{config.name}' is one "
+            f"{'by partition' if by_partition else 'over all partitions'}; write with hoodie.index.type={other}"
+        )
+    return PartitionRecordIndex(metadata, view) if by_partition else GlobalRecordIndex(metadata, view)

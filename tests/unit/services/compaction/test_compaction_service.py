@@ -26,11 +26,12 @@ from hudi_py.errors import (
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport, CompactionWork
-from hudi_py.services.compaction.plan import existing_plan, partitions_to_look_at
+from hudi_py.services.compaction.plan import partitions_to_look_at
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.rollback import rollback
-from hudi_py.services.service import run
-from hudi_py.services.unschedule import unschedule
+from hudi_py.services.planned.phases import existing_plan
+from hudi_py.services.planned.service import run
+from hudi_py.services.planned.unschedule import unschedule
+from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -243,7 +244,7 @@ def test_why_it_failed_is_told_though_it_cannot_be_undone_either(
         patched.setattr("hudi_py.transaction.attempt.undo_attempt", refuse)
         with pytest.raises(CorruptFileError, match="the log x is torn"):
             run(ALWAYS, own)
-    assert f"compaction {instant} is undone by the next one: the lock is held by another" in caplog.text
+    assert f"the next attempt undoes the failed compaction {instant}: the lock is held by another" in caplog.text
     assert run(ALWAYS, own).instant == instant
 
 

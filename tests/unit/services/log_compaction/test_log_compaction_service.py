@@ -17,10 +17,10 @@ from hudi_py.merge import LogMemory
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
-from hudi_py.services.compaction.plan import existing_plan
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.service import run, run_all
+from hudi_py.services.planned.phases import existing_plan
+from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -167,7 +167,7 @@ def test_a_plan_that_a_compaction_has_overtaken_is_removed(storage: MemoryStorag
     before, files = read(storage), data_files(storage)
     report = run(ALWAYS, own, planned)
     assert (report.service, report.instant) == ("log_compaction", None)
-    assert f"the logcompaction {planned} was removed: compactions since it was planned" in report.reason
+    assert f"the logcompaction {planned} was removed: later compactions cover the logs" in report.reason
     assert [i.time for i in own.timeline().pending] == ([] if completed else [scheduled])
     assert data_files(storage) == files
     assert not [info for info in storage.walk() if planned in info.name and not info.name.endswith(".parquet")]

@@ -1,0 +1,1 @@
+"""Records of the metadata table as Arrow columns and as Avro bytes."""

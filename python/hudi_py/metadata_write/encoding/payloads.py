@@ -1,0 +1,217 @@
+"""Several versions of one record of the metadata table as one (`HoodieMetadataPayload.preCombine`, 1.2.0).
+
+Which rule holds depends on what the record is about:
+
+- files of a partition, and the list of partitions: the union; a removal takes away what is older; of a file that was
+  added more than once the largest size stands. A removal which finds nothing to remove stays.
+- column statistics, of files and of partitions: the later one replaces the earlier when its bounds are tight or when
+  either is a removal, else their union stands.
+- everything else: the later one replaces the earlier.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.avro import decode_values, encode_values
+from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
+
+_FILES_FIELD: Final = "filesystemMetadata"
+_STATS_FIELD: Final = "ColumnStatsMetadata"
+_SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
+EXPRESSION_PREFIX: Final = "expr_index_"
+_NUMBERS: Final = {"member1", "member2", "member3", "member4"}
+"""Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
+_DAYS: Final = {"member1", "member7"}
+"""`IntWrapper`, in which Apache Hudi 0.15.0 may keep the days of a date, and `DateWrapper`."""
+_DECIMALS: Final = {"member5", "member8"}
+"""`BytesWrapper`, in which it may keep the digits of a decimal to 15 places, and `DecimalWrapper`."""
+_SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+
+Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
+"""Values (binary, of the current schema) of records with more than one version, oldest first and those of one record
+next to each other, and the row at which each record begins; the value of each record."""
+
+
+def removes(partition: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which values stand for removed records that no file holds further; None: none of them do.
+
+    Only entries of secondary indexes: removed statistics and filters are kept as such (`HoodieMetadataPayload`).
+    """
+    if not partition.startswith(SECONDARY_PREFIX) or not len(values):
+        return None
+    flags = pc.struct_field(_decoded(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
+    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
+    """The last version of each record."""
+    return values.take(pa.array(_last(starts, len(values))))
+
+
+def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_removals: bool = False) -> pa.Array:
+    """`HoodieTableMetadataUtil.combineFileSystemMetadata`, but for log files that are merged among themselves first.
+
+    There a name that logs both add and remove is lost as a removal, so that the base file's entry for it comes back;
+    here the newest removal counts against everything older, as it does for readers.
+    """
+    batch = _decoded(values, ["type", _FILES_FIELD])
+    maps = batch.column(_FILES_FIELD)
+    offsets = np.asarray(maps.offsets).astype(np.int64)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    names = maps.keys.slice(begin, end - begin)
+    items = maps.items.slice(begin, end - begin)
+    sizes = np.asarray(pc.struct_field(items, "size")).astype(np.int64)
+    removed = np.asarray(pc.struct_field(items, "isDeleted").to_numpy(zero_copy_only=False))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(values))))
+    owner = np.repeat(group, np.diff(offsets))
+    encoded = names.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    member = owner * max(len(encoded.dictionary), 1) + codes
+    # entries of one name of one record next to each other, oldest first
+    order = np.argsort(member, kind="stable")
+    member, sizes, removed = member[order], sizes[order], removed[order]
+    first = np.flatnonzero(np.diff(member, prepend=-1))
+    last = np.append(first[1:], len(member)) - 1 if len(first) else first
+    place = np.arange(len(member))
+    span = np.repeat(np.arange(len(first)), last - first + 1)
+    taken_away = _reduce(np.maximum, np.where(removed, place, -1), first)
+    largest = _reduce(np.maximum, np.where(place > taken_away[span], sizes, 0), first)
+    alive = ~removed[last]
+    unmatched = removed[last] & (keeps_removals | (last == first) | removed[np.maximum(last - 1, 0)])
+    kept = np.flatnonzero(alive | unmatched)
+    kept = kept[np.argsort(owner[order[first[kept]]], kind="stable")]
+    source = order[first[kept]]
+    counts = np.bincount(owner[source], minlength=len(starts))
+    infos = pa.StructArray.from_arrays(
+        [pa.array(np.where(alive[kept], largest[kept], 0)), pa.array(~alive[kept])], ["size", "isDeleted"]
+    )
+    bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
+    merged = pa.MapArray.from_arrays(bounds, names.take(pa.array(source)), infos)
+    types = batch.column("type").take(pa.array(_last(starts, len(values))))
+    return _encoded({"type": types, _FILES_FIELD: merged})
+
+
+def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
+    """`HoodieTableMetadataUtil.mergeColumnStatsRecords`; records without statistics (filters) as `newest`."""
+    stats = _decoded(values, [_STATS_FIELD]).column(0)
+    count = len(values)
+    deleted = _flag(stats, "isDeleted")
+    alone = deleted | _flag(stats, "isTightBound") | np.asarray(pc.is_null(stats).to_numpy(zero_copy_only=False))
+    alone[1:] |= deleted[:-1]
+    alone[starts] = True
+    begin = np.maximum.accumulate(np.where(alone, np.arange(count), 0))
+    last = _last(starts, count)
+    result = values.take(pa.array(last))
+    united = np.flatnonzero(begin[last] < last)
+    if not len(united):
+        return result
+    batch = _decoded(values, ARROW_SCHEMA.names)
+    rows: list[dict[str, Any]] = []
+    # records whose bounds are not tight: rare, as Apache Hudi computes tight ones wherever it has column statistics
+    for number in united.tolist():
+        chain = batch.slice(int(begin[last[number]]), int(last[number] - begin[last[number]]) + 1).to_pylist()
+        merged = chain[0][_STATS_FIELD]
+        for later in chain[1:]:
+            merged = _union(merged, later[_STATS_FIELD])
+        rows.append({**chain[-1], _STATS_FIELD: merged})
+    union = _encoded({f.name: pa.array([row[f.name] for row in rows], f.type) for f in ARROW_SCHEMA})
+    picked = np.arange(len(starts))
+    picked[united] = len(starts) + np.arange(len(united))
+    return pa.concat_arrays([result, union]).take(pa.array(picked))
+
+
+def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(after)
+    merged["minValue"] = _picked([before["minValue"], after["minValue"]], least=True)
+    merged["maxValue"] = _picked([before["maxValue"], after["maxValue"]], least=False)
+    for name in _SUMS:
+        merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
+    return merged
+
+
+def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str, Any] | None:
+    """The least or the greatest of two bounds, each a union of wrappers; a null one does not count."""
+    found = [(member, bound) for bound in bounds if bound for member, held in bound.items() if held is not None]
+    if len({member for member, _ in found}) > 1:
+        raise UnsupportedTableError(
+            "Cannot compact the metadata table: the statistics of one column are of several types, which Apache Hudi "
+            "does not merge either; rebuild its column statistics"
+        )
+    ranked = [(_comparable(bound[member]["value"]), bound) for member, bound in found]
+    if not ranked:
+        return None
+    chosen = min(ranked, key=lambda entry: entry[0]) if least else max(ranked, key=lambda entry: entry[0])
+    return chosen[1]
+
+
+def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower: bool) -> bool:
+    """Whether one range's bound leaves no room for another's beyond it; False where they are of different types, but
+    for numbers: those of files that were written before a column became a wider one keep their type."""
+    if not inner:
+        return True
+    if not outer:
+        return False
+    (kind, bound), (other_kind, other) = (
+        next((name, held["value"]) for name, held in union.items() if held is not None) for union in (outer, inner)
+    )
+    if kind != other_kind and not any({kind, other_kind} <= alike for alike in (_NUMBERS, _DAYS, _DECIMALS)):
+        return False
+    least, greatest = (bound, other) if lower else (other, bound)
+    if kind != other_kind:
+        least, greatest = (_number(each) for each in (least, greatest))
+    return bool(_comparable(least) <= _comparable(greatest))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bytes):
+        digits = decimal.Decimal(int.from_bytes(value, "big", signed=True))
+        return decimal.Context(prec=60).scaleb(digits, -15)
+    return decimal.Decimal(value) if isinstance(value, int) else value
+
+
+def _comparable(value: Any) -> Any:
+    """A key by which values compare as they do in Java."""
+    if isinstance(value, str):
+        return value.encode("utf-16-be", "surrogatepass")
+    if isinstance(value, bytes):
+        return tuple(byte - 256 if byte > 127 else byte for byte in value)
+    if isinstance(value, float) and value != value:
+        return decimal.Decimal("Infinity"), 1  # behind all numbers
+    return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
+
+
+def _flag(stats: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = pc.fill_null(pc.struct_field(stats, name), False).to_numpy(zero_copy_only=False)
+    return np.array(flags)
+
+
+def _last(starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    last: npt.NDArray[np.int64] = np.append(starts[1:], count) - 1
+    return last
+
+
+def _reduce(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """`reduceat`, which fails where there is nothing."""
+    reduced: npt.NDArray[Any] = function.reduceat(values, starts) if len(starts) else values[:0]
+    return reduced
+
+
+def _decoded(values: pa.Array, columns: list[str]) -> pa.RecordBatch:
+    batches = list(decode_values(values, RECORD, columns, context="records of the metadata table"))
+    return pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=len(values))[0]
+
+
+def _encoded(columns: dict[str, pa.Array]) -> pa.Array:
+    count = len(columns["type"])
+    return encode_values(pa.RecordBatch.from_pydict({"key": pa.repeat("", count), **columns}), RECORD)

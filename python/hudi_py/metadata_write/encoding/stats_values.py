@@ -1,0 +1,321 @@
+"""Ranges of columns as values of `column_stats` and `partition_stats`, and back.
+
+Sources: `HoodieMetadataPayload.createColumnStatsRecords`, `createPartitionStatsRecords`; `ValueType.wrapValue`; for
+statistics of version 1 `HoodieAvroWrapperUtils.wrapValueIntoAvro`; Apache Hudi 1.2.0.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
+from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
+from hudi_py.metadata.records import Versions, payload_field, struct_member
+from hudi_py.metadata.stats import FIELD, wrapper_names
+from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
+
+FILE: Final = "file"
+_STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(FIELD).type
+_UNION: Final[pa.DataType] = _STRUCT.field("minValue").type
+_KIND: Final[pa.DataType] = _STRUCT.field("valueType").type
+_MEMBERS: Final = {
+    "BooleanWrapper": 0,
+    "IntWrapper": 1,
+    "LongWrapper": 2,
+    "FloatWrapper": 3,
+    "DoubleWrapper": 4,
+    "BytesWrapper": 5,
+    "StringWrapper": 6,
+    "DateWrapper": 7,
+    "DecimalWrapper": 8,
+}
+"""Places in the union of wrappers of those which are written."""
+_WRAPPERS: Final[Mapping[ValueType, str]] = {
+    ValueType.BOOLEAN: "BooleanWrapper",
+    ValueType.INT: "IntWrapper",
+    ValueType.FLOAT: "FloatWrapper",
+    ValueType.DOUBLE: "DoubleWrapper",
+    ValueType.STRING: "StringWrapper",
+    ValueType.UUID: "StringWrapper",
+    ValueType.BYTES: "BytesWrapper",
+    ValueType.FIXED: "BytesWrapper",
+    ValueType.DECIMAL: "BytesWrapper",
+    ValueType.DATE: "IntWrapper",
+    ValueType.TIME_MILLIS: "IntWrapper",
+}
+"""Of all other types: `LongWrapper`."""
+_FIRST_WRAPPERS: Final = {**_WRAPPERS, ValueType.DATE: "DateWrapper", ValueType.DECIMAL: "DecimalWrapper"}
+"""In statistics of version 1."""
+_TYPES: Final[Mapping[str, ValueType]] = {
+    "BooleanWrapper": ValueType.BOOLEAN,
+    "IntWrapper": ValueType.INT,
+    "LongWrapper": ValueType.LONG,
+    "FloatWrapper": ValueType.FLOAT,
+    "DoubleWrapper": ValueType.DOUBLE,
+    "BytesWrapper": ValueType.BYTES,
+    "StringWrapper": ValueType.STRING,
+    "DateWrapper": ValueType.DATE,
+    "LocalDateWrapper": ValueType.DATE,
+    "DecimalWrapper": ValueType.DECIMAL,
+    "TimeMicrosWrapper": ValueType.TIME_MICROS,
+    "TimestampMicrosWrapper": ValueType.TIMESTAMP_MICROS,
+}
+"""The kind of a bound whose record has no type."""
+_FIRST_DETAIL: Final = f"{DECIMAL_DIGITS},{DECIMAL_SCALE}"
+_WIDE: Final = decimal.Context(prec=100)
+_STORED: Final = pa.schema([(FILE, pa.string()), *RANGES, ("deleted", pa.bool_()), ("tight", pa.bool_())])
+
+
+def stats_values(
+    type_: int, rows: pa.Table | pa.RecordBatch, files: pa.Array, *, index_version: int, tight: bool = False
+) -> pa.BinaryArray:
+    """The values of records with ranges.
+
+    Args:
+        type_: `COLUMN_STATS_RECORD` or `PARTITION_STATS_RECORD`.
+        rows: with the columns of `RANGES`.
+        files: string, for each row its file's name, or the path of its partition.
+        index_version: 1 or 2: how bounds are wrapped, and whether records have types.
+        tight: whether the bounds replace earlier ones, rather than widen them.
+    """
+    kinds = _plain(rows["type"]).to_numpy()
+    columns = {
+        "fileName": files,
+        "columnName": _plain(rows["column"]),
+        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, index_version),
+        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, index_version),
+        "valueCount": _plain(rows["values"]),
+        "nullCount": _plain(rows["nulls"]),
+        "totalSize": _plain(rows["size"]),
+        "totalUncompressedSize": _plain(rows["raw_size"]),
+        "isDeleted": pa.repeat(False, len(kinds)),
+        "isTightBound": pa.repeat(tight, len(kinds)),
+        "valueType": _type_info(kinds, _plain(rows["detail"]), index_version),
+    }
+    return _encoded(type_, columns)
+
+
+def removal_values(
+    type_: int, columns: pa.Array, files: pa.Array, *, index_version: int, tight: bool = False
+) -> pa.BinaryArray:
+    """The values of records which take statistics away (`HoodieColumnRangeMetadata.stub`).
+
+    Args:
+        columns, files: string, of one length.
+    """
+    count = len(columns)
+    nothing = pa.array(np.full(count, -1, np.int64))
+    kinds = np.full(count, int(ValueType.NULL), np.int32)
+    arrays = {
+        "fileName": files,
+        "columnName": columns,
+        "minValue": pa.nulls(count, _UNION),
+        "maxValue": pa.nulls(count, _UNION),
+        **dict.fromkeys(("valueCount", "nullCount", "totalSize", "totalUncompressedSize"), nothing),
+        "isDeleted": pa.repeat(True, count),
+        "isTightBound": pa.repeat(tight, count),
+        "valueType": _type_info(kinds, pa.nulls(count, pa.string()), index_version),
+    }
+    return _encoded(type_, arrays)
+
+
+def _encoded(type_: int, columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    fields = list(_STRUCT)
+    struct = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
+    return encode_values(type_, {FIELD: struct})
+
+
+def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: int) -> pa.Array:
+    if index_version < 2:
+        return pa.nulls(len(kinds), _KIND)
+    return pa.StructArray.from_arrays([pa.array(kinds, pa.int32()), details], fields=list(_KIND))
+
+
+def _wrapped(
+    bounds: pa.Array, rows: pa.Table | pa.RecordBatch, kinds: npt.NDArray[np.int32], index_version: int
+) -> pa.Array:
+    """Bounds as unions of wrappers, nulls if there is none."""
+    wrappers = _FIRST_WRAPPERS if index_version < 2 else _WRAPPERS
+    members = [pa.nulls(len(kinds), field.type) for field in _UNION]
+    present = np.zeros(len(kinds), np.bool_)
+    by_wrapper: dict[str, list[ValueType]] = {}
+    for kind in np.unique(kinds).tolist():
+        if kind != ValueType.NULL:
+            by_wrapper.setdefault(wrappers.get(ValueType(kind), "LongWrapper"), []).append(ValueType(kind))
+    for wrapper, types in by_wrapper.items():
+        inner = _UNION.field(_MEMBERS[wrapper]).type.field("value")
+        values: pa.Array = pa.nulls(len(kinds), inner.type)
+        for kind in types:
+            of_kind = pa.array(kinds == kind)
+            slot = pc.struct_field(bounds, slot_of(kind))
+            found = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
+            if kind is ValueType.DECIMAL:
+                found = _decimals(found, _plain(rows["detail"]), inner.type)
+            elif wrapper == "BooleanWrapper":
+                found = pc.not_equal(found, 0)
+            elif pa.types.is_floating(inner.type):
+                # Apache Hudi 1.2.0 takes a bound of NaN for one below all numbers
+                found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf")), found).cast(inner.type)
+            else:
+                found = found.cast(inner.type)
+            values = pc.if_else(of_kind, found, values)
+        there = values.is_valid()
+        present |= there.to_numpy(zero_copy_only=False)
+        filled = pc.fill_null(values, _zero(inner.type))
+        members[_MEMBERS[wrapper]] = pa.StructArray.from_arrays([filled], fields=[inner], mask=pc.invert(there))
+    return pa.StructArray.from_arrays(members, fields=list(_UNION), mask=pa.array(~present))
+
+
+def _zero(kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_string(kind):
+        return pa.scalar("", kind)
+    if pa.types.is_binary(kind):
+        return pa.scalar(b"", kind)
+    return pa.scalar(decimal.Decimal(0), kind) if pa.types.is_decimal(kind) else pa.scalar(0).cast(kind)
+
+
+def _decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Unscaled numbers as the fewest bytes of two's complement, or as decimals of the wrapper's digits."""
+    if pa.types.is_decimal(kind):
+        scales = [int((detail or ",0").partition(",")[2]) for detail in details.to_pylist()]
+        scaled = [
+            None if number is None else number.scaleb(-scale, _WIDE)
+            for number, scale in zip(numbers.to_pylist(), scales, strict=True)
+        ]
+        return pa.array(scaled, kind)
+    # a number for each decimal column of a file, of no fixed length
+    unscaled = [None if number is None else int(number) for number in numbers.to_pylist()]
+    return pa.array(
+        [None if number is None else number.to_bytes(_num_bytes(number), "big", signed=True) for number in unscaled],
+        kind,
+    )
+
+
+def _num_bytes(number: int) -> int:
+    return (number if number >= 0 else ~number).bit_length() // 8 + 1
+
+
+def stored_ranges(
+    metadata: MetadataTable,
+    prefixes: Iterable[str] | None,
+    files: Collection[str] | None,
+    *,
+    partition: str = COLUMN_STATS,
+) -> pa.Table:
+    """The `column_stats` of some files: rows with the columns of `RANGES` behind `file`, their name.
+
+    A column of a file may have several rows, whose union stands. Types of statistics of version 1 are those of their
+    wrappers.
+
+    Args:
+        prefixes: of the keys to read: columns of partitions; None: all.
+        files: names; rows of other files are left out. None: rows of all.
+        partition: `column_stats`, or `partition_stats`, whose rows have a partition's path for a name.
+    """
+    versions = metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes)
+    table = versions.fields.take(pa.array(_standing(versions)))
+    if files is not None:
+        table = table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
+    return table.drop_columns(["deleted", "tight"])
+
+
+def _standing(versions: Versions) -> npt.NDArray[np.int64]:
+    """Versions which count: from the last one on that replaces those before it (`mergeColumnStatsRecords`)."""
+    ids, count = versions.ids()
+    gone = versions.deleted | _flags(versions.fields["deleted"], True)
+    resets = gone | _flags(versions.fields["tight"], False)
+    last = np.full(count, -1, np.int64)
+    last[ids[resets]] = np.flatnonzero(resets)  # ascending, so the last one stays
+    places = np.arange(len(ids))
+    return np.flatnonzero((places >= last[ids]) & ~gone)
+
+
+def _flags(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.fill_null(column, default).to_numpy()
+    return found.astype(np.bool_)
+
+
+def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+    record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
+    part = partial(struct_member, record)
+    low, kind_low = _unwrapped(pc.struct_field(record, "minValue"), wrappers)
+    high, kind_high = _unwrapped(pc.struct_field(record, "maxValue"), wrappers)
+    kinds, details = pa.nulls(len(record), pa.int32()), pa.nulls(len(record), pa.string())
+    if record.type.get_field_index("valueType") >= 0:
+        kinds = pc.struct_field(record, ["valueType", "typeOrdinal"])
+        details = pc.struct_field(record, ["valueType", "additionalInfo"])
+    guessed = pc.coalesce(kind_low, kind_high, pa.scalar(int(ValueType.NULL), pa.int32()))
+    first = pc.and_(kinds.is_null(), pc.equal(guessed, int(ValueType.DECIMAL)))
+    kinds = pc.coalesce(kinds, guessed)
+    details = pc.if_else(first, pa.scalar(_FIRST_DETAIL), details)
+    columns = [
+        part("fileName", pa.string()),
+        part("columnName", pa.string()),
+        kinds,
+        details,
+        _with_numbers(low, kinds),
+        _with_numbers(high, kinds),
+        part("valueCount", pa.int64()),
+        part("nullCount", pa.int64()),
+        part("totalSize", pa.int64()),
+        part("totalUncompressedSize", pa.int64()),
+        part("isDeleted", pa.bool_()),
+        part("isTightBound", pa.bool_()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_STORED)
+
+
+def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array], pa.Array]:
+    """The members of bounds by slots, and the type of their wrapper."""
+    count = len(union)
+    slots = {field.name: pa.nulls(count, field.type) for field in BOUND}
+    kinds = pa.nulls(count, pa.int32())
+    for number, wrapper in enumerate(wrappers):
+        kind = _TYPES.get(wrapper.rpartition(".")[2])
+        if kind is None:
+            continue
+        member = pc.struct_field(union, number)
+        if member.null_count == count:
+            continue
+        value = pc.struct_field(member, "value")
+        if pa.types.is_temporal(value.type):
+            value = value.cast(pa.int64() if value.type.bit_width == 64 else pa.int32())
+        elif kind is ValueType.DECIMAL:
+            unscaled = [None if v is None else v.scaleb(DECIMAL_SCALE, _WIDE) for v in value.to_pylist()]
+            value = pa.array(
+                [None if v is None else decimal.Decimal(int(v)) for v in unscaled], BOUND.field("number").type
+            )
+        slot = slot_of(kind)
+        slots[slot] = pc.coalesce(slots[slot], value.cast(slots[slot].type))
+        kinds = pc.coalesce(kinds, pc.if_else(member.is_valid(), pa.scalar(int(kind), pa.int32()), None))
+    return slots, kinds
+
+
+def _with_numbers(slots: dict[str, pa.Array], kinds: pa.Array) -> pa.Array:
+    """The slots as bounds; bytes of decimals as numbers."""
+    decimals = pc.equal(kinds, int(ValueType.DECIMAL))
+    if pc.any(pc.and_(decimals, slots["bytes"].is_valid())).as_py():
+        numbers = [
+            None if not of or raw is None else decimal.Decimal(int.from_bytes(raw, "big", signed=True))
+            for of, raw in zip(decimals.to_pylist(), slots["bytes"].to_pylist(), strict=True)
+        ]
+        found = pa.array(numbers, BOUND.field("number").type)
+        slots["number"] = pc.coalesce(slots["number"], found)
+        slots["bytes"] = pc.if_else(decimals, pa.scalar(None, pa.binary()), slots["bytes"])
+    return pa.StructArray.from_arrays([slots[field.name] for field in BOUND], fields=list(BOUND))
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    return column

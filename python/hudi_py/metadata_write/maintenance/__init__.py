@@ -1,0 +1,1 @@
+"""The metadata table's services, rollback, rebuild and verification."""

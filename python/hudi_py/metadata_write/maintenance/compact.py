@@ -1,0 +1,350 @@
+"""A file slice of the metadata table as one base HFile (`HoodieCompactor`, `HoodieMetadataPayload`, 1.2.0).
+
+All files of a slice are sorted by key. They are read side by side, a block each, and written as far as all of them
+have been read: memory does not grow with the slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.avro import decode_log_batches, encode_values
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.hfile import HFileWriter, open_hfile, write_hfile
+from hudi_py.formats.log import (
+    BlockType,
+    HeaderKey,
+    LogBlock,
+    decode_deletes,
+    encode_block,
+    encode_deletes,
+    read_content,
+)
+from hudi_py.merge import CommittedInstants, scan_log
+from hudi_py.metadata_write.encoding.payloads import Combine, removes
+from hudi_py.metadata_write.encoding.records import RECORD, SCHEMA_JSON
+from hudi_py.metadata_write.encoding.values import convert, is_current, parse_schema, to_current, with_file_name
+from hudi_py.metadata_write.partitions.registry import combine_of
+from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM
+from hudi_py.model.files import FileSlice
+from hudi_py.storage import Storage
+
+_KEY: Final = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """What went into a base file."""
+
+    written: int = 0
+    """Records of the new file."""
+    updated: int = 0
+    """Records which the old base file has, too, and a log changes."""
+    inserted: int = 0
+    """Records which only logs have."""
+    deleted: int = 0
+    """Records of the old base file which are gone."""
+    log_records: int = 0
+    """Versions in logs, removals among them."""
+    log_keys: int = 0
+    """Different keys of those."""
+    log_blocks: int = 0
+    """Those which count."""
+    log_bytes: int = 0
+    """Content of those which hold records."""
+    bytes: int = 0
+    """Size of the new file."""
+
+
+def compact_base_file(
+    storage: Storage,
+    slice_: FileSlice,
+    sink: BinaryIO,
+    *,
+    file_name: str,
+    committed: CommittedInstants,
+    bloom: BloomConfig | None = BASE_FILE_BLOOM,
+) -> RecordCounts:
+    """Writes the records of a slice as a base file; a file without records if there are none, as Apache Hudi does.
+
+    Args:
+        storage: of the metadata table.
+        slice_: with the log files to be compacted.
+        sink: takes the file's bytes; it is not closed.
+        file_name: of the new file, noted in each record.
+        committed: instants whose log blocks count.
+
+    Raises:
+        CorruptFileError, UnsupportedTableError: what the files hold.
+        FileNotFoundError: a file is gone.
+    """
+    writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=bloom, min_max=bloom is not None)
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
+    held = sum(block.content_length for block in blocks if block.type.is_data)
+    totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)
+    for merged in merge_slice(storage, slice_, blocks):
+        writer.add(merged.keys, with_file_name(merged.values, file_name))
+        totals = _sum(totals, merged.counts)
+    return _sum(totals, RecordCounts(bytes=writer.close()))
+
+
+def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
+    """The log blocks of a slice as one block of deletes and one of records, in memory (`LogCompactionExecutionHelper`).
+
+    The deletes come first, so that a record which came back after a delete does not meet what was before it. Bounds of
+    statistics may become wider than without: whether one in between was tight is not kept.
+
+    Args:
+        slice_: its base file is not read.
+        instant: requested time of the log compaction.
+        committed: instants whose log blocks count.
+
+    Raises:
+        CorruptFileError, UnsupportedTableError, FileNotFoundError: as `compact_base_file`.
+    """
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
+    held = sum(block.content_length for block in blocks if block.type.is_data)
+    totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)
+    keys, values, erased = ([pa.array([], pa.binary())] for _ in range(3))
+    for merged in merge_slice(storage, replace(slice_, base_file=None), blocks, logs_only=True):
+        keys.append(merged.keys)
+        values.append(with_file_name(merged.values, None))
+        if merged.erased is not None:
+            erased.append(merged.erased)
+        totals = _sum(totals, merged.counts)
+    header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.SCHEMA: SCHEMA_JSON,
+        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
+    }
+    gone = pa.concat_arrays(erased).cast(pa.string())
+    of = pa.repeat(slice_.partition, len(gone)).cast(pa.string())
+    content = write_hfile(pa.concat_arrays(keys), pa.concat_arrays(values), schema_json=SCHEMA_JSON)
+    parts = [encode_block(BlockType.DELETE, header, encode_deletes(gone, of, None))] if len(gone) else []
+    data = b"".join([*parts, encode_block(BlockType.HFILE, header, content)])
+    return LogsCompacted(data, len(gone), _sum(totals, RecordCounts(bytes=len(data))))
+
+
+@dataclass(frozen=True, slots=True)
+class LogsCompacted:
+    """The content of one log file."""
+
+    data: bytes
+    deletes: int
+    counts: RecordCounts
+
+
+def merge_slice(
+    storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
+) -> Iterator[Merged]:
+    """The standing records of a slice in order of their keys, some at a time; values are of the current schema.
+
+    Args:
+        blocks: those of the slice's log files which count, in merge order.
+        logs_only: removals are kept, as the records will be merged with a base file.
+    """
+    combine = combine_of(slice_.partition, logs_only=logs_only)
+    for window in _windows([_Source(runs) for runs in _sources(storage, slice_, blocks)]):
+        yield _merge(slice_.partition, window, combine, logs_only=logs_only)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Entries in ascending order of their keys; keys are unique, except in an Avro block."""
+
+    keys: pa.Array
+    """binary."""
+    values: pa.Array | None
+    """binary, of the current schema; None: the keys are deleted."""
+    base: bool = False
+    """Whether they come from the base file."""
+
+    def split(self, at: int) -> tuple[Run, Run]:
+        """The first `at` entries, and the rest."""
+        values = self.values
+        return (
+            Run(self.keys[:at], None if values is None else values[:at], self.base),
+            Run(self.keys[at:], None if values is None else values[at:], self.base),
+        )
+
+
+class _Source:
+    """One file or log block, read as far as needed."""
+
+    def __init__(self, runs: Iterator[Run]) -> None:
+        self._runs = runs
+        self._held: Run | None = None
+        self._next()
+
+    @property
+    def last(self) -> bytes | None:
+        """The greatest key that has been read; None when there is nothing more."""
+        if self._held is None:
+            return None
+        key: bytes = self._held.keys[-1].as_py()
+        return key
+
+    def take(self, bound: bytes) -> Run | None:
+        """What there is up to a key, which is not greater than `last`."""
+        if self._held is None:
+            return None
+        count = pc.less_equal(self._held.keys, pa.scalar(bound, pa.binary())).true_count
+        if not count:
+            return None
+        taken, rest = self._held.split(count)
+        self._held = rest
+        if not len(rest.keys):
+            self._next()
+        return taken
+
+    def _next(self) -> None:
+        self._held = next((run for run in self._runs if len(run.keys)), None)
+
+
+def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
+    """All versions of ever greater stretches of keys; of each stretch the sources in their order."""
+    while bounds := [source.last for source in sources if source.last is not None]:
+        bound = min(bounds)
+        yield [run for source in sources if (run := source.take(bound)) is not None]
+
+
+def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[Run]]:
+    """The slice's base file and log blocks, oldest first."""
+    base = slice_.base_file
+    if base is not None:
+        file = open_hfile(storage, base.path, base.size)
+        yield _hfile_runs(file.batches(), file.schema, f"{storage.uri}/{base.path}", base=True)
+    for block in blocks:
+        context = f"{storage.uri}/{block.path}"
+        schema = block.header.get(HeaderKey.SCHEMA)
+        if block.type is BlockType.HFILE:
+            file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
+            yield _hfile_runs(file.batches(), schema, context)
+        elif block.type is BlockType.DELETE:
+            keys = decode_deletes(read_content(storage, block), context=context).keys.cast(pa.binary()).unique()
+            yield iter([Run(keys.take(pc.array_sort_indices(keys)), None)])
+        elif block.type is BlockType.AVRO:
+            yield iter([_avro_run(read_content(storage, block), schema, context)])
+        else:
+            raise UnsupportedTableError(
+                f"Cannot compact {context}: it holds a block of type {block.type.name}; a metadata table has HFILE, "
+                "AVRO, DELETE and COMMAND blocks"
+            )
+
+
+def _hfile_runs(batches: Iterator[pa.Array], schema: str | None, context: str, *, base: bool = False) -> Iterator[Run]:
+    if not schema:
+        raise CorruptFileError(f"Cannot compact {context}: it does not name the schema of its records")
+    current = is_current(schema)
+    for entries in batches:
+        values = entries.values if current else to_current(entries.values, schema, context)
+        yield Run(entries.keys, values, base)
+
+
+def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
+    """Records of an Avro block carry their own keys; those of Apache Hudi 0.14 and older may be such blocks."""
+    if not schema:
+        raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA")
+    avro = parse_schema(schema, context)
+    keys: list[pa.Array] = [pa.array([], pa.binary())]
+    values: list[pa.Array] = [pa.array([], pa.binary())]
+    for batch in decode_log_batches([content], avro, context=context):
+        if _KEY not in batch.schema.names:
+            raise CorruptFileError(f"Cannot compact {context}: the records of an Avro block have no key")
+        converted = convert(batch, avro)
+        empty = pa.repeat("", batch.num_rows)
+        keys.append(batch.column(_KEY).cast(pa.binary()))
+        place = converted.schema.get_field_index(_KEY)
+        values.append(encode_values(converted.set_column(place, _KEY, empty), RECORD))
+    all_keys = pa.concat_arrays(keys)
+    order = pc.array_sort_indices(all_keys)
+    return Run(all_keys.take(order), pa.concat_arrays(values).take(order))
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What stands of a stretch of keys, ascending."""
+
+    keys: pa.Array
+    values: pa.Array
+    counts: RecordCounts
+    erased: pa.Array | None = None
+    """Keys that a log deletes, whether they came back or not; None if there are none."""
+
+
+def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: bool = False) -> Merged:
+    """The standing records of a stretch.
+
+    `logs_only`: they will be merged with a base file, so removals stay.
+    """
+    if len(runs) == 1 and runs[0].base:
+        run = runs[0]
+        return Merged(run.keys, run.values, RecordCounts(written=len(run.keys)))
+    keys = pa.concat_arrays([run.keys for run in runs])
+    nothing = pa.array([], pa.binary())
+    values = pa.concat_arrays([nothing, *(run.values for run in runs if run.values is not None)])
+    lengths = [len(run.keys) for run in runs]
+    erased = np.repeat([run.values is None for run in runs], lengths)
+    base = np.repeat([run.base for run in runs], lengths)
+    row = np.cumsum(~erased) - 1
+    # stable: the versions of a key stay in their order
+    order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    keys, erased, base, row = keys.take(pa.array(order)), erased[order], base[order], row[order]
+    starts = _starts(keys)
+    count = len(keys)
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
+    place = np.arange(count)
+    forgotten = np.maximum.reduceat(np.where(erased, place, -1), starts)
+    standing = np.flatnonzero(place > forgotten[group])
+    merged = values.take(pa.array(row[standing]))
+    begins = np.flatnonzero(np.diff(group[standing], prepend=-1))
+    result, owner = _combined(merged, begins, combine), group[standing][begins]
+    gone = None if logs_only else removes(partition, result)
+    if gone is not None:
+        result, owner = result.filter(pa.array(~gone)), owner[~gone]
+    had_base = np.logical_or.reduceat(base, starts)
+    has_log = np.logical_or.reduceat(~base, starts)
+    alive = np.zeros(len(starts), np.bool_)
+    alive[owner] = True
+    counts = RecordCounts(
+        written=len(owner),
+        updated=int((had_base & has_log & alive).sum()),
+        inserted=int((~had_base & alive).sum()),
+        deleted=int((had_base & ~alive).sum()),
+        log_records=int((~base).sum()),
+        log_keys=int(has_log.sum()),
+    )
+    erased_keys = keys.take(pa.array(starts[forgotten >= 0])) if erased.any() else None
+    return Merged(keys.take(pa.array(starts[owner])), result, counts, erased_keys)
+
+
+def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:
+    """One value for each record; only those with several versions are combined."""
+    sizes = np.diff(np.append(begins, len(values)))
+    several = np.flatnonzero(sizes > 1)
+    if not len(several):
+        return values
+    rows = np.flatnonzero(np.repeat(sizes > 1, sizes))
+    starts = np.append(0, np.cumsum(sizes[several]))[:-1]
+    combined = combine(values.take(pa.array(rows)), starts)
+    picked = begins.copy()
+    picked[several] = len(values) + np.arange(len(several))
+    return pa.concat_arrays([values, combined]).take(pa.array(picked))
+
+
+def _starts(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """The row at which each different key begins; keys ascend."""
+    changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    return np.append(0, np.flatnonzero(changes) + 1)
+
+
+def _sum(one: RecordCounts, other: RecordCounts) -> RecordCounts:
+    return RecordCounts(*(getattr(one, name) + getattr(other, name) for name in RecordCounts.__slots__))

@@ -1,0 +1,199 @@
+"""Rebuilds and drops partitions of the metadata table on demand (`HoodieBackedTableMetadataWriter`,
+`HoodieTableMetadataUtil.deleteMetadataTablePartition`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
+from hudi_py.metadata_write.maintenance.verify import check_names, source_of
+from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
+from hudi_py.metadata_write.partitions.record_index import note_kind
+from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.create import (
+    create_metadata_table,
+    drop_partitions,
+    initialise,
+    lost_files,
+    writes_in_the_way,
+)
+from hudi_py.metadata_write.table.session import open_metadata_session
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import Storage
+from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
+
+
+def rebuild(
+    context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Rebuilds partitions of the metadata table from the table's files, by default all that hudi-py maintains.
+
+    Readers list the storage, or go without an index, until its partition is there again; so they do when this process
+    dies, until the next write makes what is left. With `files` the whole metadata table is rebuilt, and with it every
+    partition.
+
+    Args:
+        context: of the table, not of its metadata table.
+        settings: None: as the context's options ask for. What an index is over stays as it was (the columns of
+            `column_stats`, a record index by data partition).
+        names: partitions which the table has not are made, too.
+
+    Returns:
+        The partitions that were made, in order.
+
+    Raises:
+        ConfigError: hudi-py does not maintain a partition, or it needs another one that is not there, or rebuilding
+            `files` would lose an index that hudi-py does not maintain, or there are no partitions and none is named.
+        ConflictError: a write is under way.
+        CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
+        LockError: the table lock could not be acquired in time.
+    """
+    settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
+    storage = context.storage
+    _to_rebuild(context.config(), names, storage.uri)  # refused before anything is rolled back
+    with _recovered(context, settings, "rebuild the metadata table") as table:
+        session, config = table.session, table.config
+        chosen = _to_rebuild(config, names, storage.uri)
+        writes = writes_in_the_way(session, table.timeline)
+        if writes:
+            raise ConflictError(
+                f"Cannot rebuild the metadata table of {storage.uri}: the writes {', '.join(writes)} are under way, "
+                f"and in table version {config.version} names do not show which log files are theirs; wait until they "
+                "are done",
+                instant=writes[0],
+            )
+        lost = lost_files(session.view(table.timeline))
+        if lost:
+            raise CorruptFileError(
+                f"Cannot rebuild the metadata table of {storage.uri}: it would hide that data files are lost: {lost[0]}"
+                + (f" (and {len(lost) - 1} more, see metadata.verify())" if len(lost) > 1 else "")
+                + "; restore them from a copy, or undo the commits (rollback, restore), then rebuild"
+            )
+        settings = _as_defined(settings, context.storage, config)
+        if RECORD_INDEX in chosen:
+            config = note_kind(storage, config, settings)
+        if FILES in chosen:
+            drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
+            config = context.config()
+            own = create_metadata_table(session.at(config))
+        else:
+            config = drop_partitions(storage, config, sorted(chosen), to_make=True)
+            own = open_metadata_session(session)
+        made: list[str] = []
+        for partition in PARTITIONS:
+            if partition.name in chosen:
+                context.progress.phase(f"building {partition.name}")
+                source = source_of(session.at(config), table.timeline, settings)
+                config = initialise(own, source, partition)
+                made.append(partition.name)
+        return tuple(made)
+
+
+def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
+    """Drops partitions of the metadata table, and those that need them. The next write makes them again unless its
+    options say no (`hoodie.metadata.index.column.stats.enable=false`, `hoodie.metadata.enable=false`, ...).
+
+    `files` takes the whole metadata table along.
+
+    Returns:
+        The partitions that were dropped, sorted.
+
+    Raises:
+        ConfigError: none is named, or there is no such partition, or dropping `files` would take along a record,
+            secondary or expression index, which was made on purpose: name it, too.
+        ConflictError: a write is under way.
+        LockError: the table lock could not be acquired in time.
+    """
+    settings = MetadataWriteSettings.of(context.options)
+    storage = context.storage
+    _to_drop(context.config(), names, storage.uri)  # refused before anything is rolled back
+    with _recovered(context, settings, "drop partitions of the metadata table") as table:
+        config = table.config
+        gone = _to_drop(config, names, storage.uri)
+        if FILES in gone:
+            return drop_metadata_table(storage, drop_indexes=True)
+        drop_partitions(storage, config, gone)
+        return gone
+
+
+def _to_rebuild(config: TableConfig, names: Collection[str] | None, uri: str) -> set[str]:
+    there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
+    chosen = {name for name in there if name in BY_NAME} if names is None else _checked(names, config, uri)
+    if not chosen:
+        raise ConfigError(
+            f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files', and what else "
+            "it is to have, or leave it to the next write (hoodie.metadata.enable)"
+        )
+    if FILES in chosen:
+        foreign = sorted(name for name in there if name not in BY_NAME)
+        if foreign:
+            raise ConfigError(
+                f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it takes along all "
+                f"others, and {', '.join(foreign)} would be lost, which hudi-py does not maintain; drop them first"
+            )
+        chosen.update(there)
+    return chosen
+
+
+def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str, ...]:
+    there = tuple(
+        dict.fromkeys(
+            (*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make)
+        )
+    )
+    if not names:
+        raise ConfigError(
+            f"Cannot drop partitions of the metadata table of {uri}: none is named; it has "
+            f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
+        )
+    gone = with_dependants(check_names(names, there, there, "drop", uri), there)
+    kept = sorted(set(there) - DROPPABLE - set(gone)) if FILES in gone else ()
+    if kept:
+        raise ConfigError(
+            f"Cannot drop the partition 'files' of the metadata table of {uri}: it takes along all "
+            f"others, and {', '.join(kept)} were made on purpose; name them, too"
+        )
+    return gone
+
+
+def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
+    later = (*config.metadata_partitions, *names)
+    for name in names:
+        why = ""
+        partition = BY_NAME.get(name) if isinstance(name, str) else None
+        if partition is None:
+            why = "hudi-py does not maintain it; it maintains " + ", ".join(BY_NAME)
+        elif FILES not in later:
+            why = "the table has no metadata table; name 'files', too"
+        else:
+            needs = [partition.needs] if partition.needs and partition.needs not in later else []
+            needs += [partition.unsupported_by(config)] if partition.unsupported_by(config) else []
+            why = f"it needs {' and '.join(needs)}" if needs else ""
+        if why:
+            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {uri}: {why}")
+    return set(names)
+
+
+def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: TableConfig) -> MetadataWriteSettings:
+    """The settings with what the table's own definitions of its indexes say."""
+    definitions = read_definitions(storage, config)
+    columns = source_fields(definitions, COLUMN_STATS)
+    return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
+
+
+def _recovered(
+    context: ServiceContext, settings: MetadataWriteSettings, purpose: str
+) -> AbstractContextManager[LockedTable]:
+    """The table under its lock with no write pending: what failed is rolled back first."""
+    session = context.session
+    if session.metadata is None:
+        session = replace(session, metadata=MetadataTableWriter(settings))
+    return recovered(session, purpose)

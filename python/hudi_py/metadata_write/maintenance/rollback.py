@@ -1,0 +1,208 @@
+"""Rolls back delta commits of the metadata table: of actions that were rolled back, and of writers that died.
+
+Since table version 8 the log files of the instant are deleted; in version 6, where file groups' logs are shared, a
+rollback block goes behind them. The rollback is an instant of the metadata table itself, so a killed one is finished.
+Sources: `HoodieBackedTableMetadataWriter.update(HoodieRollbackMetadata)`, `validateRollback`,
+`HoodieTableMetadataUtil.createRollbackTimestamp` (1.2.0); format reference 10.3.
+"""
+
+from __future__ import annotations
+
+import time
+
+from hudi_py.formats.log import encode_rollback_block, read_blocks
+from hudi_py.formats.log.blocks import HeaderKey
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import (
+    BaseFileName,
+    FileId,
+    LogFileName,
+    join_path,
+    parse_base_file_name,
+    parse_log_file_name,
+)
+from hudi_py.storage import FileInfo
+from hudi_py.timeline.metadata import (
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    RollbackRequest,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+)
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import INITIAL, Timeline
+from hudi_py.transaction.instants import begin, complete, request, requested_path
+from hudi_py.transaction.session import TableSession
+
+ROLLBACK_SUFFIX = "006"
+"""Behind the time of a version 6 metadata table's rollback."""
+_TOKEN = "1-0-1"
+
+
+def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
+    """Whether nothing is left of an instant of the table once its delta commit is undone.
+
+    Its records must be in log blocks of their own: no compaction has taken them into a base file, no log compaction
+    into a block with others, and no partition was made of files which the instant had written already. One without a
+    delta commit never came here where it is newer than all partitions; else it is in them, or archived.
+    """
+    found = timeline.find(instant, Action.DELTA_COMMIT)
+    if found is not None and not found.completed:
+        return True
+    made = max((each.completion_time or "" for each in timeline.completed if each.time.startswith(INITIAL)), default="")
+    if found is None:
+        first = min((each.time for each in timeline.completed if not each.time.startswith(INITIAL)), default=None)
+        return instant > made if made else first is not None and instant > first
+    if made > (found.completion_time or found.time):
+        return False
+    merged = [each for each in timeline.completed if _merges(timeline, each)]
+    if timeline.layout.version < 2:
+        # the time of a compaction is that of the newest delta commit in it, with a suffix
+        return all(each.time[: len(instant)] < instant for each in merged)
+    return all(each.time < (found.completion_time or found.time) for each in merged)
+
+
+def _merges(timeline: Timeline, instant: Instant) -> bool:
+    if instant.action is Action.DELTA_COMMIT:
+        # a log compaction completes as one; only its pending files show the difference
+        return any(file.action is Action.LOG_COMPACTION for file in timeline.states_of(instant))
+    return instant.action is Action.COMMIT
+
+
+def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: InstantTime | None) -> None:
+    """Rolls a delta commit back, whatever its state; nothing to do if there is none.
+
+    Args:
+        timeline: the metadata table's own, as it is now.
+        at: time of the rollback of the table, if that is what is mirrored; version 6 puts its suffix behind it.
+
+    The metadata table must not have been compacted since (`can_undo`).
+    """
+    found = timeline.find(instant, Action.DELTA_COMMIT)
+    if found is None:
+        return
+    time_ = _rollback_time(own, timeline, at)
+    plan = RollbackPlan(instant, found.action.value, _requests(own, found))
+    request(own.storage, own.layout, time_, Action.ROLLBACK, encode_rollback_plan(plan))
+    _carry_out(own, time_, plan)
+
+
+def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool:
+    """Finishes rollbacks that were killed, then rolls delta commits back that broke off. True when there were any.
+
+    From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
+    the delta commit of an action that is pending is left alone: it is undone with that.
+
+    Args:
+        timeline: the metadata table's own, as it is now.
+        data: that of its table.
+    """
+    under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
+    changed = False
+    plans = PendingPlans(own.storage, timeline)
+    for rollback in plans.of(Action.ROLLBACK):
+        plan = plans.rollback(rollback)
+        if plan is not None:
+            _carry_out(own, rollback.time, plan)
+        else:
+            own.storage.delete(requested_path(own.layout, rollback.time, Action.ROLLBACK))
+        changed = True
+    if changed:
+        timeline = own.timeline()
+    for write in reversed(timeline.pending):
+        if write.action is Action.DELTA_COMMIT and write.time not in under_way:
+            undo(own, timeline, write.time, None)
+            timeline = own.timeline()
+            changed = True
+    return changed
+
+
+def _rollback_time(own: TableSession, timeline: Timeline, at: InstantTime | None) -> InstantTime:
+    known = {instant.time for instant in timeline.instants}
+    suffix = ROLLBACK_SUFFIX if own.config.version < 8 else ""
+    if at is not None and at + suffix not in known:
+        return InstantTime(at + suffix)
+    return InstantTime(own.clock.next_completion(timeline) + suffix)
+
+
+def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...]:
+    """The files of the instant, by a listing of every partition: no markers are kept (`withRollbackUsingMarkers`)."""
+    requests: list[RollbackRequest] = []
+    for folder in own.storage.list(""):
+        if not folder.is_dir or folder.name == ".hoodie":
+            continue
+        logs: dict[tuple[str, str], dict[str, int]] = {}
+        for info in own.storage.list(folder.path):
+            parsed = parse_base_file_name(info.name) or parse_log_file_name(info.name)
+            if parsed is None:
+                continue
+            if parsed.instant == instant.time and (own.config.version >= 8 or isinstance(parsed, BaseFileName)):
+                requests.append(RollbackRequest(folder.path, "", "", (f"{own.storage.uri}/{info.path}",)))
+            elif own.config.version < 8 and isinstance(parsed, LogFileName) and _holds(own, info, instant.time):
+                logs.setdefault((parsed.file_id, parsed.instant), {})[f"{own.storage.uri}/{info.path}"] = info.size
+        requests += [
+            RollbackRequest(folder.path, file_id, base_instant, (), blocks)
+            for (file_id, base_instant), blocks in sorted(logs.items())
+        ]
+    return tuple(requests)
+
+
+def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
+    """Whether a log file has a block of the instant that no rollback block is about."""
+    blocks = read_blocks(own.storage, info.path, info.size)
+    return any(not block.is_rollback and block.instant_time == instant for block in blocks)
+
+
+def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> None:
+    """Executes the plan, removes the instant, then completes the rollback. Safe to repeat."""
+    storage, layout = own.storage, own.layout
+    begin(storage, layout, rollback, Action.ROLLBACK)
+    started = time.monotonic()
+    undone = own.timeline().find(plan.instant, Action(plan.action))
+    if undone is not None and undone.completed:
+        storage.delete(layout.path(undone.file_name))
+        storage.sync()  # readers must not find the instant completed and its files gone
+    partitions: dict[str, RollbackPartition] = {}
+    for each in plan.requests:
+        before = partitions.get(each.partition_path, RollbackPartition(each.partition_path))
+        for path in each.files_to_delete:
+            storage.delete(join_path(each.partition_path, path.rpartition("/")[2]))
+        appended = _append_rollback_block(own, rollback, plan.instant, each) if each.log_blocks else {}
+        partitions[each.partition_path] = RollbackPartition(
+            each.partition_path,
+            deleted=before.deleted + each.files_to_delete,
+            rollback_logs={**before.rollback_logs, **appended},
+            failed_logs={**before.failed_logs, **each.log_blocks},
+        )
+    timeline = own.timeline()
+    undone = timeline.find(plan.instant, Action(plan.action))
+    if undone is not None:
+        for file in reversed(timeline.states_of(undone)):
+            storage.delete(layout.path(file.file_name))
+    taken_ms = int((time.monotonic() - started) * 1000)
+    done = RollbackMetadata(rollback, taken_ms, plan.instant, plan.action, tuple(partitions.values()))
+    completion = own.clock.next_completion(timeline, InstantTime(rollback[:17]))
+    complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
+
+
+def _append_rollback_block(own: TableSession, rollback: str, target: str, wanted: RollbackRequest) -> dict[str, int]:
+    """A rollback block in a new log file of the slice, unless a killed attempt has written it: its URI and bytes."""
+    version = 0
+    for info in own.storage.list(wanted.partition_path):
+        name = parse_log_file_name(info.name)
+        if name is None or (name.file_id, name.instant) != (wanted.file_id, wanted.latest_base_instant):
+            continue
+        version = max(version, name.version)
+        if name.write_token == _TOKEN and any(
+            block.is_rollback
+            and block.instant_time == rollback
+            and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == target
+            for block in read_blocks(own.storage, info.path, info.size)
+        ):
+            return {f"{own.storage.uri}/{info.path}": info.size}
+    added = LogFileName(FileId(wanted.file_id), wanted.latest_base_instant, version + 1, _TOKEN)
+    path = join_path(wanted.partition_path, str(added))
+    content = encode_rollback_block(rollback, target)
+    own.storage.put_if_absent(path, content)
+    return {f"{own.storage.uri}/{path}": len(content)}

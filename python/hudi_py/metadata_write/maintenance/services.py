@@ -1,0 +1,305 @@
+"""The metadata table's own services: compaction, clean and archiving of it, within the commits of its table.
+
+They are the services of any table, run on the metadata table under the lock of its table, with options which follow
+from that table's (`HoodieBackedTableMetadataWriter.performTableServices`, `HoodieMetadataWriteUtils`, 1.2.0). Apache
+Hudi runs them at the beginning of a write, here they run after its completed file: at that moment nothing is pending
+that the metadata table already knows of, unless another writer died in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hudi_py.config import Options
+from hudi_py.config import archive as archive_config
+from hudi_py.config import clean as clean_config
+from hudi_py.config import compaction as compaction_config
+from hudi_py.config.option import Option
+from hudi_py.errors import ConflictError
+from hudi_py.merge import CommittedInstants
+from hudi_py.metadata.table import valid_instants
+from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.session import COMMIT_SCHEMA
+from hudi_py.model.commit import CompactedLogs
+from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
+from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
+from hudi_py.services.compaction.trigger import Trigger, why_not_due
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.planned.phases import existing_plan, rewrite_plan
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import OutcomeT, PlannedService, Report, WorkT, execute_all
+from hudi_py.storage import Storage
+from hudi_py.timeline.clock import wall_clock_ms
+from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import add_ms, format_instant
+from hudi_py.transaction.owner.claim import sweep_vanished
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
+
+COMPACTION_SUFFIX: Final = "001"
+"""Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""
+CLEAN_SUFFIX: Final = "002"
+_LEAST_COMMITS_RETAINED: Final = 20
+_SHARE: Final = 1.2
+"""The metadata table keeps this much more than its table."""
+_VERSIONS_RETAINED: Final = 2
+_QUIET_INSTANTS: Final = 3
+"""No clean before so many instants have completed after a compaction: readers may be at the files it replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRewrite:
+    """Rewrites slices of the metadata table (`services.compaction.Rewrite`). Pickles."""
+
+    committed: CommittedInstants
+
+    def __call__(self, task: RewriteTask) -> Rewritten:
+        with task.storage.open_output(task.path) as sink:
+            counts = compact_base_file(
+                task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed
+            )
+        logs = _logs(task, counts)
+        return Rewritten(counts.written, counts.bytes, counts.inserted, counts.updated, counts.deleted, logs)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogRewrite:
+    """The same for the logs of slices. Pickles."""
+
+    committed: CommittedInstants
+
+    def __call__(self, task: RewriteTask) -> Rewritten:
+        done = compact_logs(task.storage, task.slice, task.instant, committed=self.committed)
+        task.storage.put(task.path, done.data)
+        logs = _logs(task, done.counts)
+        return Rewritten(done.counts.written, done.counts.bytes, deletes=done.deletes, logs=logs)
+
+
+def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
+    return CompactedLogs(
+        files=len(task.slice.log_files),
+        size=counts.log_bytes,
+        blocks=counts.log_blocks,
+        records=counts.log_records,
+        updated=counts.log_keys,
+    )
+
+
+def run_due(
+    own: TableSession, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings
+) -> list[ServiceReport]:
+    """Runs what is due on the metadata table; the lock of its table must be held.
+
+    Pending compactions come first; then a clean, a compaction where one is due, a log
+    compaction if the options ask for it (from table version 8 on), and archiving.
+
+    Args:
+        timeline: the metadata table's own, as it is now.
+        data: that of its table.
+
+    Returns:
+        What was done; services that had nothing to do are left out.
+
+    Raises:
+        HudiError: a service failed. What it left undone is finished or undone by the next call.
+    """
+    services = _Services(own, data, settings)
+    return [report for report in services.run(timeline) if report.instant is not None]
+
+
+class _Services:
+    def __init__(self, own: TableSession, data: Timeline, settings: MetadataWriteSettings) -> None:
+        self._own = own
+        self._data = data
+        self._settings = settings
+        options = own_options(settings)
+        self._context = ServiceContext(replace(own, settings=TransactionSettings.of(options)), options)
+
+    def _timeline(self) -> Timeline:
+        return self._own.timeline()
+
+    def _run(self, service: PlannedService[WorkT, OutcomeT, Report], instant: InstantTime) -> Report:
+        return execute_all(service, self._context, service.begin(self._context, instant))
+
+    def run(self, timeline: Timeline) -> Iterator[ServiceReport]:
+        for report in self._pending(timeline):
+            yield report
+            timeline = self._timeline()
+        sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
+        newest = _newest_delta(timeline)
+        if newest is None:
+            return
+        options = self._context.options
+        now = InstantTime(format_instant(wall_clock_ms(), self._context.session.zone))
+        due = not why_not_due(Trigger.of(options), timeline, now, self._context.session.zone)
+        # what is superfluous comes of compactions: looking for it before each of them is enough, and costs no listing
+        # of the partitions with every commit
+        if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
+            yield self._clean(timeline, newest)
+        yield from self._compact(newest, due=due)
+        if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS) and self._may_archive(timeline):
+            yield archive(self._context, data_timeline=self._data)
+
+    def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
+        """Executes pending plans."""
+        for instant in timeline.pending:
+            if instant.action is Action.COMPACTION:
+                self._trim(instant.time, instant.action)
+                yield self._run(self._compaction(), instant.time)
+            elif instant.action is Action.LOG_COMPACTION and not self._layout_1:
+                self._trim(instant.time, instant.action)
+                yield self._run(self._log_compaction(), instant.time)
+
+    def _may_archive(self, timeline: Timeline) -> bool:
+        """Whether anything is older than the first commit of the table, as what is archived must be. Cleans of the
+        table have delta commits, too, so that often there are too many and yet nothing to do."""
+        first = next((i.time for i in self._data.instants if i.action.comparable in WRITE_ACTIONS), "")
+        return timeline.write_completed[0].time < first
+
+    @property
+    def _layout_1(self) -> bool:
+        return self._own.config.version < 8
+
+    def _compaction(self) -> Compaction:
+        timeline = self._timeline()
+        rewrite = MetadataRewrite(valid_instants(timeline, self._data))
+        return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
+
+    def _log_compaction(self) -> LogCompaction:
+        committed = valid_instants(self._timeline(), self._data)
+        return LogCompaction(
+            rewrite=MetadataLogRewrite(committed), committed=committed, extra={"schema": COMMIT_SCHEMA}
+        )
+
+    def _trim(self, instant: InstantTime, action: Action) -> None:
+        """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
+        rebuilt since."""
+        storage, timeline = self._own.storage, self._timeline()
+        plan = existing_plan(storage, timeline, instant, action)
+        kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
+        if len(kept) < len(plan.operations):
+            rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
+
+    def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
+        """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
+        cleaning = Cleaning()
+        compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
+        if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
+            return ServiceReport(cleaning.name, None, reason="readers may be at what the last compaction replaced")
+        for pending in timeline.pending:
+            if pending.action is Action.CLEAN:
+                self._run(cleaning, pending.time)
+        time = InstantTime(newest + CLEAN_SUFFIX) if self._layout_1 else None
+        if time is not None and _holds(self._timeline(), time):
+            return ServiceReport(cleaning.name, None, reason=f"the clean {time} has been carried out")
+        scheduled = cleaning.schedule(self._context, instant=time)
+        if scheduled.instant is None:
+            return ServiceReport(cleaning.name, None, reason=scheduled.reason)
+        return self._run(cleaning, scheduled.instant)
+
+    def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
+        """`compactIfNecessary`, `validateCompactionScheduling`, and those of the writer of table version 6."""
+        if not due and not self._settings.log_compaction:
+            return
+        timeline = self._timeline()
+        instant: InstantTime | None
+        if self._layout_1:
+            held = [pending for pending in self._data.pending if pending.time <= newest]
+            if held:
+                self._check_backlog(timeline, held[0].time)
+                return
+            instant = InstantTime(newest + COMPACTION_SUFFIX)
+        else:
+            # what is pending in the table may still be rolled back, so that a compaction must not take it
+            known = {each.time for each in timeline.completed}
+            held = [pending for pending in self._data.pending if pending.time in known]
+            instant = add_ms(held[0].time, -1) if held else None
+        if instant is not None and _holds(timeline, instant):
+            return
+        if due:
+            compaction = self._compaction()
+            scheduled = compaction.schedule(self._context, instant=instant)
+            if scheduled.instant is not None:
+                yield self._run(compaction, scheduled.instant)
+        if self._settings.log_compaction and not held and not self._layout_1:
+            logs = self._log_compaction()
+            scheduled = logs.schedule(self._context)
+            if scheduled.instant is not None:
+                yield self._run(logs, scheduled.instant)
+
+    def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
+        """`checkNumDeltaCommits`. Raises ConflictError."""
+        compactions = [i.time for i in timeline.completed if i.action is Action.COMMIT]
+        since = compactions[-1] if compactions else ""
+        waiting = sum(i.action is Action.DELTA_COMMIT and i.time > since for i in timeline.instants)
+        if waiting > self._settings.max_commits_when_pending:
+            raise ConflictError(
+                f"Cannot compact the metadata table at {self._own.storage.uri}: it has {waiting} delta commits since "
+                f"its last compaction, and {held} is pending in its table all the time; finish that instant or roll it "
+                "back (up to hoodie.metadata.max.deltacommits.when_pending are accepted)"
+            )
+
+
+def own_options(settings: MetadataWriteSettings) -> Options:
+    """The options of the metadata table's services, derived from those of its table
+    (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
+    options = settings.options
+    values: dict[Option[Any], str] = {
+        compaction_config.TRIGGER_STRATEGY: settings.compact_trigger,
+        compaction_config.MAX_DELTA_COMMITS: str(settings.compact_commits),
+        compaction_config.MAX_DELTA_SECONDS: str(settings.compact_seconds),
+        compaction_config.STRATEGY: "UnBoundedCompactionStrategy",
+        compaction_config.LOG_BLOCKS_THRESHOLD: str(settings.log_compaction_blocks),
+        archive_config.MIN_COMMITS: str(options.get(archive_config.MIN_COMMITS) + 1),
+        archive_config.MAX_COMMITS: str(options.get(archive_config.MAX_COMMITS) + 1),
+    }
+    if settings.derive_clean_policy:
+        of_table = CleanSettings.of(options.without(*_CHOSEN_PARTITIONS))
+        values[clean_config.POLICY] = of_table.policy
+        commits = max(_LEAST_COMMITS_RETAINED, int(of_table.commits_retained * _SHARE))
+        versions = math.ceil(of_table.file_versions_retained * _SHARE)
+        values[clean_config.COMMITS_RETAINED] = str(commits)
+        values[clean_config.FILE_VERSIONS_RETAINED] = str(versions)
+        values[clean_config.HOURS_RETAINED] = str(math.ceil(of_table.hours_retained * _SHARE))
+    else:
+        values[clean_config.POLICY] = clean_config.KEEP_LATEST_FILE_VERSIONS
+        values[clean_config.FILE_VERSIONS_RETAINED] = str(_VERSIONS_RETAINED)
+    return options.without(*_NOT_TAKEN_OVER).replace(values)
+
+
+_CHOSEN_PARTITIONS: Final = (clean_config.PARTITION_REGEX, clean_config.PARTITIONS_SELECTED)
+_NOT_TAKEN_OVER: Final = (
+    *_CHOSEN_PARTITIONS,
+    clean_config.MAX_COMMITS_TO_CLEAN,
+    clean_config.INCREMENTAL,
+    clean_config.TRIGGER_STRATEGY,
+    clean_config.EMPTY_CLEAN_INTERVAL_HOURS,
+    archive_config.BEYOND_SAVEPOINT,
+    archive_config.BLOCK_ON_CLEAN,
+)
+"""Options of a table that Apache Hudi does not hand on to the metadata table."""
+
+
+def _is_whole(storage: Storage, operation: CompactionOperation) -> bool:
+    """Whether the files of an operation are there."""
+    names = [*operation.log_files, *([operation.base_file] if operation.base_file else [])]
+    return all(storage.stat(join_path(PartitionPath(operation.partition_path), name)) is not None for name in names)
+
+
+def _newest_delta(timeline: Timeline) -> InstantTime | None:
+    deltas = [i.time for i in timeline.completed if i.action is Action.DELTA_COMMIT]
+    return deltas[-1] if deltas else None
+
+
+def _holds(timeline: Timeline, time: InstantTime) -> bool:
+    return any(instant.time == time for instant in timeline.completed)

@@ -1,0 +1,303 @@
+"""Compares the metadata table with the table's files.
+
+Each partition that hudi-py maintains is compared with the records that a rebuild would write: files by listing the
+storage, statistics and filters by reading footers and logs, the record index by reading all keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConfigError, CorruptFileError, first_line
+from hudi_py.merge import scan_log
+from hudi_py.metadata.table import (
+    MetadataTable,
+    open_metadata,
+    valid_instants,
+)
+from hudi_py.metadata_write.encoding.records import no_keys, no_values
+from hudi_py.metadata_write.maintenance.compact import merge_slice
+from hudi_py.metadata_write.partitions.base import MetadataPartition
+from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.create import lost_files
+from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.words import counted
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.report import shown
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.session import TableSession
+from hudi_py.view import load_view
+
+_EXAMPLES: Final = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PartitionCheck:
+    """What was found in one partition of the metadata table."""
+
+    partition: str
+    records: int = 0
+    """Records it has."""
+    missing: int = 0
+    """Records it should have and has not."""
+    wrong: int = 0
+    """Records which say something else than the table's files do."""
+    superfluous: int = 0
+    """Records of what is not there. Of statistics and filters they do no harm."""
+    examples: tuple[str, ...] = ()
+    """Descriptions of some of them."""
+    error: str = ""
+    """Why the partition could not be compared, such as a data file that cannot be read; empty if it was."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether look-ups answer what the table's files do."""
+        return not (
+            self.error or self.missing or self.wrong or (self.superfluous and BY_NAME[self.partition].superfluous_harm)
+        )
+
+    def __repr__(self) -> str:
+        return shown(self)
+
+    def __str__(self) -> str:
+        counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
+        found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
+        harmless = " (harmless)" if self.ok and self.superfluous else ""
+        if self.error:
+            return f"{self.partition}: not compared: {self.error}"
+        return f"{self.partition}: {counted(self.records, 'record')}{found}{harmless}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport:
+    """What was found in a metadata table."""
+
+    partitions: tuple[PartitionCheck, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    """Partitions of indexes that hudi-py does not maintain (secondary and expression indexes)."""
+    reason: str = ""
+    """Why no partition was compared; empty if one was."""
+    lost_files: tuple[str, ...] = ()
+    """Data files that completed commits wrote and that are missing or too short: path, commit, and what is wrong."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no data file is lost and every partition that was compared is right."""
+        return not self.lost_files and all(check.ok for check in self.partitions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, as JSON takes them."""
+        return {**asdict(self), "ok": self.ok}
+
+    def __repr__(self) -> str:
+        return shown(self, ok=self.ok)
+
+    def __str__(self) -> str:
+        """A summary, then a line for each lost file and partition, with examples of differences."""
+        bad = [check.partition for check in self.partitions if not check.ok]
+        if self.lost_files:
+            summary = "data files are lost: restore them from a copy, or roll back the commits that wrote them"
+        elif self.reason:
+            summary = f"not compared: {self.reason}"
+        else:
+            summary = f"differs from the files: rebuild {', '.join(bad)}" if bad else "matches the files"
+        lines = [f"metadata table: {summary}", *(f"  {lost}" for lost in self.lost_files)]
+        for check in self.partitions:
+            lines.append(f"  {check}")
+            lines += (f"    {example}" for example in ([] if check.ok else check.examples))
+        lines += (f"  {name}: not compared, hudi-py does not maintain it" for name in self.unchecked)
+        return "\n".join(lines)
+
+
+def verify(
+    context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
+) -> VerifyReport:
+    """Compares partitions of the metadata table with the table's files, by default all, under the table lock. Changes
+    nothing. Lost and damaged data files are reported, not raised.
+
+    Memory is bounded by the largest file group of the metadata table.
+
+    Args:
+        context: of the table, not of its metadata table.
+        settings: None: as the context's options ask for.
+
+    Raises:
+        ConfigError: the table has no such partition, or hudi-py does not maintain it.
+        CorruptFileError: the metadata table cannot be read at all, or lacks commits of its table.
+        LockError: the table lock could not be acquired in time.
+    """
+    settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
+    with context.locked("verify the metadata table") as table:
+        config, timeline = table.config, table.timeline
+        metadata = open_metadata(context.storage, config, timeline)
+        lost = lost_files(table.session.view(timeline))
+        chosen = check_names(names, config.metadata_partitions, BY_NAME, "verify", context.storage.uri)
+        if metadata is None:
+            return VerifyReport(reason="the table has no metadata table", lost_files=lost)
+        source = source_of(table.session, timeline, settings, read_damaged=bool(lost))
+        checks = []
+        for name in (name for name in BY_NAME if name in chosen):
+            context.progress.phase(f"verifying {name}")
+            checks.append(_compared(source, BY_NAME[name], metadata))
+        others = tuple(name for name in config.metadata_partitions if name not in BY_NAME) if names is None else ()
+        return VerifyReport(tuple(checks), others, lost_files=lost)
+
+
+def _compared(source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> PartitionCheck:
+    verifier = _Verifier(source, partition, metadata)
+    try:
+        return verifier.check()
+    except (CorruptFileError, FileNotFoundError) as error:
+        if metadata.storage.uri in str(error):
+            raise
+        return PartitionCheck(partition.name, error=first_line(error))
+
+
+def source_of(
+    session: TableSession, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool = False
+) -> TableSource:
+    """The table as the storage lists it, without its metadata table. `read_damaged`: see `load_view`."""
+    schema = resolve_table_schema(session.storage, session.config, timeline)
+    text = json.dumps(schema.avro) if schema is not None else ""
+    view = load_view(session.storage, session.config, timeline, read_damaged=read_damaged)
+    return TableSource(session.storage, session.config, timeline, view, text, settings)
+
+
+def check_names(
+    names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str, uri: str
+) -> tuple[str, ...]:
+    """The partitions named, or else all present ones that hudi-py maintains.
+
+    Args:
+        what: the verb for errors; `uri`: the table's, for errors.
+
+    Raises:
+        ConfigError: there is no such partition, or hudi-py does not maintain it.
+    """
+    if names is None:
+        return tuple(name for name in there if name in known)
+    for name in names:
+        if name not in there or name not in known:
+            why = "hudi-py does not maintain it" if name in there else "there is no such partition"
+            raise ConfigError(
+                f"Cannot {what} the partition {name!r} of the metadata table of {uri}: {why}; it has "
+                + (", ".join(sorted(there)) or "none")
+            )
+    return tuple(names)
+
+
+@dataclass(slots=True)
+class _Found:
+    """A `PartitionCheck` in the making."""
+
+    records: int = 0
+    missing: int = 0
+    wrong: int = 0
+    superfluous: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, example: str) -> None:
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(example)
+
+
+class _Verifier:
+    """Compares one partition with what a rebuild would write."""
+
+    def __init__(self, source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> None:
+        self._partition = partition
+        self._check = partition.check(source)
+        self._groups = metadata.file_groups(partition.name)
+        self._found = _Found()
+        self._storage = metadata.storage
+        self._committed = valid_instants(metadata.timeline, source.timeline)
+
+    def check(self) -> PartitionCheck:
+        name = self._partition.name
+        seen: set[GroupKey] = set()
+        with GroupBuffer(self._count) as buffer:
+            for chunk in self._partition.initial(self._check.source):
+                buffer.add(chunk)
+            for key, rows in buffer.groups():
+                seen.add(key)
+                self._compare(key, rows["key"].combine_chunks(), rows["value"].combine_chunks())
+        nothing = no_keys().cast(pa.binary()), no_values()
+        for prefix, slices in self._groups.items():
+            for number in range(len(slices)):
+                key = (name, prefix, number)
+                if key not in seen:
+                    self._compare(key, *nothing)
+        found = self._found
+        return PartitionCheck(name, found.records, found.missing, found.wrong, found.superfluous, tuple(found.examples))
+
+    def _count(self, _: str, prefix: str | None) -> tuple[str, int]:
+        wanted = prefix or self._partition.file_id_prefix
+        return wanted, max(len(self._groups.get(wanted, ())), 1)
+
+    def _compare(self, key: GroupKey, keys: pa.Array, values: pa.Array) -> None:
+        """Compares the records that a file group should have with those it has."""
+        found_keys, found_values = self._standing(key)
+        self._found.records += len(found_keys)
+        place = pc.index_in(found_keys, value_set=keys)
+        self._missing(keys, values, pc.is_in(keys, value_set=found_keys))
+        more = pc.is_null(place)
+        self._superfluous(found_keys.filter(more), found_values.filter(more))
+        common = pc.is_valid(place)
+        if common.true_count:
+            expected = values.take(place.filter(common))
+            self._wrong(found_keys.filter(common), expected, found_values.filter(common))
+
+    def _standing(self, key: GroupKey) -> tuple[pa.Array, pa.Array]:
+        _, prefix, number = key
+        slices = self._groups.get(prefix, ())
+        keys, values = [no_keys().cast(pa.binary())], [no_values()]
+        if number < len(slices):
+            blocks = scan_log(self._storage, slices[number].log_files, committed=self._committed)
+            for merged in merge_slice(self._storage, slices[number], blocks):
+                keys.append(merged.keys.cast(pa.binary()))
+                values.append(merged.values)
+        return pa.concat_arrays(keys), pa.concat_arrays(values)
+
+    def _missing(self, keys: pa.Array, values: pa.Array, there: pa.Array) -> None:
+        absent = pc.invert(there)
+        keys, values = keys.filter(absent), values.filter(absent)
+        if len(keys):
+            rows = np.flatnonzero(self._check.required(keys, values))
+            self._found.missing += len(rows)
+            self._example("missing", keys, values, rows)
+
+    def _superfluous(self, keys: pa.Array, values: pa.Array) -> None:
+        if len(keys):
+            rows = np.flatnonzero(self._check.superfluous(values))
+            self._found.superfluous += len(rows)
+            self._example("superfluous", keys, values, rows)
+
+    def _example(self, what: str, keys: pa.Array, values: pa.Array, rows: npt.NDArray[np.int64]) -> None:
+        shown = pa.array(rows[:_EXAMPLES])
+        for label in self._check.labels(keys.take(shown), values.take(shown)):
+            self._found.add(f"{what}: {label}")
+
+    def _wrong(self, keys: pa.Array, expected: pa.Array, found: pa.Array) -> None:
+        check = self._check
+        chosen = pa.array(check.differing(expected, found))
+        if not len(chosen):
+            return
+        # what remains are a few, or records whose fields are in another order
+        labels = check.labels(keys.take(chosen), found.take(chosen))
+        before, after = (check.content(values.take(chosen)).to_pylist() for values in (expected, found))
+        for label, one, other in zip(labels, before, after, strict=True):
+            why = check.difference(one, other)
+            if why:
+                self._found.wrong += 1
+                self._found.add(f"wrong: {label}: {why}")

@@ -1,0 +1,123 @@
+"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json` (format reference 9.2).
+
+Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition`, `HoodieTableMetaClient.buildIndexDefinition`,
+`HoodieTableMetadataUtil.createRecordIndexDefinition`, `HoodieIndexVersion` (1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import update_table_config
+
+PATH_KEY: Final = "hoodie.table.index.defs.path"
+DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
+_ALL: Final = "indexDefinitions"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """What the table notes of one index."""
+
+    name: str
+    """Of its partition in the metadata table."""
+    function: str = ""
+    source_fields: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: str = "V1"
+    """The form of its records: `V1`; `V2` for column statistics of tables from version 9 on."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As Apache Hudi stores it."""
+        return {
+            "indexName": self.name,
+            "indexType": self.name,
+            "indexFunction": self.function,
+            "sourceFields": list(self.source_fields),
+            "indexOptions": dict(self.options),
+            "version": self.version,
+        }
+
+
+def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
+    """Definitions by index name, as they are stored; empty if the table has none.
+
+    Raises:
+        CorruptFileError: the file is no JSON object.
+    """
+    path = _path(config)
+    try:
+        content = json.loads(storage.read(path))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
+    found = content.get(_ALL) if isinstance(content, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise CorruptFileError(f"Cannot read the index definitions {path}: {_ALL} is no JSON object")
+    return dict(found or {})
+
+
+def put_definition(storage: Storage, config: TableConfig, definition: IndexDefinition) -> TableConfig:
+    """Stores a definition, over an earlier one of its name, whose version it keeps. The table lock must be held.
+
+    Returns:
+        The properties, which name the file from the first definition on.
+    """
+    there = read_definitions(storage, config)
+    before = there.get(definition.name)
+    after = _over(before, definition)
+    if before != after:
+        _write(storage, config, {**there, definition.name: after})
+    if PATH_KEY not in config.properties:
+        config = update_table_config(storage, {PATH_KEY: DEFAULT_PATH})
+    return config
+
+
+def is_stored(definitions: Mapping[str, Mapping[str, Any]], config: TableConfig, definition: IndexDefinition) -> bool:
+    """Whether `put_definition` would find nothing to do where a table has these definitions."""
+    before = definitions.get(definition.name)
+    return PATH_KEY in config.properties and before is not None and before == _over(before, definition)
+
+
+def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]) -> None:
+    """Forgets the definitions of some indexes. The table lock must be held."""
+    there = read_definitions(storage, config)
+    gone = set(names) & set(there)
+    if gone:
+        _write(storage, config, {name: value for name, value in there.items() if name not in gone})
+
+
+def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: TableConfig) -> str:
+    """`V1` or `V2`: the form of an index's records, as defined, else as a new definition would say."""
+    found = definitions.get(name)
+    if found is not None:
+        return str(found.get("version") or "V1")
+    return "V2" if config.version >= 9 else "V1"
+
+
+def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
+    """Columns of an index, None if it is not defined."""
+    found = definitions.get(name)
+    return None if found is None else [str(each) for each in found.get("sourceFields") or ()]
+
+
+def _over(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:
+    after = definition.to_json()
+    if before is not None and before.get("version"):
+        after["version"] = before["version"]
+    return after
+
+
+def _write(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]) -> None:
+    storage.put(_path(config), json.dumps({_ALL: definitions}, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _path(config: TableConfig) -> str:
+    return config.properties.get(PATH_KEY, DEFAULT_PATH).strip("/")

@@ -1,0 +1,146 @@
+"""Records on their way to file groups: split by group, held or spilled, given back group by group in order of keys."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.metadata.keys import file_groups
+from hudi_py.metadata_write.encoding.records import MetadataRecords
+from hudi_py.storage.threads import REQUESTS, in_threads
+
+T = TypeVar("T")
+
+HELD_BYTES: Final = 128 << 20
+"""Bytes of records held in memory before they are spilled to disk."""
+_THREADS: Final = 8
+_LARGE_ROWS: Final = 8192
+"""Rows of a file group from which on compressing them takes longer than handing them to a thread."""
+_SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+
+GroupKey = tuple[str, str, int]
+"""Partition of the metadata table, prefix of its file ids, number of the file group."""
+
+
+@dataclass(slots=True)
+class _Group:
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    spilled: Path | None = None
+    sink: pa.RecordBatchFileWriter | None = None
+
+
+class GroupBuffer:
+    """Takes records of any file groups in any order. A context manager: what is spilled goes with it.
+
+    A record whose value is null is a deletion of its key.
+    """
+
+    def __init__(
+        self, count_groups: Callable[[str, str | None], tuple[str, int]], held_bytes: int = HELD_BYTES
+    ) -> None:
+        """`count_groups`: for a partition and the prefix asked for, the prefix and how many file groups it has."""
+        self._count_groups = count_groups
+        self._limit = held_bytes
+        self._groups: dict[GroupKey, _Group] = {}
+        self._held = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> GroupBuffer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for group in self._groups.values():
+            if group.sink is not None:
+                group.sink.close()
+        self._groups.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, records: MetadataRecords) -> None:
+        """Splits a chunk of records by file group."""
+        prefix, count = self._count_groups(records.partition, records.prefix)
+        self._split(records, prefix, count, records.keys, records.values)
+        self._split(records, prefix, count, records.deleted, pa.nulls(len(records.deleted), pa.binary()))
+        if self._held > self._limit:
+            self._spill()
+
+    def groups(self) -> Iterator[tuple[GroupKey, pa.Table]]:
+        """Each group's records, sorted by key bytes: columns `key` and `value`, both binary."""
+        for key in sorted(self._groups):
+            group = self._groups[key]
+            batches = list(group.held)
+            if group.sink is not None and group.spilled is not None:
+                group.sink.close()
+                group.sink = None
+                with pa.memory_map(str(group.spilled)) as source:
+                    table = pa.concat_tables(
+                        [pa.ipc.open_file(source).read_all(), pa.Table.from_batches(batches, _SCHEMA)]
+                    )
+                    yield key, _sorted(table)
+                continue
+            yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
+
+    def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
+        """The results of `work` for each group, called with its number, key and records; in order of keys.
+
+        Groups are worked on side by side, but of large ones a few at a time.
+        """
+        results: list[T] = []
+        waiting: list[tuple[int, GroupKey, pa.Table]] = []
+        threads = min(_THREADS, os.cpu_count() or 1)
+        held = 0
+        for number, (key, rows) in enumerate(self.groups()):
+            waiting.append((number, key, rows))
+            held += rows.num_rows
+            if len(waiting) == REQUESTS or (len(waiting) >= threads and held >= threads * _LARGE_ROWS):
+                results += in_threads(lambda task: work(*task), waiting)
+                waiting, held = [], 0
+        return results + in_threads(lambda task: work(*task), waiting)
+
+    def _split(self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array) -> None:
+        if not len(keys):
+            return
+        batch = pa.RecordBatch.from_arrays([keys.cast(pa.binary()), values.cast(pa.binary())], schema=_SCHEMA)
+        if records.group is not None or count == 1:
+            self._hold((records.partition, prefix, records.group or 0), batch)
+            return
+        numbers = file_groups(keys.cast(pa.string()), count)
+        order = np.argsort(numbers, kind="stable")
+        batch = batch.take(pa.array(order))
+        bounds = np.searchsorted(numbers[order], np.arange(count + 1))
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            begin, end = int(bounds[number]), int(bounds[number + 1])
+            self._hold((records.partition, prefix, number), batch.slice(begin, end - begin))
+
+    def _hold(self, key: GroupKey, batch: pa.RecordBatch) -> None:
+        self._groups.setdefault(key, _Group()).held.append(batch)
+        self._held += batch.nbytes
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-metadata-")
+        for number, group in enumerate(self._groups.values()):
+            if not group.held:
+                continue
+            if group.sink is None:
+                group.spilled = Path(self._folder.name) / f"{number}.arrow"
+                group.sink = pa.ipc.new_file(str(group.spilled), _SCHEMA)
+            for batch in group.held:
+                group.sink.write_batch(batch)
+            group.held.clear()
+        self._held = 0
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    return table.take(pc.sort_indices(table["key"]))

@@ -1,0 +1,242 @@
+"""Creates the metadata table, and creates and drops its partitions.
+
+A partition counts once the table's properties name it, which is the last step: whatever a killed process leaves before
+that is cleared away by the next attempt. The partitions to be made are noted in the properties before the first of
+them, so that the next writer makes those that are left (`METADATA_TO_MAKE`). Sources:
+`HoodieBackedTableMetadataWriter.initializeFromFilesystem`, `HoodieTableConfig.setMetadataPartitionState`,
+`HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format reference 10.1, 10.3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from hudi_py.formats.hfile import HFileWriter
+from hudi_py.metadata.table import FOLDER
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
+from hudi_py.metadata_write.partitions.base import MetadataPartition
+from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.delta import begin_delta, complete_delta, open_file_group
+from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_metadata_session
+from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import BaseFileName, FileId, join_path
+from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
+from hudi_py.storage import FolderStorage, Storage
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.properties import create_table_config, update_table_config
+from hudi_py.timeline.timeline import INITIAL, Timeline
+from hudi_py.timeline.times import add_ms
+from hudi_py.transaction.session import TableSession
+from hudi_py.view import PARTITION_METAFILE, FileSystemView
+from hudi_py.view.recorded import describe_loss
+
+PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
+INFLIGHT_KEY: Final = "hoodie.table.metadata.partitions.inflight"
+BULK_INSERT: Final = "BULK_INSERT_PREPPED"
+_BATCH_ROWS: Final = 1 << 16
+_PROPERTIES: Final[Mapping[str, str]] = {
+    "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.populate.meta.fields": "false",
+    "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+    "hoodie.table.base.file.format": "HFILE",
+    "hoodie.table.recordkey.fields": "key",
+    "hoodie.table.type": "MERGE_ON_READ",
+}
+
+
+def create_metadata_table(session: TableSession) -> TableSession:
+    """An empty metadata table of the same version as its table; what there was is removed. The properties of the table
+    must not name a partition of it."""
+    config = session.config
+    session.storage.delete_tree(FOLDER)
+    own = FolderStorage(session.storage, FOLDER)
+    properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
+    properties["hoodie.table.version"] = str(config.version)
+    if config.version >= 8:
+        folders = [".hoodie/timeline/history"]
+        properties |= {
+            "hoodie.archivelog.folder": "history",
+            "hoodie.record.merge.mode": "CUSTOM",
+            "hoodie.table.initial.version": str(config.version),
+            "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.timeline.layout.version": "2",
+            "hoodie.timeline.path": "timeline",
+        }
+    else:
+        folders = [".hoodie/archived"]
+        properties |= {
+            "hoodie.archivelog.folder": "archived",
+            "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+            "hoodie.timeline.layout.version": "1",
+        }
+    for folder in (".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema", *folders):
+        # Java lists these folders and expects them to exist
+        seed = f"{folder}/.hudi_py-init.tmp"
+        own.put(seed, b"")
+        own.delete(seed)
+    create_table_config(own, properties)
+    return open_metadata_session(session)
+
+
+def initialise(own: TableSession, source: TableSource, made: MetadataPartition) -> TableConfig:
+    """Makes a partition of what the table holds now, and lets readers use it. The table lock must be held.
+
+    Returns:
+        The table's properties, which name the partition.
+    """
+    partition = made.name
+    own.storage.delete_tree(partition)
+    timeline = own.timeline()
+    instant = initial_time(own, timeline, source.timeline)
+    begin_delta(own, instant, BULK_INSERT)
+    counts = made.file_groups(source)
+    groups = counts if isinstance(counts, Mapping) else {made.file_id_prefix: counts}
+    _put_partition_metafile(own, partition, instant)
+    for prefix, count in groups.items():
+        for number in range(count):
+            open_file_group(own, partition, file_group_id(prefix, number), instant)
+
+    def counted(_: str, prefix: str | None) -> tuple[str, int]:
+        wanted = prefix or made.file_id_prefix
+        return wanted, groups[wanted]
+
+    def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
+        return _write_base_file(own, instant, partition, file_group_id(key[1], key[2]), rows, at)
+
+    with GroupBuffer(counted) as buffer:
+        for chunk in made.initial(source):
+            buffer.add(chunk)
+        stats = buffer.write(write)
+    complete_delta(own, timeline, instant, BULK_INSERT, stats)
+    config = source.config
+    definition = made.definition(source)
+    if definition is not None:
+        config = put_definition(source.storage, config, definition)
+    names = sorted({*config.metadata_partitions, partition})
+    building = [name for name in config.metadata_partitions_inflight if name != partition]
+    left = [name for name in config.metadata_partitions_to_make if name != partition]
+    return update_table_config(
+        source.storage,
+        {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building), METADATA_TO_MAKE: ",".join(left) or None},
+    )
+
+
+def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
+    """Pending writes during which no partition can be made from the table's files.
+
+    In table version 6 the name of a log file does not tell which write it belongs to. Since version 8 it does, and
+    files of pending instants are left out (`shouldInitializeFromFilesystem`, 1.2.0).
+
+    Args:
+        timeline: of the table; the caller's own write is not pending in it.
+    """
+    if session.config.version >= 8:
+        return ()
+    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)
+
+
+def lost_files(view: FileSystemView) -> tuple[str, ...]:
+    """Data files that completed commits wrote and that are missing, too short or replaced, each with what is wrong.
+
+    A metadata table made without them would hide the loss from readers.
+    """
+    return tuple(
+        describe_loss(file, size) for partition in view.partitions() for file, size in view.lost_files(partition)
+    )
+
+
+def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
+    """A time for the commit that makes a partition (`generateUniqueInstantTime`, 1.2.0).
+
+    Before anything was archived it is the first of the initial times that the metadata table has not. Later it is one
+    just before the newest delta commit: behind another initial time Apache Hudi, which always takes one in table
+    version 8 and later, no longer knows what was archived as committed.
+
+    Args:
+        timeline: the metadata table's own.
+        data: its table's.
+    """
+    taken = {instant.time for instant in (*timeline.instants, *data.instants)}
+    offset = 0 if own.config.version >= 8 else 10
+    deltas = [instant.time for instant in timeline.completed if instant.action is Action.DELTA_COMMIT]
+    if not deltas or deltas[-1].startswith(INITIAL) or f"{offset:017}" in taken:
+        while f"{offset:017}" in taken:
+            offset += 1
+        return InstantTime(f"{offset:017}")
+    time_ = add_ms(deltas[-1], -1)
+    while time_ in taken:
+        time_ = add_ms(time_, -1)
+    return time_
+
+
+def note_to_make(storage: Storage, names: Collection[str]) -> TableConfig:
+    """Notes the partitions that are made next, for the next writer after a crash. The table lock must be held."""
+    return update_table_config(storage, {METADATA_TO_MAKE: ",".join(sorted(names)) or None})
+
+
+def drop_partitions(
+    storage: Storage, config: TableConfig, names: Collection[str], *, to_make: bool = False
+) -> TableConfig:
+    """Drops partitions of the metadata table: first for readers, then their files, then their definitions.
+
+    The table lock must be held. Safe to repeat. Other partitions, `files` above all, must not depend on them.
+
+    Args:
+        to_make: the caller rebuilds them next. The properties note them, and their definitions stay.
+    """
+    kept = [name for name in config.metadata_partitions if name not in names]
+    building = [name for name in config.metadata_partitions_inflight if name not in names]
+    left = {name for name in config.metadata_partitions_to_make if name not in names}
+    left.update(names if to_make else ())
+    config = update_table_config(
+        storage,
+        {
+            PARTITIONS_KEY: ",".join(kept),
+            INFLIGHT_KEY: ",".join(building),
+            METADATA_TO_MAKE: ",".join(sorted(left)) or None,
+        },
+    )
+    for name in names:
+        storage.delete_tree(join_path(FOLDER, name))
+    if not to_make:
+        drop_definitions(storage, config, names)
+    return config
+
+
+def _put_partition_metafile(own: TableSession, partition: str, instant: InstantTime) -> None:
+    stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+    text = f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth=1\n"
+    own.storage.put(join_path(partition, PARTITION_METAFILE), text.encode())
+
+
+def _write_base_file(
+    own: TableSession, instant: InstantTime, partition: str, file_id: str, rows: pa.Table, at: int
+) -> WriteStat:
+    name = BaseFileName(FileId(file_id), f"{at}-0-1", instant, "hfile")
+    path = join_path(partition, str(name))
+    started = time.monotonic()
+    sink: BinaryIO
+    with own.storage.open_output(path) as sink:
+        writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=BASE_FILE_BLOOM, min_max=True)
+        for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
+            writer.add(batch.column(0), batch.column(1))
+        size = writer.close()
+    return WriteStat(
+        file_id=file_id,
+        path=path,
+        partition_path=partition,
+        num_writes=rows.num_rows,
+        num_inserts=rows.num_rows,
+        total_write_bytes=size,
+        file_size=size,
+        create_time_ms=int((time.monotonic() - started) * 1000),
+    )

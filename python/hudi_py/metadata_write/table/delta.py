@@ -1,0 +1,195 @@
+"""Delta commits of the metadata table: records as HFile log blocks, one log file for each file group touched.
+
+Sources: `HoodieBackedTableMetadataWriter.commitInternal`, `HoodieAppendHandle`, `HoodieHFileDataBlock` (1.2.0); format
+reference 10.2 and 10.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.hfile import write_hfile
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.metadata.table import numbered_groups
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
+from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
+from hudi_py.metadata_write.table.session import (
+    COMMIT_SCHEMA,
+    file_group_id,
+    partition_folder,
+)
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import FileId, LogFileName, join_path
+from hudi_py.timeline.metadata import encode_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.instants import begin, complete, request
+from hudi_py.transaction.session import TableSession
+from hudi_py.view import FileSystemView
+
+INITIAL_TOKEN: Final = "0-0-0"
+"""Write token of log files that only open a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""
+UPSERT: Final = "UPSERT_PREPPED"
+
+
+def write_delta(
+    own: TableSession,
+    view: FileSystemView,
+    instant: InstantTime,
+    records: Iterable[MetadataRecords],
+    *,
+    new_groups: int = 1,
+) -> Timeline:
+    """Commits records under an instant that the metadata table has not. Returns its own timeline with the delta commit.
+
+    Args:
+        view: over its own timeline as it is now, without pending writes.
+        new_groups: file groups which a data partition that the partitioned record index does not know yet gets.
+
+    Raises:
+        ConflictError: the instant is there.
+        CorruptFileError: file groups are missing.
+    """
+    begin_delta(own, instant, UPSERT)
+    groups = _Groups(own, view, instant, new_groups)
+
+    def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
+        return _append(own, instant, groups.slice_of(key), key, rows, number)
+
+    with GroupBuffer(groups.count) as buffer:
+        for chunk in records:
+            buffer.add(chunk)
+        stats = buffer.write(append)
+    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats))
+
+
+def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
+    """Requested and inflight files of a delta commit: on disk before its first log file, which without them would
+    count as committed once the timeline begins after it. Raises ConflictError."""
+    empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
+    request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
+    begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty)
+    own.storage.sync()
+
+
+def complete_delta(
+    own: TableSession,
+    timeline: Timeline,
+    instant: InstantTime,
+    operation: str,
+    stats: Sequence[WriteStat],
+) -> Instant:
+    """Writes the completed file of a delta commit. Raises ConflictError."""
+    metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA})
+    content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
+    completion = own.clock.next_completion(timeline, instant)
+    return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content)
+
+
+def open_file_group(own: TableSession, partition: str, file_id: str, instant: InstantTime) -> None:
+    """The log file which a file group begins with: an empty delete block, so that it is there without records
+    (`HoodieBackedTableMetadataWriter.initializeFileGroups`, 1.2.0)."""
+    content = encode_deletes(pa.array([], pa.string()), pa.array([], pa.string()), None)
+    block = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
+    name = LogFileName(FileId(file_id), instant, 1, INITIAL_TOKEN)
+    own.storage.put(join_path(partition, str(name)), block)
+
+
+class _Groups:
+    """File groups of the partitions that are written, looked up once each."""
+
+    def __init__(self, own: TableSession, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
+        self._own = own
+        self._view = view
+        self._instant = instant
+        self._new_groups = new_groups
+        self._found: dict[str, dict[str, Sequence[FileSlice]]] = {}
+
+    def count(self, partition: str, prefix: str | None) -> tuple[str, int]:
+        """The prefix of file ids meant, and how many file groups have it; those of a new data partition are made."""
+        if partition not in self._found:
+            slices = self._view.latest_slices_for_write(partition_folder(partition))
+            self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
+        found = self._found[partition]
+        wanted = prefix or BY_NAME[partition].file_id_prefix
+        if wanted not in found:
+            if prefix is None:
+                raise CorruptFileError(
+                    f"Cannot write to partition '{partition}' of the metadata table at {self._own.storage.uri}: it has "
+                    "no file groups; rebuild the partition"
+                )
+            found[wanted] = self._make(partition, wanted)
+        return wanted, len(found[wanted])
+
+    def slice_of(self, key: GroupKey) -> FileSlice:
+        partition, prefix, number = key
+        return self._found[partition][prefix][number]
+
+    def _make(self, partition: str, prefix: str) -> Sequence[FileSlice]:
+        made: list[FileSlice] = []
+        for number in range(self._new_groups):
+            file_id = file_group_id(prefix, number)
+            open_file_group(self._own, partition, file_id, self._instant)
+            made.append(FileSlice(partition_folder(partition), FileId(file_id), self._instant, None))
+        return made
+
+
+def _append(
+    own: TableSession, instant: InstantTime, slice_: FileSlice, key: GroupKey, rows: pa.Table, number: int
+) -> WriteStat:
+    """Writes a group's records to a new log file: a block of data, then one of deletes."""
+    partition = key[0]
+    erased = pc.is_null(rows["value"])
+    kept = rows.filter(pc.invert(erased)).combine_chunks()
+    deleted = rows["key"].filter(erased).cast(pa.string())
+    header: Mapping[HeaderKey, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA_JSON}
+    blocks: list[bytes] = []
+    if kept.num_rows:
+        content = write_hfile(_whole(kept["key"]), _whole(kept["value"]), schema_json=SCHEMA_JSON)
+        blocks.append(encode_block(BlockType.HFILE, header, content))
+    if len(deleted):
+        of = pa.repeat(partition, len(deleted))
+        blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))
+    data = b"".join(blocks)
+    name, logs = _log_name(own, instant, slice_, number)
+    path = join_path(partition, str(name))
+    own.storage.put(path, data)
+    base = str(slice_.base_file.name) if slice_.base_file is not None and own.config.version < 8 else ""
+    return WriteStat(
+        file_id=slice_.file_id,
+        path=path,
+        partition_path=partition,
+        prev_commit=instant if own.config.version >= 8 else slice_.base_instant,
+        num_writes=kept.num_rows,
+        num_updates=kept.num_rows,
+        num_deletes=len(deleted),
+        total_write_bytes=len(data),
+        file_size=len(data),
+        log_version=name.version,
+        log_offset=0,
+        base_file=base,
+        log_files=(*logs, str(name)),
+    )
+
+
+def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
+    """Name of a group's next log file, and of those before it that its statistics list (table version 6)."""
+    if own.config.version >= 8:
+        # the first one of a new file group has version 1 already, and another token
+        return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1"), []
+    version = max((log.name.version for log in slice_.log_files), default=0) + 1
+    return (
+        LogFileName(slice_.file_id, slice_.base_instant, version, INITIAL_TOKEN),
+        [str(log.name) for log in slice_.log_files],
+    )
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

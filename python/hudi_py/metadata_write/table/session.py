@@ -1,0 +1,64 @@
+"""The metadata table as a table of its own: its session, and how its file groups are named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.metadata.table import FOLDER
+from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import PartitionPath
+from hudi_py.storage import FolderStorage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.locks import caller_holds_lock
+from hudi_py.transaction.session import TableSession
+
+BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000)
+"""Bloom filter of base files (`hoodie.metadata.bloom.filter.num.entries`, `.fpp`, `.dynamic.max.entries`)."""
+_META_COLUMNS: Final = 5
+
+
+def _without_meta_columns() -> str:
+    record = json.loads(SCHEMA_JSON)
+    record["fields"] = record["fields"][_META_COLUMNS:]
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+
+
+COMMIT_SCHEMA: Final = _without_meta_columns()
+"""What commits of a metadata table note as their schema."""
+
+
+def open_metadata_session(session: TableSession) -> TableSession:
+    """A session of a table's metadata table, to be used under the lock of the table; paths and times are its own.
+
+    Raises:
+        TableNotFoundError, CorruptFileError, UnsupportedTableError: there is none, or none that is written.
+    """
+    own = FolderStorage(session.storage, FOLDER)
+    config = load_table_config(own)
+    if config.base_file_format != "HFILE" or not config.is_mor:
+        raise UnsupportedTableError(
+            f"Cannot write the metadata table at {own.uri}: it is a {config.table_type} table of "
+            f"{config.base_file_format} files; expected is a MERGE_ON_READ table of HFILE files"
+        )
+    return replace(session, storage=own, config=config, metadata=None, locks=caller_holds_lock)
+
+
+def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
+    """The delta commit of a time, in whatever state."""
+    return timeline.find(InstantTime(instant), Action.DELTA_COMMIT)
+
+
+def file_group_id(prefix: str, number: int) -> str:
+    """`<prefix>-<number>-0` (`HoodieTableMetadataUtil.getFileIDForFileGroup`, 1.2.0)."""
+    return f"{prefix}-{number:04d}-0"
+
+
+def partition_folder(partition: str) -> PartitionPath:
+    """Folder of a partition below the metadata table."""
+    return PartitionPath(partition)

@@ -1,0 +1,68 @@
+"""The table whose metadata is written, as input of the partitions of the metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from hudi_py.file_stats.columns import IndexedColumn
+from hudi_py.file_stats.files import DataFile, ranges_of_files
+from hudi_py.file_stats.ranges import ColumnRanges
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.metadata.table import MetadataTable, open_metadata
+from hudi_py.metadata_write.partitions.definitions import read_definitions
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+
+_FEW_FILES: Final = 1024
+"""Files whose ranges are kept in memory."""
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """The table whose metadata is written, as it is now: the table lock is held."""
+
+    storage: Storage
+    """Of the table, not of the metadata table."""
+    config: TableConfig
+    """The properties, as read under the lock."""
+    timeline: Timeline
+    """Active. The action that is recorded is still pending in it."""
+    view: FileSystemView
+    """Over that timeline: without the files of the action that is recorded."""
+    schema_json: str
+    """Avro JSON of the table's schema, without meta columns; of a change that has one of its own, that one. Empty
+    where the table has no schema yet."""
+    settings: MetadataWriteSettings
+
+    _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def ranges(
+        self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
+    ) -> list[tuple[DataFile, ColumnRanges | None]]:
+        """As `ranges_of_files`. What the sidecars of a commit with few files say is kept: several indexes ask for it,
+        all of them for the same columns."""
+        listed = list(files)
+        new = [file for file in listed if file not in self._written]
+        found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
+        if sidecars and len(self._written) + len(found) <= _FEW_FILES:
+            self._written.update(found)
+        return [(file, found[file] if file in found else self._written[file]) for file in listed]
+
+    @cached_property
+    def metadata(self) -> MetadataTable | None:
+        """The metadata table as it is now; None if there is none."""
+        lister = self.view.lister
+        if isinstance(lister, MetadataLister):
+            return lister.metadata
+        return open_metadata(self.storage, self.config, self.timeline)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the table notes of its indexes, by their names."""
+        return read_definitions(self.storage, self.config)

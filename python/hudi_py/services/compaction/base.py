@@ -1,0 +1,80 @@
+"""What compaction and log compaction have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hudi_py.config import Options
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.compaction.report import CompactionReport
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.phases import PlannedSlice, SliceService, SliceWork
+from hudi_py.services.planned.service import Scheduled
+from hudi_py.timeline.state import TableState
+from hudi_py.transaction.session import LockedTable
+
+CompactionWork = SliceWork[RewriteSettings]
+CompactionSlice = PlannedSlice[RewriteSettings]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
+    """A service that rewrites file slices with logs. Pickles if `rewrite` does."""
+
+    always: bool = False
+    """Schedules whenever there are enough logs, whether the options say that a plan is due or not."""
+    local: bool = True
+    rewrite: Rewrite | None = None
+    """Writes the new file of a slice; None: that of a table of rows."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Extra metadata of the commit; goes with a `rewrite`."""
+
+    @abstractmethod
+    def check_table(self, config: TableConfig, options: Options) -> None:
+        """Raises UnsupportedTableError for a table that would lose something."""
+
+    @abstractmethod
+    def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
+        """Makes a plan if one is due."""
+
+    @abstractmethod
+    def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
+        """How the slices of a table of rows are rewritten. Raises UnsupportedTableError."""
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Plans what was committed until now, if a plan is due.
+
+        Raises:
+            UnsupportedTableError: the table has a feature that would be lost.
+            ConfigError: a strategy by days meets a partition whose path is not a date.
+            LockError: the table lock could not be acquired in time.
+        """
+        config, title = context.config(), self.name.replace("_", " ")
+        if not config.is_mor:
+            return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
+        context.progress.phase(f"planning the {title}")
+        if self.rewrite is None:
+            self.check_table(config, context.options)
+        with context.locked(f"plan a {title}") as table:
+            if any(each.time == instant for each in table.plans.of(self.action)):
+                return Scheduled(instant)
+            return self.plan(context, table, instant)
+
+    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings | None:
+        return self.table_settings(context, state, instant) if self.rewrite is None else None
+
+    def commit_extra(self, work: CompactionWork) -> Mapping[str, str]:
+        return work.settings.extra if work.settings is not None else self.extra
+
+    def report(
+        self, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata
+    ) -> CompactionReport:
+        return CompactionReport.of(self.name, instant, completion, metadata)
+
+    def nothing(self, reason: str) -> CompactionReport:
+        return CompactionReport(self.name, None, reason=reason)

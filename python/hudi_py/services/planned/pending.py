@@ -1,0 +1,60 @@
+"""Pending plans of table services, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from hudi_py.model.instant import Action, Instant
+from hudi_py.services.clean.execute import files_of
+from hudi_py.storage import Storage
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.timeline import Timeline
+
+PLAN_SCHEMA: Final = pa.schema(
+    [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
+    + [("files", pa.list_(pa.string()))]
+)
+SERVICES: Final = {
+    Action.COMPACTION: "compaction",
+    Action.LOG_COMPACTION: "log_compaction",
+    Action.CLEAN: "clean",
+}
+"""Actions whose plans hudi-py makes and executes, and the names of their services."""
+
+
+def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
+    """The plans of pending compactions, log compactions and cleans, oldest first: `PLAN_SCHEMA`.
+
+    A row for each file group to compact, with its base file and logs; for each partition to clean, with the files to
+    delete, and without a file id.
+
+    Raises:
+        CorruptFileError: a plan cannot be read.
+    """
+    plans = PendingPlans(storage, timeline)
+    rows = [
+        {"service": name, "instant": instant.time, "state": instant.state.name, **row}
+        for instant in timeline.pending
+        if (name := SERVICES.get(instant.action)) is not None
+        for row in _rows(plans, instant)
+    ]
+    return pa.Table.from_pylist(rows, PLAN_SCHEMA)
+
+
+def _rows(plans: PendingPlans, instant: Instant) -> Iterator[dict[str, object]]:
+    if instant.action is Action.CLEAN:
+        clean = plans.clean(instant)
+        files: dict[str, list[str]] = {}
+        for partition, name in files_of(clean) if clean is not None else ():
+            files.setdefault(partition, []).append(name)
+        for partition, names in files.items():
+            yield {"partition": partition, "file_id": None, "files": names}
+        return
+    plan = plans.compaction(instant)
+    for operation in plan.operations if plan is not None else ():
+        base = [operation.base_file] if operation.base_file else []
+        names = [*base, *operation.log_files]
+        yield {"partition": operation.partition_path, "file_id": operation.file_id, "files": names}

@@ -1,0 +1,249 @@
+"""The phases of planned services that rewrite file slices: begin a plan, execute it piece by piece, commit it."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.removal import remove_plan
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.compaction_records import encode_compaction_plan
+from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.pending_plans import compaction_plan
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.attempt import (
+    Participation,
+    begin_attempt,
+    close_attempt,
+    end_attempt,
+    give_up_attempt,
+    join_attempt,
+    undo_attempt,
+)
+from hudi_py.transaction.instants import requested_path
+from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
+from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.protocols import TableChange
+
+_log = logging.getLogger(__name__)
+
+Settings = TypeVar("Settings")
+Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceWork(Generic[Settings]):
+    """A plan under way. Its pieces are its operations, in order. Implements `Work`."""
+
+    attempt: Attempt
+    num_pieces: int
+    settings: Settings | None
+    """How slices are rewritten, as the service resolved it when the plan was begun."""
+    removed: str = ""
+
+    @property
+    def instant(self) -> InstantTime:
+        return self.attempt.instant
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSlice(Generic[Settings]):
+    """One operation of a plan under way, and the attempt it is executed for."""
+
+    work: SliceWork[Settings]
+    participation: Participation
+    operation: CompactionOperation
+    number: int
+    """Of the operation in its plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One operation that was executed."""
+
+    piece: int
+    stat: WriteStat
+
+
+class SliceService(ABC, Generic[Settings, Report_co]):
+    """The phases of a `PlannedService` after its plan was made; each service adds how one slice is rewritten."""
+
+    __slots__ = ()
+
+    action: ClassVar[Action]
+    operation: ClassVar[str]
+    """Name of the `WriteOperationType`."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """See `PlannedService.name`."""
+
+    @property
+    @abstractmethod
+    def local(self) -> bool:
+        """Whether the process that begins a plan lives until it is completed; otherwise its heartbeat shows that it
+        is being executed."""
+
+    @abstractmethod
+    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> Settings | None:
+        """How the slices of the plan are rewritten. Raises UnsupportedTableError if something would be lost."""
+
+    @abstractmethod
+    def rewrite_one(self, context: ServiceContext, planned: PlannedSlice[Settings]) -> WriteStat:
+        """Executes one operation of the plan."""
+
+    @abstractmethod
+    def commit_extra(self, work: SliceWork[Settings]) -> Mapping[str, str]:
+        """Extra metadata of the commit."""
+
+    @abstractmethod
+    def report(self, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata) -> Report_co:
+        """The report of a completed plan."""
+
+    def still_needed(
+        self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
+    ) -> tuple[CompactionOperation, ...]:
+        """The operations of a plan which are not obsolete when it begins."""
+        return operations
+
+    def pending(self, context: ServiceContext) -> list[InstantTime]:
+        return [instant.time for instant in context.timeline().pending if instant.action is self.action]
+
+    def begin(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
+        """See `PlannedService.begin`. Obsolete operations are taken out of the plan.
+
+        Raises:
+            ConfigError: there is no such plan.
+            ConflictError: another process is executing it.
+            UnsupportedTableError: the table has a feature that would be lost.
+        """
+        attempt: Attempt | None = None
+        storage, action = context.storage, self.action
+        try:
+            with context.locked(f"begin the {action.value} {instant}") as table:
+                timeline = table.timeline
+                plan = existing_plan(storage, timeline, instant, action)
+                settings = self.settings(context, table, instant)
+                kept = self.still_needed(context, table, plan.operations)
+                obsolete = bool(plan.operations) and not kept
+                attempt = begin_attempt(table, instant, action, local=self.local)
+                if obsolete:
+                    undo_attempt(storage, timeline.layout, instant, action)
+                    remove_plan(table, instant, action)
+                elif len(kept) < len(plan.operations):
+                    rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
+        except BaseException:  # whatever it is, nobody executes the plan
+            if attempt is not None:
+                end_work(attempt.owner.id)
+            raise
+        if not obsolete:
+            return SliceWork(attempt, len(kept), settings)
+        end_work(attempt.owner.id)
+        reason = (
+            f"the {action.value} {instant} was removed: later compactions cover the logs of its file groups, or these "
+            "were replaced"
+        )
+        _log.warning("%s", reason)
+        return SliceWork(attempt, 0, settings, removed=reason)
+
+    def join(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
+        """See `PlannedService.join`."""
+        state = context.state()
+        attempt = join_attempt(context.session, state, instant, self.action)
+        plan = existing_plan(context.storage, state.timeline, instant, self.action)
+        return SliceWork(attempt, len(plan.operations), self.settings(context, state, instant))
+
+    def execute(self, context: ServiceContext, work: SliceWork[Settings], pieces: Sequence[int]) -> list[Outcome]:
+        """Executes some operations of a plan, several at a time.
+
+        Raises:
+            RolledBackError: the attempt was given up in the meantime.
+            HistoryCleanedError: a file of the plan is gone.
+            UnsupportedTableError: logs hold what cannot be rewritten.
+        """
+        check_open(context.storage, work.attempt)
+        plan = existing_plan(context.storage, context.timeline(), work.instant, self.action)
+        context.progress.phase("compacting", len(pieces))
+        with Participation(context.session, work.attempt) as participation:
+
+            def outcome(piece: int) -> Outcome:
+                planned = PlannedSlice(work, participation, plan.operations[piece], piece)
+                return Outcome(piece, self.rewrite_one(context, planned))
+
+            return in_threads(outcome, pieces, context.threads)
+
+    def commit(self, context: ServiceContext, work: SliceWork[Settings], outcomes: Sequence[Outcome]) -> Report_co:
+        """Completes the action. Idempotent.
+
+        Raises:
+            ConfigError: the outcome of a piece is missing.
+            RolledBackError: the attempt was given up in the meantime.
+        """
+        storage, attempt, action = context.storage, work.attempt, self.action
+        stats = {outcome.piece: outcome.stat for outcome in outcomes}
+        missing = [piece for piece in range(work.num_pieces) if piece not in stats]
+        if missing:
+            raise ConfigError(
+                f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
+                f"{work.num_pieces} pieces were not executed, the first is {missing[0]}; execute them, then commit"
+            )
+        with context.locked(f"commit the {action.value} {work.instant}") as table:
+            timeline = table.timeline
+            done = timeline.find(work.instant, action)
+            if done is not None and done.completed:
+                found = read_commit_metadata(storage, timeline.layout, done)
+                return self.report(work.instant, table.session.completion_shown(done.completion_time), found)
+            if done is None:
+                raise superseded(storage, attempt, "its plan is not there")
+            metadata = CommitMetadata(
+                operation=self.operation,
+                stats=tuple(stats[piece] for piece in sorted(stats)),
+                extra=self.commit_extra(work),
+                compacted=True,
+            )
+            close_attempt(table, attempt, metadata.stats)
+            content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
+            change = TableChange(work.instant, action.comparable, commit=metadata)
+            completed = complete_action(table, work.instant, action, content, change)
+        end_attempt(storage, attempt)
+        return self.report(work.instant, completed.completion_time, metadata)
+
+    def give_up(self, context: ServiceContext, work: SliceWork[Settings]) -> None:
+        """Removes the files of the attempt; the plan stays."""
+        give_up_attempt(context.session, work.attempt)
+
+
+def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
+    """The plan of a compaction or log compaction, pending or completed.
+
+    Raises:
+        ConfigError: there is no such plan.
+    """
+    plan = compaction_plan(storage, timeline.layout, instant, action)
+    if plan is None:
+        raise ConfigError(
+            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
+            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
+        )
+    return plan
+
+
+def rewrite_plan(
+    storage: Storage, timeline: Timeline, instant: InstantTime, action: Action, plan: CompactionPlan
+) -> None:
+    """Replaces the plan of a pending compaction or log compaction."""
+    content = encode_compaction_plan(plan, log_compaction=action is Action.LOG_COMPACTION)
+    storage.put(requested_path(timeline.layout, instant, action), content)

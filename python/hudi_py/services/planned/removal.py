@@ -1,0 +1,47 @@
+"""Removes a plan from the timeline, with everything that attempts at it left behind."""
+
+from __future__ import annotations
+
+from hudi_py.metadata.table import FOLDER
+from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.storage import FolderStorage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.owner.claim import forget_write
+from hudi_py.transaction.recovery.rollback import rollback_instant
+from hudi_py.transaction.session import LockedTable
+
+
+def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
+    """Removes a pending plan that nobody is executing.
+
+    An attempt that began is rolled back first. If this process dies in between, the plan is pending and not begun. Safe
+    to repeat.
+
+    Returns:
+        The instant of that rollback; None if there was nothing to roll back.
+
+    Raises:
+        ConfigError: the metadata table holds changes of the instant, and can be neither maintained nor dropped.
+    """
+    table = table.reread()
+    storage, timeline = table.session.storage, table.timeline
+    rollback: InstantTime | None = None
+    for found in timeline.pending:
+        if (found.time, found.action) != (instant, action):
+            continue
+        if found.state is State.INFLIGHT or _is_recorded(table, instant):
+            rollback = InstantTime(rollback_instant(table, found).start_time)
+    forget_write(storage, instant)
+    remove_pending(storage, timeline.layout, instant, action)
+    return rollback
+
+
+def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
+    """Whether the metadata table holds changes of an attempt that was given up. Once the plan is removed, nothing shows
+    that they do not count."""
+    if table.session.metadata is None or not table.config.metadata_partitions:
+        return False
+    own = FolderStorage(table.session.storage, FOLDER)
+    return load_timeline(own, load_table_config(own)).find(instant, Action.DELTA_COMMIT) is not None

@@ -1,0 +1,57 @@
+"""The reports of table services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Final
+
+from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.words import counted
+
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceReport:
+    """Each service adds its counts and bytes. Its repr is without those that are nought, its str a line for people."""
+
+    service: str
+    instant: InstantTime | None
+    """Requested time of the action; None when nothing was done."""
+    completion_time: CompletionTime | None = None
+    """None on timeline layout 1 (table version 6), which records none."""
+    reason: str = ""
+    """Why nothing was done; empty when something was."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, as JSON takes them."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        return shown(self)
+
+    def __str__(self) -> str:
+        nothing = f"nothing done: {self.reason}" if self.reason else ""
+        parts = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
+        what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")
+        return f"{what}: {parts}" if parts else what
+
+    def _summary(self) -> Iterable[str]:
+        """What was done, part by part."""
+        return ()
+
+
+def shown(report: Any, **found: Any) -> str:
+    """A dataclass as its constructor would be called: without fields that have their default. What was found by its
+    properties comes first."""
+    values = ((each, getattr(report, each.name)) for each in fields(report))
+    given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
+    added = (f"{name}={value!r}" for name, value in found.items())
+    return f"{type(report).__name__}({', '.join((*added, *given))})"
+
+
+def listed(times: Sequence[str], noun: str) -> str:
+    """How many there are, and the first ones of them."""
+    more = ", ..." if len(times) > _MOST_NAMED else ""
+    return f"{counted(len(times), noun)} ({', '.join(times[:_MOST_NAMED])}{more})"

@@ -1,0 +1,159 @@
+"""Planned services: scheduled, executed and committed, each step possibly in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from hudi_py.errors import ConfigError, HudiError
+from hudi_py.model.instant import InstantTime
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.report import ServiceReport
+
+_log = logging.getLogger(__name__)
+
+
+class Work(Protocol):
+    """A plan under way. Pickles small; holds no credentials."""
+
+    @property
+    def instant(self) -> InstantTime: ...
+
+    @property
+    def num_pieces(self) -> int:
+        """How many parts can be executed independently, numbered from 0."""
+        ...
+
+    @property
+    def removed(self) -> str:
+        """Why nothing of the plan was left to do, so that it was removed; empty otherwise."""
+        ...
+
+
+WorkT = TypeVar("WorkT", bound=Work)
+OutcomeT = TypeVar("OutcomeT")
+Report = TypeVar("Report", bound=ServiceReport)
+Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The result of scheduling."""
+
+    instant: InstantTime | None
+    """Requested time of the plan; None: there was nothing to do."""
+    reason: str = ""
+    """Why there was nothing to do."""
+
+
+class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
+    """A service whose plan is an instant of its own.
+
+    Type parameters: the plan under way, the outcome of one piece of it, and the report.
+    """
+
+    @property
+    def name(self) -> str:
+        """`compaction`, `log_compaction`, `clean`."""
+        ...
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Makes a plan, under the table lock, if there is something to do.
+
+        `instant`: the requested time of the plan; None: a new one.
+        """
+        ...
+
+    def pending(self, context: ServiceContext) -> list[InstantTime]:
+        """Plans that are not completed, oldest first."""
+        ...
+
+    def begin(self, context: ServiceContext, instant: InstantTime) -> WorkT:
+        """Takes a plan to inflight. What an earlier attempt left behind is undone or taken over. A plan with nothing
+        left to do is removed, see `Work.removed`.
+
+        Raises:
+            ConfigError: there is no such plan.
+            ConflictError: another process is executing it.
+        """
+        ...
+
+    def join(self, context: ServiceContext, instant: InstantTime) -> WorkT:
+        """The plan that another process began. Changes nothing.
+
+        Raises:
+            ConfigError: there is no such plan under way.
+        """
+        ...
+
+    def execute(self, context: ServiceContext, work: WorkT, pieces: Sequence[int]) -> list[OutcomeT]:
+        """Executes some pieces, in any process, more than once if need be. The outcomes pickle small."""
+        ...
+
+    def commit(self, context: ServiceContext, work: WorkT, outcomes: Sequence[OutcomeT]) -> Report_co:
+        """Completes the action with the outcomes of all pieces. Idempotent."""
+        ...
+
+    def nothing(self, reason: str) -> Report_co:
+        """The report if nothing was done."""
+        ...
+
+    def give_up(self, context: ServiceContext, work: WorkT) -> None:
+        """After a failure: leaves the plan as it was before `begin`, for another attempt."""
+        ...
+
+
+AnyService: TypeAlias = PlannedService[Any, Any, Report]
+"""One of several services whose work and outcomes differ: they only go back to the service they came from."""
+
+
+def run(
+    service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, instant: InstantTime | None = None
+) -> Report:
+    """Executes one plan in this process: that of `instant`, or else the oldest pending one.
+
+    Raises:
+        ConfigError: there is no pending plan of this instant.
+    """
+    pending = service.pending(context)
+    if instant is None:
+        if not pending:
+            return service.nothing("no plan is pending")
+        instant = pending[0]
+    instant = InstantTime(str(instant))  # one may come as a number
+    if instant not in pending:
+        raise ConfigError(
+            f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
+            f"pending: {', '.join(pending) or 'none'}"
+        )
+    return execute_all(service, context, service.begin(context, instant))
+
+
+def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:
+    """Executes the pending plans, oldest first, then schedules a new one and executes it, in this process.
+
+    Returns:
+        The report of the last plan executed, or why there was none.
+    """
+    reports = [execute_all(service, context, service.begin(context, instant)) for instant in service.pending(context)]
+    scheduled = service.schedule(context)
+    if scheduled.instant is not None:
+        reports.append(execute_all(service, context, service.begin(context, scheduled.instant)))
+    done = [report for report in reports if report.instant is not None]
+    return [service.nothing(scheduled.reason), *reports[:1], *done][-1]
+
+
+def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, work: WorkT) -> Report:
+    """Executes all pieces of a plan under way and completes it. After a failure the plan is as it was before."""
+    if work.removed:
+        return service.nothing(work.removed)
+    try:
+        return service.commit(context, work, service.execute(context, work, range(work.num_pieces)))
+    except BaseException:  # whatever it is, the plan must not look as if it were being executed
+        try:
+            service.give_up(context, work)
+        except (HudiError, OSError) as failure:  # the first error is the one to raise
+            _log.warning("the next attempt undoes the failed %s %s: %s", service.name, work.instant, failure)
+        raise

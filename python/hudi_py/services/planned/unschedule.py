@@ -1,0 +1,117 @@
+"""Removes a plan that is no longer wanted (`CompactionAdminClient.unscheduleCompactionPlan`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, ConflictError
+from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.names import PartitionPath, parse_log_file_name
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.pending import SERVICES
+from hudi_py.services.planned.removal import remove_plan
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.storage.threads import in_threads
+from hudi_py.transaction.attempt import check_dead
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
+from hudi_py.view import StorageLister
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UnscheduleReport(ServiceReport):
+    """What was dropped; `instant` is that of the plan."""
+
+    plan: str = ""
+    """The service that it was of: `compaction`, `log_compaction`, `clean` or `clustering`."""
+    rollback: InstantTime | None = None
+    """Requested time of the rollback of a dead attempt at the plan; None if there was none."""
+
+    def _summary(self) -> Iterator[str]:
+        yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
+        if self.rollback is not None:
+            yield f"what had begun of it rolled back by {self.rollback}"
+
+
+def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
+    """Drops the plan of a compaction, log compaction, clean or clustering that is pending; what has begun is rolled
+    back first.
+
+    Rows stay as they are; the next schedule plans the same work again. A clustering, which Apache Hudi
+    alone plans and runs, is in the way of updates until then (`BaseHoodieTableServiceClient.purgePendingClustering`).
+
+    In table version 6 a compaction can be unscheduled until its file groups are written to: what is written then lies
+    in log files that are named by the plan. Without it 0.15, and hudi-py, lose sight of them; 1.2.0, which drops such
+    plans all the same, does not.
+
+    Args:
+        instant: requested time of the plan.
+
+    Raises:
+        ConfigError: there is no such pending plan.
+        ConflictError: a process is executing it, or it is a clean that has begun, or a write is under way, or rows
+            would no longer be found (version 6).
+        LockError: the table lock could not be acquired in time.
+    """
+    purpose = f"unschedule {instant}"
+    by_name = context.config().version < 8
+    # in version 6 a write that is under way may be about to write to logs which the plan names
+    with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
+        timeline = table.timeline
+        context.progress.phase(f"dropping the plan {instant}")
+        found, service = _find(context, table, instant)
+        if found.action is Action.CLEAN and found.state is State.INFLIGHT:
+            raise ConflictError(
+                f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
+                "cannot be undone; run it to its end",
+                instant=found.time,
+            )
+        if found.state is State.INFLIGHT:
+            check_dead(context.session, timeline, found, "unschedule")
+        if by_name and found.action is Action.COMPACTION:
+            _check_logs(context, found)
+        rollback = remove_plan(table, found.time, found.action)
+    return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
+
+
+def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
+    """The plan, and the service it is of."""
+    plans = {each: SERVICES[each.action] for each in table.plans.of(*SERVICES)}
+    plans |= dict.fromkeys(table.plans.clusterings, "clustering")
+    for each, service in plans.items():
+        if each.time == instant:
+            return each, service
+    other = table.timeline.find(instant)
+    raise ConfigError(
+        f"Cannot unschedule {instant} of {context.storage.uri}: "
+        + (
+            f"it is a {other.state.name.lower()} {other.action.value}; only pending plans of compactions, log "
+            "compactions, cleans and clusterings can be dropped"
+            if other is not None
+            else "there is no such plan"
+        )
+        + f"; pending: {', '.join(sorted(each.time for each in plans)) or 'none'}"
+    )
+
+
+def _check_logs(context: ServiceContext, plan: Instant) -> None:
+    """Refuses if the slices that a compaction opened when it was planned have been written to.
+
+    Every partition is listed: a plan may be dropped because it cannot be read.
+    """
+    lister = StorageLister(context.storage, context.config())
+
+    def named(partition: PartitionPath) -> list[str]:
+        names = ((info.path, parse_log_file_name(info.name)) for info in lister.files(partition))
+        return [path for path, name in names if name is not None and name.instant == plan.time]
+
+    found = [path for paths in in_threads(named, lister.partitions()) for path in paths]
+    if found:
+        raise ConflictError(
+            f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(found)} log files written "
+            f"since it was planned, such as {found[0]}, are named by it, as in table version 6 they are, and their "
+            "rows would be lost to sight; run it, or restore a savepoint from before it",
+            path=found[0],
+            instant=plan.time,
+        )

@@ -1,0 +1,1 @@
+"""Rollback, savepoints and restore on demand."""

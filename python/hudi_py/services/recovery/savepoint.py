@@ -1,0 +1,308 @@
+"""Savepoints: commits whose files stay, to which a table can be restored (`SavepointActionExecutor`, 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError, HistoryCleanedError
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import counted
+from hudi_py.services.archive.service import archive_commits, archived_after
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.instants import begin, inflight_path
+from hudi_py.view import FileSystemView
+
+Files = Mapping[str, tuple[str, ...]]
+"""Partition path to names of base and log files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint of a table."""
+
+    instant: InstantTime
+    """Requested time of the commit that is kept."""
+    user: str
+    created_ms: int
+    """Milliseconds since the epoch."""
+    comment: str
+    files: Files
+    """Partition path to names of the base and log files that must stay."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SavepointReport(ServiceReport):
+    """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
+
+    savepoint: InstantTime | None = None
+    """Requested time of the commit that has the savepoint, which may have been there before, or that had it."""
+    num_partitions: int = 0
+    num_files: int = 0
+    """Files that are kept, or no longer kept."""
+
+    def _summary(self) -> Iterator[str]:
+        if self.instant is not None:
+            files = f"{counted(self.num_files, 'file')} in {counted(self.num_partitions, 'partition')}"
+            yield files + (" kept" if self.service == "savepoint" else " let go")
+
+
+def list_savepoints(context: ServiceContext) -> list[Savepoint]:
+    """Savepoints of the table, oldest commit first.
+
+    Raises:
+        CorruptFileError: the content of one cannot be read.
+    """
+    timeline = context.timeline()
+    found: list[Savepoint] = []
+    for instant in savepoints_of(timeline):
+        metadata = read_savepoint(context.storage, timeline, instant)
+        found.append(Savepoint(instant.time, metadata.user, metadata.created_ms, metadata.comment, metadata.files))
+    return found
+
+
+def savepoints_of(timeline: Timeline) -> list[Instant]:
+    """Completed savepoints, oldest commit first."""
+    return [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+
+
+def read_savepoint(storage: Storage, timeline: Timeline, savepoint: Instant) -> SavepointMetadata:
+    """Content of a completed savepoint. Raises CorruptFileError."""
+    path = timeline.layout.path(savepoint.file_name)
+    return decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
+
+
+def create_savepoint(
+    context: ServiceContext, instant: str | None = None, *, user: str = "", comment: str = ""
+) -> SavepointReport:
+    """Keeps the files which a reader at a commit needs from being cleaned, and the commit from being archived.
+
+    A commit that has a savepoint already is left as it is; the report says so.
+
+    Args:
+        instant: requested time of a completed commit; None: the latest one.
+        user, comment: for people.
+
+    Raises:
+        ConfigError: there is no such completed commit on the active timeline, or none at all, or `user` or `comment`
+            is no text.
+        ConflictError: another engine is restoring the table.
+        HistoryCleanedError: files of the commit have been cleaned, or may have been.
+        LockError: the table lock could not be acquired in time.
+    """
+    for name, text in (("user", user), ("comment", comment)):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
+                "out where there is nothing to say"
+            )
+    with context.locked("make a savepoint") as table:
+        timeline = table.timeline
+        commit = _commit(context, timeline, instant)
+        existing = timeline.find(commit.time, Action.SAVEPOINT)
+        context.progress.phase("listing files")
+        if existing is not None and existing.completed:
+            reason = f"the commit {commit.time} has a savepoint already"
+            return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
+        _check_retained(context, timeline, commit.time)
+        view = context.view(table)
+        files = _files(context, view, commit.time)
+        _check_not_cleaned(context, timeline, view, commit, files)
+        metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
+        begin(context.storage, timeline.layout, commit.time, Action.SAVEPOINT)
+        done = complete_action(table, commit.time, Action.SAVEPOINT, encode_savepoint(metadata), None)
+    return SavepointReport(
+        "savepoint",
+        commit.time,
+        done.completion_time,
+        savepoint=commit.time,
+        num_partitions=len(files),
+        num_files=sum(map(len, files.values())),
+    )
+
+
+def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
+    """Lets go of a savepoint: what it kept may be cleaned and archived again.
+
+    Deleting one that is not there does nothing; the report says so, as Apache Hudi logs it. Where commits after it are
+    archived (`hoodie.archive.beyond.savepoint`), its commit goes to them first: as the oldest on the active timeline it
+    would end what counts as archived, and the rows of those after it would be lost from sight until it is archived, as
+    they are in Apache Hudi 1.2.0.
+
+    Raises:
+        ConflictError: another engine is restoring the table.
+        LockError: the table lock could not be acquired in time.
+    """
+    with context.locked("delete a savepoint") as state:
+        timeline = state.timeline
+        found = timeline.find(instant, Action.SAVEPOINT)
+        if found is None:
+            saved = _named(savepoint.time for savepoint in savepoints_of(timeline))
+            return SavepointReport(
+                "delete_savepoint", None, reason=f"there is no savepoint of {instant}; savepoints: {saved}"
+            )
+        files: Files = {}
+        if found.completed:
+            commits = [commit for commit in timeline.write_completed if commit.time == found.time]
+            if commits and archived_after(context.storage, state.config, timeline, found.time):
+                archive_commits(context, state, commits)
+            files = read_savepoint(context.storage, timeline, found).files
+            # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing
+            context.storage.delete(timeline.layout.path(found.file_name))
+        context.storage.delete(inflight_path(timeline.layout, found.time, Action.SAVEPOINT))
+    return SavepointReport(
+        "delete_savepoint",
+        found.time,
+        savepoint=found.time,
+        num_partitions=len(files),
+        num_files=sum(map(len, files.values())),
+    )
+
+
+def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:
+    commits = timeline.write_completed
+    if not commits:
+        raise ConfigError(
+            f"Cannot make a savepoint of {context.storage.uri}: it has no completed commit on its active timeline; "
+            "write to it first"
+        )
+    if instant is None:
+        return commits[-1]
+    for commit in commits:
+        if commit.time == instant:
+            return commit
+    raise ConfigError(
+        f"Cannot make a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
+        f"with this requested time; the latest commits: {_named(commit.time for commit in commits)}"
+    )
+
+
+def _check_retained(context: ServiceContext, timeline: Timeline, commit: InstantTime) -> None:
+    """Refuses a commit before the earliest one that the last clean retained, or a pending one is to retain."""
+    cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
+    if not cleans:
+        return
+    found = _clean(context, timeline, cleans[-1])
+    if isinstance(found, CleanPlan):
+        retained = found.earliest.time if found.earliest is not None else ""
+    else:
+        retained = found.earliest_commit_to_retain if found is not None else ""
+    if commit < retained:
+        raise HistoryCleanedError(
+            f"Cannot make a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
+            f"from {retained} on, so what the commit needs may be gone; take a commit since then",
+            instant=commit,
+        )
+
+
+def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
+    """Result of a completed clean, plan of a pending one; None if it has none, or was archived since."""
+    if not clean.completed:
+        return PendingPlans(context.storage, timeline).clean(clean)
+    path = timeline.layout.path(clean.file_name)
+    try:
+        content = context.storage.read(path)
+    except FileNotFoundError:
+        return None
+    return decode_clean_metadata(content, f"the clean {context.storage.uri}/{path}") if content else None
+
+
+def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
+    """What a merging reader at the commit reads; where a compaction was pending, the slice it was to compact too."""
+
+    def names(partition: PartitionPath) -> tuple[str, ...]:
+        found: list[str] = []
+        for slice_ in view.latest_slices(partition, commit):
+            if slice_.base_file is not None:
+                found.append(str(slice_.base_file.name))
+            found += [str(log.name) for log in slice_.log_files]
+        return tuple(found)
+
+    partitions = view.partitions()
+    listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
+    return {str(partition): found for partition, found in listed.items() if found}
+
+
+def _check_not_cleaned(
+    context: ServiceContext, timeline: Timeline, view: FileSystemView, commit: Instant, files: Files
+) -> None:
+    """Refuses a commit of which a later clean has deleted files: policies that count versions do not keep commits."""
+    there = {join_path(partition, name) for partition, names in files.items() for name in names}
+    metadata = read_commit_metadata(context.storage, timeline.layout, commit)
+    for stat in metadata.stats:
+        if stat.path and stat.path not in there and context.storage.stat(stat.path) is None:
+            raise _cleaned(context, commit.time, stat.path)
+    kept = {
+        (partition, base.file_id): base.instant
+        for partition, names in files.items()
+        for base in map(parse_base_file_name, names)
+        if base is not None
+    }
+    for partition, names in files.items():  # slices without a base file
+        for log in map(parse_log_file_name, names):
+            if log is not None:
+                kept.setdefault((partition, log.file_id), log.instant)
+    for found in _cleans_since(context, timeline, commit):
+        if isinstance(found, CleanPlan):
+            for partition, paths in found.files.items():
+                for path in paths:
+                    planned = join_path(partition, path.rpartition("/")[2])
+                    if planned in there:
+                        raise _cleaned(context, commit.time, planned)
+            continue
+        for part in found.partitions:
+            for name in part.deleted:
+                file = parse_base_file_name(name) or parse_log_file_name(name)
+                if file is None or file.instant > commit.time:
+                    continue
+                group = (part.partition_path, file.file_id)
+                replaced_at = view.replaced.get(group)
+                visible = replaced_at is None or replaced_at > commit.time
+                if visible and kept.get(group, "") < file.instant:
+                    raise _cleaned(context, commit.time, join_path(part.partition_path, name))
+
+
+def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
+    """What cleans after a commit have deleted, and what pending ones are to delete."""
+    for clean in timeline.instants:
+        if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
+            found = _clean(context, timeline, clean)
+            if found is not None:
+                yield found
+    if timeline.layout.version >= 2:
+        return
+    # Layout 1 archives cleans by their own number, whatever commits there are before them
+    for entry in archived_instants(
+        context.storage,
+        context.config(),
+        since=commit.time,
+        chosen=lambda each: each.action is Action.CLEAN,
+        metadata=True,
+    ):
+        if entry.metadata:
+            yield decode_clean_metadata(entry.metadata, f"the archived clean {entry.time} of {context.storage.uri}")
+
+
+def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
+    return HistoryCleanedError(
+        f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned, or is about "
+        "to be; take a later commit",
+        path=path,
+        instant=commit,
+    )
+
+
+def _named(times: Iterable[str]) -> str:
+    return ", ".join(sorted(times, reverse=True)[:5]) or "none"

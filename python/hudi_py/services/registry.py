@@ -1,0 +1,66 @@
+"""The table services by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from hudi_py.errors import ConfigError
+from hudi_py.services.archive import archive
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import AnyService
+from hudi_py.services.planned.unschedule import unschedule
+from hudi_py.services.recovery.restore import restore
+from hudi_py.services.recovery.rollback import rollback
+from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
+
+PLANNED: Final[Mapping[str, AnyService[ServiceReport]]] = {
+    service.name: service
+    for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
+}
+"""Services with a plan. Any process may execute its pieces."""
+
+
+def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:
+    return archive(context)
+
+
+SINGLE_STEP: Final[Mapping[str, Callable[..., ServiceReport]]] = {
+    "archive": _archive,
+    "savepoint": create_savepoint,
+    "delete_savepoint": delete_savepoint,
+    "rollback": rollback,
+    "restore": restore,
+    "unschedule": unschedule,
+}
+"""Services without a plan, run by one process: functions of a context, an instant or None, and keywords."""
+NAMES: Final = (*PLANNED, *SINGLE_STEP)
+_NEED_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
+_ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
+
+
+def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> None:
+    """Raises ConfigError if there is no such service, or an argument is missing or unknown."""
+    if name not in NAMES:
+        raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
+    if instant is None and name in _NEED_AN_INSTANT:
+        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
+    if instant is not None and (phase == "schedule" or name == "archive"):
+        raise ConfigError(
+            f"Cannot run the service {name} with the instant {instant!r}: "
+            + ("a new plan gets one of its own" if name in PLANNED else "it is about none")
+            + "; leave it out"
+        )
+    known = _ARGUMENTS.get(name, ())
+    for argument in arguments:
+        if argument not in known:
+            takers = [each for each, taken in _ARGUMENTS.items() if argument in taken]
+            raise ConfigError(
+                f"Cannot run the service {name} with {argument}: "
+                + (f"that belongs to {', '.join(takers)}; " if takers else "")
+                + f"it takes {', '.join(known) or 'no argument but options'}"
+            )

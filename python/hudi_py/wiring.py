@@ -1,0 +1,181 @@
+"""Builds, from options, the writer of the metadata table, the services after a commit, and the context of services that
+are called directly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Generic
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import service as service_config
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.writer import MetadataTableWriter
+from hudi_py.model.instant import InstantTime
+from hudi_py.progress import Progress
+from hudi_py.services.after_commit import InlineServices
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.service import AnyService, Report, run, run_all
+from hudi_py.storage import Storage
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+
+
+def metadata_writer(options: Options) -> MetadataWriter:
+    """The writer of the metadata table that the options of a write describe. Holds no options of the storage.
+
+    Raises:
+        ConfigError: options of the metadata table contradict each other.
+    """
+    return MetadataTableWriter(MetadataWriteSettings.of(_bare(options)))
+
+
+def after_commit(options: Options) -> tuple[AfterCommit, ...]:
+    """The table services that run after a commit according to the options of a write."""
+    if not options.get(service_config.ENABLED):
+        return ()
+    return (InlineServices(_bare(options), metadata_writer(options)),)
+
+
+def service_context(
+    storage: Storage,
+    options: Mapping[str, Any],
+    title: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> ServiceContext:
+    """The context of a service that is called directly. Shows its progress on a terminal: close it, or use `serving`.
+
+    Args:
+        options: options of writes, by the keys of Apache Hudi.
+        title: what the progress is of.
+
+    Raises:
+        ConfigError: an option is unknown, not valid or refused.
+        TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
+    """
+    resolved = Options.resolve(options, Scope.WRITE)
+    return ServiceContext.of(
+        storage,
+        resolved,
+        metadata_writer(resolved),
+        storage_options=storage_options,
+        progress=Progress.on_terminal(title),
+    )
+
+
+@contextmanager
+def serving(
+    storage: Storage,
+    options: Mapping[str, Any],
+    title: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[ServiceContext]:
+    """`service_context` for one call: its progress is wiped from the terminal at the end."""
+    context = service_context(storage, options, title, storage_options=storage_options)
+    try:
+        yield context
+    finally:
+        context.progress.close()
+
+
+Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
+"""Opens the context of one call, from a title and further options."""
+
+
+class ServicePlans(Generic[Report]):
+    """The plans of one kind of service on a table. `options` are those of writes, above those
+    the table was opened with."""
+
+    def __init__(self, service: AnyService[Report], serve: Serving) -> None:
+        self._service = service
+        self._serve = serve
+
+    def schedule(self, *, options: Mapping[str, Any] | None = None) -> InstantTime | None:
+        """Makes a plan. Returns its instant; None if there is nothing to do."""
+        with self._serve(self._service.name, options) as context:
+            return self._service.schedule(context).instant
+
+    def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
+        """Executes the pending plan of an instant; by default the oldest one.
+
+        Returns:
+            What was done; without an instant where no plan is pending.
+
+        Raises:
+            ConfigError: there is no pending plan of this instant.
+            ConflictError: another process is executing it.
+        """
+        with self._serve(self._service.name, options) as context:
+            return run(self._service, context, None if instant is None else InstantTime(instant))
+
+    def pending(self) -> list[InstantTime]:
+        """Instants of the plans that were made and not completed, oldest first."""
+        with self._serve(self._service.name, None) as context:
+            return self._service.pending(context)
+
+    def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
+        """Executes the pending plans, oldest first, then schedules a new one and executes it.
+
+        Returns:
+            The report of the last plan executed, or why there was none.
+        """
+        with self._serve(self._service.name, options) as context:
+            return run_all(self._service, context)
+
+
+class MetadataPartitions:
+    """The partitions of a table's metadata table. `options` are those of writes, above those the table was opened
+    with."""
+
+    def __init__(self, serve: Serving) -> None:
+        self._serve = serve
+
+    def verify(self, *names: str, options: Mapping[str, Any] | None = None) -> VerifyReport:
+        """Compares partitions, by default all, with the table's files, and looks for lost data files. Changes nothing.
+
+        Raises:
+            ConfigError: the table has no such partition, or hudi-py does not maintain it.
+            CorruptFileError: the metadata table cannot be read at all.
+        """
+        with self._serve("verify the metadata table", options) as context:
+            return verify(context, names=names or None)
+
+    def rebuild(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Rebuilds partitions from the table's files, by default all present ones; named ones are made if the table
+        lacks them. Meanwhile readers do without them.
+
+        Returns:
+            The partitions that were made, in order.
+
+        Raises:
+            ConfigError: hudi-py does not maintain a partition, or the table has no metadata table and `files` is not
+                named.
+            ConflictError: a write is under way.
+            CorruptFileError: data files are lost; nothing was changed.
+        """
+        with self._serve("rebuild the metadata table", options) as context:
+            return rebuild(context, names=names or None)
+
+    def drop(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Drops partitions, and those that need them; `files` takes the whole metadata table along. The next write
+        makes them again unless its options say no.
+
+        Returns:
+            The partitions that were dropped, sorted.
+
+        Raises:
+            ConfigError: none is named, or there is no such partition, or an index that was made on purpose would be
+                dropped without being named.
+            ConflictError: a write is under way.
+        """
+        with self._serve("drop of the metadata table", options) as context:
+            return drop(context, names)
+
+
+def _bare(options: Options) -> Options:
+    """Without options of the storage, which may hold credentials: the result is sent to other processes."""
+    return replace(options, storage={})

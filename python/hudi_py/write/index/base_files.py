@@ -1,0 +1,146 @@
+"""The SIMPLE and the BLOOM index: keys are looked up in base files (`HoodieSimpleIndex`, `HoodieBloomIndex`,
+`HoodieKeyLookupHandle`, Apache Hudi 1.2.0).
+
+Logs are not read: a key that only a log deletes is still in its base file, and is found. Both indexes are exact; key
+ranges and bloom filters only leave out files that cannot hold a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
+from hudi_py.model.files import BaseFile, FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema import RECORD_KEY
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
+from hudi_py.write.index.other_indexes import check_index
+from hudi_py.write.index.protocol import BLOOM, SIMPLE, IndexSettings
+from hudi_py.write.rows import RowNumbers, TaggedRows
+
+_LOOKUP_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileIndex:
+    """Looks keys up in the base files of their partition."""
+
+    storage: Storage
+    settings: IndexSettings
+    threads: int = 1
+    check_key: Callable[[BaseFile, str], None] | None = None
+    """Called with each base file and its first key, to raise an error if its keys have another form."""
+
+    is_global: ClassVar[Literal[False]] = False
+    task_local: ClassVar[bool] = False
+    inserts_to_logs: ClassVar[bool] = False
+
+    def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
+        """As `PartitionIndex.tag`."""
+        check_index(slices, partition)
+        encoded = combined(rows[RECORD_KEY]).dictionary_encode()
+        wanted = _Keys(encoded.dictionary)
+        codes = encoded.indices.to_numpy().astype(np.int64)
+        with_base = [(slice_, slice_.base_file) for slice_ in slices if slice_.base_file is not None]
+        bases = [base for _, base in with_base]
+        each = max(-(-len(bases) // (2 * self.threads)), 1)
+        parts = [bases[at : at + each] for at in range(0, len(bases), each)]
+        hits = in_threads(lambda part: self._find(part, wanted), parts, self.threads)
+        known = np.zeros(len(wanted.keys), np.bool_)
+        found = []
+        for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True):
+            if len(hit):
+                known[hit] = True
+                found.append((slice_, _rows_with(hit, codes, len(wanted.keys))))
+        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]))
+
+    def _find(self, bases: Sequence[BaseFile], wanted: _Keys) -> list[RowNumbers]:
+        """For each base file the numbers of the distinct keys that it holds, ascending.
+
+        A search builds a hash table of all wanted keys, so files with fewer keys are searched together.
+        """
+        found = [np.empty(0, np.int64) for _ in bases]
+        if not len(wanted.keys):
+            return found
+        most = max(_LOOKUP_ROWS, len(wanted.keys))
+        waiting: list[tuple[int, pa.ChunkedArray]] = []
+        rows = 0
+        for at, base in enumerate(bases):
+            with open_parquet(self.storage, base.path) as file:
+                footer = footer_of(file, base.path)
+                if self.check_key is not None and footer.min_key:
+                    self.check_key(base, footer.min_key)
+                candidates = self._candidates(wanted, footer)
+                if not len(candidates):
+                    continue
+                batches = batches_of(file, [RECORD_KEY], batch_rows=_LOOKUP_ROWS)
+                keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
+            if len(candidates) > len(keys):
+                waiting.append((at, keys))
+                rows += len(keys)
+                if rows >= most:
+                    _search(waiting, wanted.keys, found)
+                    waiting, rows = [], 0
+            else:
+                _search([(at, keys)], wanted.keys.take(pa.array(candidates)), found)
+                found[at] = candidates[found[at]]
+        _search(waiting, wanted.keys, found)
+        return found
+
+    def _candidates(self, wanted: _Keys, footer: BaseFileFooter) -> RowNumbers:
+        """Numbers of the distinct keys that a base file may hold, ascending."""
+        candidates = np.arange(len(wanted.keys), dtype=np.int64)
+        if self.settings.prune_by_ranges or self.settings.type == SIMPLE:
+            mask = wanted.in_range(footer)
+            if mask is not None:
+                candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        if self.settings.type == BLOOM and len(candidates) and footer.bloom is not None:
+            candidates = candidates[footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))]
+        return candidates
+
+
+def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers:
+    """Numbers of the rows with some of the distinct keys, ascending."""
+    if len(codes) == distinct:  # keys are numbered as they first appear
+        return keys
+    hit = np.zeros(distinct, np.bool_)
+    hit[keys] = True
+    return np.flatnonzero(hit[codes])
+
+
+class _Keys:
+    """Distinct incoming keys."""
+
+    def __init__(self, keys: pa.StringArray) -> None:
+        self.keys = keys
+        # Java's footers hold the range by UTF-16 units, Arrow orders by UTF-8 bytes: alike below the surrogates only
+        self.ascii = bool(pc.all(pc.string_is_ascii(keys)).as_py())
+
+    def in_range(self, footer: BaseFileFooter) -> pa.Array | None:
+        """Mask of the keys within a file's key range; None when the file does not say, so all are."""
+        low, high = footer.min_key, footer.max_key
+        if low is None or high is None or not self.ascii or not (low.isascii() and high.isascii()):
+            return None
+        return pc.and_(pc.greater_equal(self.keys, low), pc.less_equal(self.keys, high))
+
+
+def _search(files: Sequence[tuple[int, pa.ChunkedArray]], keys: pa.StringArray, found: list[RowNumbers]) -> None:
+    """Sets in `found`, for each of the files, the numbers of `keys` that it holds."""
+    if not files:
+        return
+    chunks = [chunk for _, held in files for chunk in held.chunks]
+    places = pc.index_in(pa.chunked_array(chunks, keys.type), value_set=keys).fill_null(-1).to_numpy()
+    start = 0
+    for at, held in files:
+        some = np.unique(places[start : start + len(held)])
+        found[at] = some[some >= 0].astype(np.int64)
+        start += len(held)

@@ -1,0 +1,75 @@
+"""What writes expect of an index: it finds the file groups that hold record keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import pyarrow as pa
+
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.write.rows import TaggedRows
+
+SIMPLE = "SIMPLE"
+BLOOM = "BLOOM"
+GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """How keys are looked up. Pickles."""
+
+    type: str = SIMPLE
+    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX or RECORD_LEVEL_INDEX."""
+    prune_by_ranges: bool = True
+    """`hoodie.bloom.index.prune.by.ranges`."""
+    moves_rows: bool = False
+    """Whether a row goes to its own partition when its key is in another one
+    (`hoodie.record.index.update.partition.path`)."""
+
+    @property
+    def is_record_index(self) -> bool:
+        """Whether keys are looked up in the metadata table, which knows what logs have deleted."""
+        return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX)
+
+
+class _Traits(Protocol):
+    task_local: ClassVar[bool]
+    """Whether a task of a distributed write can tag and place its rows without those of other tasks, as where the hash
+    of a key chooses the file group."""
+    inserts_to_logs: ClassVar[bool]
+    """Whether new rows of merge-on-read tables go to logs. Otherwise they go to base files, small ones first."""
+
+
+class PartitionIndex(_Traits, Protocol):
+    """Finds keys within the partition of their row. Methods are thread-safe."""
+
+    is_global: ClassVar[Literal[False]]
+
+    def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
+        """Tags the rows of one partition.
+
+        Args:
+            rows: as `KeyedRows.rows`; keys may repeat.
+            slices: the latest slices of the partition.
+
+        Raises:
+            ConfigError: the partition was written with another index.
+        """
+        ...
+
+
+class GlobalIndex(_Traits, Protocol):
+    """Finds keys in any partition. Methods are thread-safe."""
+
+    is_global: ClassVar[Literal[True]]
+
+    def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+        """Partition path and file id of each key, null for new keys."""
+        ...
+
+
+Index = PartitionIndex | GlobalIndex

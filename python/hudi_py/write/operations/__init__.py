@@ -1,0 +1,34 @@
+"""The operations, each in its module, over one pipeline: keyed rows are tagged, placed and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations import bulk_insert, delete, insert, overwrite, upsert
+from hudi_py.write.operations.partition import OperationResult
+from hudi_py.write.settings import Operation
+
+_RUN = {
+    Operation.INSERT: insert.insert,
+    Operation.UPSERT: upsert.upsert,
+    Operation.BULK_INSERT: bulk_insert.bulk_insert,
+    Operation.DELETE: delete.delete,
+    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite,
+}
+
+
+def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
+    """Writes the files of an operation; commits nothing.
+
+    Args:
+        batches: incoming rows in normalised input types (`read_input`). A delete needs their key and partition columns
+            only.
+
+    Raises:
+        SchemaMismatchError, ConfigError: the rows do not fit the table, or it is written with another index.
+        ConflictError: a pending clustering is about to replace file groups that the rows belong to.
+    """
+    return _RUN[operation](context, batches)

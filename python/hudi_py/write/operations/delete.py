@@ -1,0 +1,36 @@
+"""Delete: known keys are deleted whatever their ordering value; unknown ones are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from hudi_py.formats.arrays import combined
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows
+from hudi_py.write.operations.tagging import tag_and_write
+from hudi_py.write.rows import KeyedRows, TaggedRows
+
+_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
+
+
+def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    """Deletes the keys of rows, which need no other columns than those of key and partition."""
+
+    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
+        keys = combined(tagged.rows[RECORD_KEY])
+        for slice_, numbers in tagged.found:
+            deleted = keys.take(pa.array(numbers))
+            if context.settings.combine_before_delete:
+                deleted = deleted.unique()
+            partition.write(PlacedRows(slice_, deleted=deleted))
+
+    return tag_and_write(context, (_keyed(context, batch) for batch in batches), _SCHEMA, write)
+
+
+def _keyed(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
+    keygen = context.settings.keygen
+    rows = context.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
+    return KeyedRows(pa.record_batch([keygen.record_keys(rows)], schema=_SCHEMA), keygen.partition_paths(rows))

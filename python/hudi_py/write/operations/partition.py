@@ -1,0 +1,183 @@
+"""From placed rows to files, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from itertools import chain
+
+import pyarrow as pa
+
+from hudi_py.errors import ConflictError
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action
+from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.view import FileSystemView
+from hudi_py.write.context import WriteContext
+from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
+from hudi_py.write.placement.assign import (
+    Assignment,
+    assign_inserts,
+    average_record_size,
+    effective_record_size,
+    small_files,
+)
+from hudi_py.write.rows import PartitionedRows, TaggedRows
+from hudi_py.write.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What an operation leaves to commit."""
+
+    stats: list[WriteStat]
+    """One for each file written."""
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Partition path to the file groups that the commit replaces (overwrite only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Rows (`_hoodie_record_key`, then the table's columns) for one file group."""
+
+    slice_: FileSlice | None
+    """None: a new file group."""
+    updates: pa.Table | None = None
+    """Rows whose keys the file group holds."""
+    inserts: Callable[[], Iterable[pa.RecordBatch]] | None = None
+    """Rows with new keys. Called in the thread that writes them."""
+    deleted: pa.StringArray | None = None
+    """Keys that are deleted whatever their ordering value."""
+
+
+class PartitionWriter:
+    """The file groups of one partition, as a write sees them; writes rows to them in threads."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        workers: Workers[list[WriteStat]],
+        path: PartitionPath,
+        record_size: Callable[[], int],
+    ) -> None:
+        self._context = context
+        self._record_size = record_size
+        self.path = path
+        self.submit = workers.submit
+        view = context.transaction.view
+        self.slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(path)}
+        """The latest slices by file group."""
+        self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(path)}
+        self._clustering = _groups_of(view.pending_clustering_groups, path)
+        self._compaction = _groups_of(view.pending_compaction, path)
+
+    def checked(self, tagged: TaggedRows) -> TaggedRows:
+        """The rows themselves.
+
+        Raises:
+            ConflictError: they belong to a file group that a pending clustering is about to replace.
+        """
+        for slice_, _ in tagged.found:
+            if slice_.file_id in self._clustering:
+                view = self._context.transaction.view
+                raise pending_clustering_conflict(view, "update or delete rows of", self.path, slice_.file_id)
+        return tagged
+
+    def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
+        """Where new rows go: small files first (`into_small`), then new file groups."""
+        if not num_rows:
+            return []
+        packing = self._context.settings.packing
+        small = small_files(
+            self.slices.values() if into_small else (),
+            packing,
+            is_mor=self._context.transaction.config.is_mor,
+            excluded=self._clustering | self._compaction,
+        )
+        return assign_inserts(num_rows, small, packing, self._record_size())
+
+    def write(self, rows: PlacedRows) -> None:
+        """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log
+        file, unless a small file takes new rows: then it is rewritten, updates included
+        (`BaseSparkDeltaCommitActionExecutor.handleUpdate`)."""
+        context, slice_, deleted = self._context, rows.slice_, rows.deleted
+        updates = context.row_schema.empty_table() if rows.updates is None else rows.updates
+        inserts = rows.inserts or (lambda: ())
+
+        def rewrite(old: FileSlice) -> list[WriteStat]:
+            changed = rows.updates is not None or deleted is not None
+            versions = updates_of(updates, context, deleted=deleted) if changed else None
+            return [merge_base_file(context, old, versions, inserts())]
+
+        if slice_ is None:
+            self.submit(lambda: new_file_group(context, self.path, inserts()))
+        elif context.transaction.config.is_mor and rows.inserts is None:
+            target = self._for_write[slice_.file_id]
+            version = self._next_log_version(target)
+            append = partial(append_log, deleted=deleted, merged=slice_, next_version=version)
+            self.submit(lambda: [append(context, target, updates)])
+        else:
+            self.submit(partial(rewrite, slice_))
+
+    def _next_log_version(self, target: FileSlice) -> int:
+        """The first version that no log file of the slice has, those of failed writes included (table version 6)."""
+        if self._context.transaction.config.version >= 8:
+            return 1
+        return self._log_versions.get((target.file_id, target.base_instant), 0) + 1
+
+    @cached_property
+    def _log_versions(self) -> dict[tuple[FileId, str], int]:
+        """The greatest version of a log file by file group and base instant."""
+        greatest: dict[tuple[FileId, str], int] = {}
+        for info in self._context.transaction.storage.list(self.path):
+            name = parse_log_file_name(info.name)
+            if name:
+                slice_ = (name.file_id, name.instant)
+                greatest[slice_] = max(name.version, greatest.get(slice_, 0))
+        return greatest
+
+
+def write_partitions(
+    context: WriteContext, held: PartitionedRows, write: Callable[[PartitionWriter], None]
+) -> OperationResult:
+    """Calls `write` for each partition of an input, and waits until all files are written."""
+    memory_size = held.num_bytes / max(held.num_rows, 1)
+
+    @cache
+    def record_size() -> int:
+        return effective_record_size(_measured_record_size(context), context.settings.packing, memory_size)
+
+    threads = context.settings.threads
+    workers: Workers[list[WriteStat]] = Workers(threads, at_most=2 * threads)
+    with workers:
+        for partition in held.partitions:
+            write(PartitionWriter(context, workers, partition, record_size))
+        stats = chain.from_iterable(workers.results())
+    return OperationResult(sorted(stats, key=lambda stat: stat.path))
+
+
+def _measured_record_size(context: WriteContext) -> int | None:
+    """Bytes of a row in the commits that the write saw."""
+    storage, timeline = context.transaction.storage, context.transaction.timeline
+    commits = (
+        (instant.action, read_commit_metadata(storage, timeline.layout, instant))
+        for instant in reversed(timeline.write_completed)
+        if instant.action in (Action.COMMIT, Action.DELTA_COMMIT)
+    )
+    return average_record_size(commits, context.settings.packing)
+
+
+def pending_clustering_conflict(view: FileSystemView, what: str, partition: str, file_id: str) -> ConflictError:
+    """The error of a write to a file group that a pending clustering is about to replace."""
+    return ConflictError(
+        f"Cannot {what} file group {file_id} in partition '{partition}': the pending clustering "
+        f"{view.pending_clustering[partition, file_id]} is about to replace it; let Apache Hudi run it, or drop it "
+        "with unschedule, then write again"
+    )
+
+
+def _groups_of(pending: Iterable[tuple[str, str]], partition: str) -> frozenset[FileId]:
+    return frozenset(FileId(file_id) for owner, file_id in pending if owner == partition)

@@ -1,0 +1,114 @@
+"""From incoming rows to tagged ones: rows are kept by partition, and an index finds the file groups of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from hudi_py.model.files import BaseFile
+from hudi_py.model.names import PartitionPath
+from hudi_py.write.context import WriteContext
+from hudi_py.write.index import GlobalIndex, Index, open_index
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
+from hudi_py.write.placement.relocate import located, losing_keys, relocate
+from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
+
+WriteTagged = Callable[[PartitionWriter, TaggedRows], None]
+
+
+@contextmanager
+def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schema) -> Iterator[PartitionedRows]:
+    """The whole input by partition. `schema`: of the rows."""
+    with PartitionedRows(schema, context.settings.memory_bytes) as held:
+        context.progress.phase("reading")
+        for keyed in rows:
+            context.progress.read(keyed.rows.num_rows)
+            held.add(keyed.rows, keyed.partitions)
+        context.progress.phase("writing")
+        yield held
+
+
+def tag_and_write(
+    context: WriteContext,
+    rows: Iterable[KeyedRows],
+    schema: pa.Schema,
+    write: WriteTagged,
+    *,
+    one_per_key: bool = False,
+    moves: bool = False,
+) -> OperationResult:
+    """Reads an input, tags it by the index of the write, and writes it partition by partition.
+
+    Args:
+        schema: of the rows.
+        write: writes the rows of a partition.
+        one_per_key: keep the row of each key that wins within the input.
+        moves: with an index over all partitions, rows go to their own partition when their key is in another one.
+
+    Raises:
+        ConfigError: the table is written with another index.
+        ConflictError: rows belong to file groups that a pending clustering is about to replace.
+    """
+    index = _open_index(context)
+    if index.is_global:
+        return _locate_and_write(context, index, rows, schema, write, one_per_key=one_per_key, moves=moves)
+    with held_rows(context, rows, schema) as held:
+
+        def write_one(partition: PartitionWriter) -> None:
+            table = held.table(partition.path)
+            if one_per_key:
+                table = one_row_per_key(table, context.settings.merge)
+            write(partition, partition.checked(index.tag(table, partition.path, list(partition.slices.values()))))
+
+        return write_partitions(context, held, write_one)
+
+
+def _locate_and_write(
+    context: WriteContext,
+    index: GlobalIndex,
+    rows: Iterable[KeyedRows],
+    schema: pa.Schema,
+    write: WriteTagged,
+    *,
+    one_per_key: bool,
+    moves: bool,
+) -> OperationResult:
+    merge = context.settings.merge
+    packed = LocatedRows.packed_schema(schema, moves=moves)
+
+    def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
+        def write_one(partition: PartitionWriter) -> None:
+            table = without_keys(held.table(partition.path), losing.get(partition.path))
+            if not unique:
+                table = one_row_per_key(table, merge)
+            tagged = LocatedRows.unpacked(table, moves=moves).tagged(list(partition.slices.values()))
+            write(partition, partition.checked(tagged))
+
+        return write_partitions(context, held, write_one)
+
+    if not moves:
+        with held_rows(context, (located(index, keyed) for keyed in rows), packed) as held:
+            losing = losing_keys(held, merge, packed=True) if one_per_key else {}
+            return write_all(held, losing, not one_per_key)
+    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
+        relocate(index, held, moved, context.key_reader(), context.transaction.view, one_per_key=one_per_key)
+        return write_all(moved, {}, True)
+
+
+def _open_index(context: WriteContext) -> Index:
+    transaction, keygen = context.transaction, context.settings.keygen
+
+    def check_key(base: BaseFile, key: str) -> None:
+        keygen.check_existing_key(key, base.path)
+
+    return open_index(
+        transaction.storage,
+        transaction.config,
+        transaction.timeline,
+        transaction.view,
+        context.settings.index,
+        threads=context.settings.threads,
+        check_key=check_key if keygen.single_key_form_varies else None,
+    )

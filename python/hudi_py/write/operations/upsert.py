@@ -1,0 +1,58 @@
+"""Upsert: rows with known keys replace the stored ones, or delete them by a delete marker; the others are inserted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from hudi_py.formats.arrays import combined
+from hudi_py.merge import delete_marks
+from hudi_py.model.names import FileId
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows
+from hudi_py.write.operations.tagging import tag_and_write
+from hudi_py.write.rows import TaggedRows
+
+
+def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
+        for placed in _placed(context, partition, tagged):
+            partition.write(placed)
+
+    return tag_and_write(
+        context,
+        map(context.keyed, batches),
+        context.row_schema,
+        write,
+        one_per_key=context.settings.combine_before_upsert,
+        moves=context.settings.index.moves_rows,
+    )
+
+
+def _placed(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:
+    """The rows of a partition by the file group that they are written to."""
+    rows, new = tagged.rows, tagged.new
+    if len(new):
+        new = new[~delete_marks(rows, context.settings.merge)[new]]  # there is nothing for them to delete
+    inserts = rows.take(pa.array(new)).combine_chunks() if len(new) < rows.num_rows else rows
+    small: dict[FileId, pa.Table] = {}
+    start = 0
+    for target in partition.assign(len(new)):
+        some = inserts.slice(start, target.num_rows)
+        start += target.num_rows
+        if target.file_id is None:
+            yield PlacedRows(None, inserts=some.to_batches)
+        else:
+            small[target.file_id] = some
+    keys = combined(rows[RECORD_KEY])
+    updates = {slice_.file_id: numbers for slice_, numbers in tagged.found}
+    for file_id in {**updates, **small}:
+        leaving = tagged.leaving.get(file_id)
+        yield PlacedRows(
+            partition.slices[file_id],
+            updates=rows.take(pa.array(updates[file_id])).combine_chunks() if file_id in updates else None,
+            inserts=small[file_id].to_batches if file_id in small else None,
+            deleted=None if leaving is None else keys.take(pa.array(leaving)),
+        )

@@ -1,0 +1,137 @@
+"""Rows on their way to where an index over all partitions finds their keys.
+
+Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`,
+`HoodieWriteHelper.deduplicateRecords`, 1.2.0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.file_stats.keys import KeyReader
+from hudi_py.formats.arrays import combined
+from hudi_py.merge import MergeSettings, delete_marks, find_winners
+from hudi_py.merge.reduce import row_versions
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.schema import RECORD_KEY
+from hudi_py.view import FileSystemView
+from hudi_py.write.index import GlobalIndex
+from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
+
+_OWNER = "_hudi_py_partition"
+
+
+def located(index: GlobalIndex, keyed: KeyedRows) -> KeyedRows:
+    """The rows (`LocatedRows.packed`) under the partitions that they are written to: those that have their keys, if any
+    (`hoodie.record.index.update.partition.path=false`)."""
+    partitions, file_ids = index.locate(combined(keyed.rows.column(0)))
+    packed = LocatedRows(pa.Table.from_batches([keyed.rows]), file_ids).packed()
+    return KeyedRows(_one_batch(packed), pc.coalesce(partitions, keyed.partitions))
+
+
+def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool) -> dict[PartitionPath, pa.Array]:
+    """For each partition the new keys that lose against a row in another one: over all partitions, one row of each key
+    counts, the one that would win within a single partition.
+
+    Args:
+        packed: whether these are `LocatedRows.packed`, so that known keys are in one partition only.
+    """
+    partitions = held.partitions
+    new: list[pa.Array] = []
+    for partition in partitions:
+        keys = [_new_keys(batch) if packed else batch.column(0) for batch in held.batches(partition)]
+        new.append(pa.chunked_array(keys, pa.string()).unique())
+    counts = pa.chunked_array(new, pa.string()).value_counts()
+    twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if not len(twice):
+        return {}
+    parts = []
+    for number, partition in enumerate(partitions):
+        rows = held.table(partition)
+        rows = rows.filter(pc.is_in(rows[RECORD_KEY], value_set=twice))
+        parts.append(rows.append_column(_OWNER, pa.array(np.full(rows.num_rows, number, np.int32))))
+    won = one_row_per_key(pa.concat_tables(parts).combine_chunks(), settings)
+    return {
+        partition: combined(won.filter(pc.not_equal(won[_OWNER], number))[RECORD_KEY])
+        for number, partition in enumerate(partitions)
+    }
+
+
+def relocate(
+    index: GlobalIndex,
+    held: PartitionedRows,
+    into: PartitionedRows,
+    reader: KeyReader,
+    view: FileSystemView,
+    *,
+    one_per_key: bool,
+) -> None:
+    """Locates rows, and moves those whose key is in another partition to their own: a new row there, and one with
+    `leaving` set in the old partition, where its key is deleted. A row stays with its key if it deletes it, or loses
+    against the stored row.
+
+    Args:
+        held: rows by the partitions that they ask for.
+        into: gets them as `LocatedRows.packed`, by the partitions that they are written to.
+        one_per_key: keep the row of each key that wins within the input.
+    """
+    settings = reader.merge
+    losing = losing_keys(held, settings, packed=False) if one_per_key else {}
+    for partition in held.partitions:
+        rows = held.table(partition)
+        if one_per_key:
+            rows = one_row_per_key(rows, settings)
+        rows = without_keys(rows, losing.get(partition)).combine_chunks()
+        if not rows.num_rows:
+            continue
+        partitions, file_ids = index.locate(combined(rows[RECORD_KEY]))
+        elsewhere = pc.fill_null(pc.not_equal(partitions, partition), False).to_numpy(zero_copy_only=False)
+        moving = elsewhere & ~delete_marks(rows, settings)
+        if moving.any() and settings.by_event_time:
+            at = np.flatnonzero(moving)
+            some = [each.take(pa.array(at)) for each in (partitions, file_ids)]
+            moving[at] = _win(rows.take(pa.array(at)), some[0], some[1], reader, view)
+        goes = pa.array(moving)
+        own = pa.repeat(pa.scalar(str(partition), pa.string()), rows.num_rows)
+        paths = pc.if_else(goes, own, pc.coalesce(partitions, own))
+        _add(into, rows, pc.if_else(goes, pa.scalar(None, pa.string()), file_ids), paths, leaving=False)
+        if moving.any():
+            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)
+
+
+def _win(
+    rows: pa.Table, partitions: pa.Array, file_ids: pa.Array, reader: KeyReader, view: FileSystemView
+) -> npt.NDArray[np.bool_]:
+    """Which rows win against the stored ones in other partitions."""
+    keys = combined(rows[RECORD_KEY])
+    columns = [name for name in (RECORD_KEY, *reader.merge.ordering_columns) if name in rows.column_names]
+    parts = []
+    for partition in partitions.unique().to_pylist():
+        slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))}
+        within = pc.equal(partitions, partition)
+        for file_id in file_ids.filter(within).unique().to_pylist():
+            wanted = keys.filter(pc.and_(within, pc.equal(file_ids, file_id)))
+            parts.append(reader.ordering_of(slices[FileId(file_id)], wanted.unique()).select(columns))
+    there = pa.concat_tables(parts)
+    both = pa.concat_tables([there, rows.select(columns).cast(there.schema)]).combine_chunks()
+    position = np.arange(both.num_rows, dtype=np.int64)
+    winners = find_winners(row_versions(both, reader.merge, combined(both[RECORD_KEY]), position), reader.merge)
+    won = winners.keys.filter(pa.array(winners.versions >= there.num_rows))
+    return np.asarray(pc.is_in(keys, value_set=won))
+
+
+def _add(into: PartitionedRows, rows: pa.Table, file_ids: pa.Array, paths: pa.Array, *, leaving: bool) -> None:
+    marks = pa.repeat(pa.scalar(leaving), rows.num_rows)
+    into.add(_one_batch(LocatedRows(rows, file_ids, marks).packed()), paths)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
+
+
+def _new_keys(batch: pa.RecordBatch) -> pa.StringArray:
+    located_rows = LocatedRows.unpacked(pa.Table.from_batches([batch]), moves=False)
+    return batch.column(0).filter(pc.is_null(located_rows.file_ids))

@@ -1,0 +1,281 @@
+"""Input data as Arrow record batches in the types of Hudi tables.
+
+Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
+scanners, pandas data frames and lists of dicts. Types that Hudi tables lack are widened if nothing is lost (unsigned
+and small integers, dictionaries, large and view types, timestamps of other units), and refused otherwise. Of Arrow's
+extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.merge.settings import IS_DELETED
+from hudi_py.schema import META_FIELDS, OPERATION, conform_array
+
+_SPARKS_OWN = ("variant", "geography", "geometry")
+"""Types that Spark passes as structs of their bytes, with this name in the metadata of a member. Written as structs,
+they would become different columns."""
+BATCH_ROWS = 131_072
+"""Largest number of rows of a batch which `Input.batches` yields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Rows to write: a schema in table types without meta columns, and the batches.
+
+    `batches` may be called only once if the source is a stream (`replayable` is False).
+    """
+
+    schema: pa.Schema
+    open: Callable[[], pa.RecordBatchReader]
+    """Reader over the source's own batches, not yet normalised."""
+    replayable: bool
+    num_rows: int | None = None
+    """None if the source does not know."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows can be read before they are written, at little cost."""
+        return self.replayable and self.num_rows is not None
+
+    def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows with some of their columns; ignores names that the data lacks."""
+        schema = pa.schema([field for field in self.schema if field.name in names])
+        with self.open() as reader:
+            for whole in reader:
+                yield normalise_batch(whole.select(schema.names), schema)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in order, in `schema`, without empty batches.
+
+        Raises:
+            SchemaMismatchError: a value cannot be held by the table's type.
+        """
+        with self.open() as reader:
+            for whole in reader:
+                for at in range(0, whole.num_rows, BATCH_ROWS):
+                    yield normalise_batch(whole.slice(at, BATCH_ROWS), self.schema)
+
+
+def read_input(data: Any) -> Input:
+    """The data as an `Input`.
+
+    Raises:
+        SchemaMismatchError: not something rows can be read from, a column occurs twice, or a column type that no Hudi
+            table has.
+    """
+    if isinstance(data, Input):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        # pandas' own stream would add its index as a column
+        try:
+            data = pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            reason = "; ".join(str(part) for part in reversed(error.args))
+            raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        data = _of_dicts(data)
+    if isinstance(data, pa.Table):
+        return _of_table(data)
+    if isinstance(data, pa.RecordBatchReader):
+        return Input(normalise_schema(data.schema), lambda: data, replayable=False)
+    dataset = sys.modules.get("pyarrow.dataset")  # not imported here: it would load pandas
+    if dataset is not None and isinstance(data, dataset.Dataset):
+        return Input(normalise_schema(data.schema), lambda: data.scanner().to_reader(), replayable=True)
+    if dataset is not None and isinstance(data, dataset.Scanner):
+        return Input(normalise_schema(data.projected_schema), data.to_reader, replayable=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)
+    if hasattr(data, "__arrow_c_array__"):
+        return read_input(pa.record_batch(data))
+    raise SchemaMismatchError(
+        f"Cannot read rows from a {type(data).__module__}.{type(data).__qualname__}; supported are PyArrow tables, "
+        "batches, readers and datasets, Polars and pandas data frames, lists of dicts, and objects with "
+        "__arrow_c_stream__"
+    )
+
+
+def _of_dicts(rows: list[dict[str, Any]]) -> pa.Table:
+    """A column for each key of any row, in order of first appearance; null where a row lacks it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = []
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
+        try:
+            columns.append(pa.array([row.get(name) for row in rows]))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the rows has values without a common type: {error}; give all of them one type, or "
+                "pass a PyArrow table"
+            ) from error
+    return pa.Table.from_arrays(columns, names=list(names))
+
+
+def _of_table(table: pa.Table) -> Input:
+    return Input(normalise_schema(table.schema), table.to_reader, replayable=True, num_rows=table.num_rows)
+
+
+def normalise_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in table types, the five meta columns left out (a table's rows may be written back).
+
+    Raises:
+        SchemaMismatchError: a column occurs twice, has a name which Hudi keeps for itself, or a type that no Hudi table
+            has.
+    """
+    fields = [field for field in schema if field.name not in META_FIELDS]
+    if not fields:
+        raise SchemaMismatchError("The data has no columns; at least the record key's is needed")
+    _check_names(fields)
+    for field in fields:
+        _check_reserved(field.name)
+    result = pa.schema([pa.field(field.name, _normalise_field(field, field.name), field.nullable) for field in fields])
+    for field in result:
+        if field.name == IS_DELETED and not (pa.types.is_boolean(field.type) or pa.types.is_null(field.type)):
+            raise SchemaMismatchError(
+                f"Column '{IS_DELETED}', which marks rows as deleted, has the type {field.type}, and must be boolean: "
+                "cast it, or give it another name"
+            )
+    return result
+
+
+def _check_names(fields: Iterable[pa.Field], path: str = "") -> None:
+    """Readers of Hudi compare the names of columns, and of a struct's fields, without regard to case."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        lowered = field.name.lower()
+        if lowered in seen:
+            other = "" if seen[lowered] == field.name else f" (as '{path}{seen[lowered]}', where only the case differs)"
+            raise SchemaMismatchError(
+                f"Column '{path}{field.name}' occurs more than once in the data{other}; give each its own name"
+            )
+        seen[lowered] = field.name
+
+
+def _check_reserved(name: str) -> None:
+    """Meta columns in another case: Spark would find every query ambiguous."""
+    for reserved in (*META_FIELDS, IS_DELETED, OPERATION):
+        if name != reserved and name.lower() == reserved:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the data differs from Hudi's own column '{reserved}' in case only, which makes "
+                "queries ambiguous; rename it"
+            )
+
+
+def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
+    """The type in which a table holds values of `kind`. A null type stays: the table's column decides.
+
+    Raises:
+        SchemaMismatchError: no Hudi table has such a type. `path` names the column.
+    """
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _extension(kind, kind.extension_name, path)
+    if types.is_dictionary(kind):
+        return normalise_type(kind.value_type, path)
+    if types.is_integer(kind):
+        return _integer(kind, path)
+    if types.is_boolean(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
+        return kind
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    if any(check(kind) for check in binary):
+        return pa.binary()
+    if types.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if types.is_struct(kind):
+        if not kind.num_fields:
+            raise SchemaMismatchError(
+                f"Column '{path}' is a struct without fields, which no Hudi table can hold; leave it out"
+            )
+        _check_names(kind, f"{path}.")
+        for member in kind:
+            for name in _SPARKS_OWN:
+                if (member.metadata or {}).get(name.encode()) == b"true":
+                    raise SchemaMismatchError(
+                        f"Column '{path}' has Spark's type {name}, which cannot be written yet; leave it out, or "
+                        "cast it to a text, to binary or to a struct"
+                    )
+        return pa.struct(
+            [pa.field(field.name, _normalise_field(field, f"{path}.{field.name}"), field.nullable) for field in kind]
+        )
+    if types.is_map(kind):
+        if not normalise_type(kind.key_type, f"{path}.key").equals(pa.string()):
+            _refuse(kind, path)
+        return pa.map_(pa.string(), kind.item_field.with_type(_normalise_field(kind.item_field, f"{path}.value")))
+    if _is_list(kind):
+        item = kind.value_field
+        return pa.list_(pa.field("element", _normalise_field(item, f"{path}.element"), item.nullable))
+    return _refuse(kind, path)
+
+
+def _normalise_field(field: pa.Field, path: str) -> pa.DataType:
+    name = (field.metadata or {}).get(b"ARROW:extension:name")  # a type that this process does not know
+    return normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
+
+
+def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
+    if name == "arrow.bool8":
+        return pa.bool_()
+    if name not in ("arrow.json", "arrow.uuid"):
+        raise SchemaMismatchError(
+            f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported are arrow.bool8, "
+            "arrow.json and arrow.uuid: cast the column to its storage type"
+        )
+    return normalise_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind, path)
+
+
+def normalise_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in `schema`, which is its own schema's `normalise_schema`."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [conform_array(batch.column(field.name), field.type, path=field.name, convert=_cast) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(array: pa.Array, target: pa.DataType, path: str, _: str) -> pa.Array:
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        kind = array.type
+        hint = "; round it first" if pa.types.is_timestamp(kind) else ""
+        raise SchemaMismatchError(
+            f"Column '{path}' of type {kind} holds a value which a table cannot hold as {target}{hint}: {error}"
+        ) from error
+
+
+def _integer(kind: pa.DataType, path: str) -> pa.DataType:
+    if pa.types.is_uint64(kind):
+        _refuse(kind, path)
+    return pa.int32() if kind.bit_width < 32 or pa.types.is_int32(kind) else pa.int64()
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    views = (types.is_list_view, types.is_large_list_view)
+    return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, *views))
+
+
+def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
+    raise SchemaMismatchError(
+        f"Column '{path}' has the type {kind}, which no Hudi table can hold; supported are boolean, integers up to 64 "
+        "bits (uint64 as decimal(20, 0)), float, double, string, binary, decimal up to 38 digits, date, timestamp, "
+        "struct, list, and map with string keys: cast the column"
+    )

@@ -1,0 +1,108 @@
+"""Rows at the stages of a write: keyed, then located where an index spans all partitions, then tagged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.arrays import combined
+from hudi_py.merge import MergeSettings, reduce_input
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import FileId
+from hudi_py.schema import RECORD_KEY
+
+RowNumbers = npt.NDArray[np.int64]
+
+_FILE_ID = pa.field("_hudi_py_file_id", pa.string())
+_LEAVING = pa.field("_hudi_py_leaving", pa.bool_())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows with their record keys and partition paths."""
+
+    rows: pa.RecordBatch
+    """`_hoodie_record_key` (string), then the table's columns; rows of a delete have the key only."""
+    partitions: pa.StringArray
+    """The partition path of each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedRows:
+    """Rows of one partition, whose file groups an index over all partitions has found."""
+
+    rows: pa.Table
+    """As `KeyedRows.rows`."""
+    file_ids: pa.StringArray
+    """The file group of each key, null for new keys."""
+    leaving: pa.BooleanArray | None = None
+    """Whether a row moves its key to another partition, so that the key is deleted here. None: no row does."""
+
+    def packed(self) -> pa.Table:
+        """All of it as columns of one table, for `PartitionedRows` of `packed_schema`."""
+        table = self.rows.append_column(_FILE_ID, self.file_ids)
+        return table if self.leaving is None else table.append_column(_LEAVING, self.leaving)
+
+    @staticmethod
+    def packed_schema(rows: pa.Schema, *, moves: bool) -> pa.Schema:
+        """The schema of packed rows; `moves`: some may leave."""
+        return pa.schema([*rows, _FILE_ID, _LEAVING] if moves else [*rows, _FILE_ID])
+
+    @classmethod
+    def unpacked(cls, table: pa.Table, *, moves: bool) -> LocatedRows:
+        """The inverse of `packed`."""
+        count = 2 if moves else 1
+        names = table.column_names
+        return cls(table.select(names[:-count]), *(combined(table[name]) for name in names[-count:]))
+
+    def tagged(self, slices: Sequence[FileSlice]) -> TaggedRows:
+        """The rows by file group. `slices`: the latest ones of the partition."""
+        by_id = {slice_.file_id: slice_ for slice_ in slices}
+        encoded = self.file_ids.dictionary_encode()
+        ids = [FileId(file_id) for file_id in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        by_code = np.argsort(codes, kind="stable")
+        starts = np.searchsorted(codes, np.arange(len(ids)), sorter=by_code)
+        new, *known = np.split(by_code, starts)
+        found = dict(zip(ids, known, strict=True))
+        leaving: dict[FileId, RowNumbers] = {}
+        if self.leaving is not None:
+            leaves = self.leaving.to_numpy(zero_copy_only=False)
+            leaving = {file_id: rows[leaves[rows]] for file_id, rows in found.items()}
+            found = {file_id: rows[~leaves[rows]] for file_id, rows in found.items()}
+        return TaggedRows(self.rows, tuple((by_id[file_id], rows) for file_id, rows in found.items()), new, leaving)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedRows:
+    """Rows of one partition with the file groups of their keys. Rows are named by their numbers, ascending."""
+
+    rows: pa.Table
+    """As `KeyedRows.rows`."""
+    found: tuple[tuple[FileSlice, RowNumbers], ...]
+    """The slices that hold keys, each with the rows of these keys. A key that inserts have put into several file groups
+    is found in each of them."""
+    new: RowNumbers
+    """Rows whose key the partition lacks."""
+    leaving: Mapping[FileId, RowNumbers] = field(default_factory=dict)
+    """Rows that take their key out of a file group, to another partition."""
+
+
+def one_row_per_key(rows: pa.Table, settings: MergeSettings) -> pa.Table:
+    """The row of each key that wins."""
+    return reduce_input(rows, settings, key_columns=(RECORD_KEY,)).combine_chunks()
+
+
+def without_keys(rows: pa.Table, keys: pa.Array | None) -> pa.Table:
+    """The rows with other keys than these."""
+    return rows if keys is None else rows.filter(pc.invert(pc.is_in(rows[RECORD_KEY], value_set=keys)))
+
+
+def sorted_by_key(rows: pa.Table) -> pa.Table:
+    """Rows in order of their record keys' bytes, as Spark sorts them; rows of one key stay in their order."""
+    return rows.take(pc.sort_indices(rows[RECORD_KEY]))

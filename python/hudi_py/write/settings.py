@@ -1,0 +1,280 @@
+"""The settings of a write, from its options, the table and the incoming schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import table as table_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.merge import MergeSettings, written_merge_settings
+from hudi_py.merge.ordering import ordering_type
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import RECORD_KEY
+from hudi_py.storage import Storage
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+from hudi_py.write.index import IndexSettings, check_table_index
+from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX
+from hudi_py.write.placement.assign import MEGABYTE, Packing
+from hudi_py.write.rows.keygen import KeyGenerator, key_generator
+from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
+from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.support import check_types, check_writable
+
+_SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
+"""Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
+_CODECS = ("gzip", "snappy", "zstd", "uncompressed")
+
+
+class Operation(str, Enum):
+    """What the rows do to the table; the value is that of `hoodie.datasource.write.operation`."""
+
+    INSERT = "insert"
+    UPSERT = "upsert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+    @property
+    def java_name(self) -> str:
+        """Name of the `WriteOperationType` in commit metadata."""
+        return self.name
+
+    @property
+    def looks_up_keys(self) -> bool:
+        return self in (Operation.UPSERT, Operation.DELETE)
+
+    def action(self, config: TableConfig) -> Action:
+        """Its action on the timeline of a table (`CommitUtils.getCommitActionType`)."""
+        if self is Operation.INSERT_OVERWRITE_TABLE:
+            return Action.REPLACE_COMMIT
+        return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What a write needs besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
+
+    schema: WriteSchema
+    keygen: KeyGenerator
+    merge: MergeSettings
+    packing: Packing = field(default_factory=Packing)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    bloom: BloomConfig | None = field(default_factory=BloomConfig)
+    codec: str = "gzip"
+    row_group_bytes: int = 120 * MEGABYTE
+    log_block_bytes: int = 256 * MEGABYTE
+    combine_before_insert: bool = False
+    combine_before_upsert: bool = True
+    combine_before_delete: bool = True
+    allow_duplicates: bool = True
+    """Whether inserts into a small file may repeat keys of that file."""
+    sort_by_key: bool = False
+    """Whether bulk inserts and overwrites sort the rows of a partition by key."""
+    threads: int = 1
+    memory_bytes: int = DEFAULT_BUDGET
+    """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
+
+
+def write_settings(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    view: FileSystemView,
+    incoming: pa.Schema,
+    operation: Operation,
+    options: Options,
+) -> WriteSettings:
+    """Everything a write needs besides its transaction.
+
+    Args:
+        timeline, view: the table as the write sees it.
+        incoming: normalised schema of the data.
+
+    Raises:
+        UnsupportedTableError: the table has a feature that cannot be written.
+        SchemaMismatchError, ConfigError: the data does not fit the table, or it is written with another index.
+    """
+    check_writable(config)
+    codec = base_file_codec(options)
+    merge = written_merge_settings(config, options.values)
+    stored = resolve_table_schema(storage, config, timeline)
+    if stored is not None and stored.evolves_on_read:
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': its schema evolves on read (latest_schema is in its newest "
+            "commit, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; write it with "
+            "Apache Hudi"
+        )
+    if stored is not None:
+        check_types(config, stored.avro)
+    schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
+    named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
+    keygen = key_generator(config, schema.avro, names_single_key=named)
+    if keygen.single_key_form_varies:
+        found = _existing_form(storage, view, keygen)
+        if found is not None:
+            keygen = key_generator(config, schema.avro, names_single_key=found)
+    keygen.check(schema.arrow)
+    _check_ordering(merge, schema, is_mor=config.is_mor)
+    if operation is not Operation.INSERT_OVERWRITE_TABLE:
+        check_table_index(storage, timeline, view)
+    return WriteSettings(
+        schema,
+        keygen,
+        merge,
+        packing=_packing(options),
+        index=IndexSettings(
+            _index_type(options),
+            options.get(write_config.BLOOM_PRUNE_BY_RANGES),
+            options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
+        ),
+        bloom=bloom_config(options),
+        codec=codec,
+        row_group_bytes=options.get(write_config.BLOCK_SIZE),
+        log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
+        combine_before_insert=options.get(write_config.COMBINE_BEFORE_INSERT),
+        combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
+        combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
+        allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
+        sort_by_key=operation in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE)
+        and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
+        threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
+    )
+
+
+def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
+    """The schema of a new table with such columns. Refuses what `write_settings` would refuse of its first rows, before
+    there is a table whose record key can no longer change.
+
+    Args:
+        config: the properties it would have.
+        incoming: normalised schema of the data.
+
+    Raises:
+        UnsupportedTableError, SchemaMismatchError, ConfigError: columns and options do not go together.
+    """
+    base_file_codec(options)
+    schema = write_schema(None, incoming, config.name)
+    key_generator(config, schema.avro).check(schema.arrow)
+    _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
+    return schema
+
+
+def base_file_codec(options: Options) -> str:
+    """The compression of base files.
+
+    Raises:
+        ConfigError: it is none that is written.
+    """
+    codec = options.get(write_config.COMPRESSION_CODEC)
+    if codec not in _CODECS:
+        raise ConfigError(
+            f"Option {options.name_of(write_config.COMPRESSION_CODEC)} = '{codec}' is not supported; supported: "
+            + ", ".join(_CODECS)
+        )
+    return codec
+
+
+def _schema(
+    config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
+) -> WriteSchema:
+    fixed = [*config.record_key_fields, *config.partition_fields]
+    if operation is Operation.DELETE:
+        if avro is None:  # an empty table: there is nothing to delete, and no column to know
+            return write_schema(None, incoming, config.name)
+        for name in fixed:
+            if name not in incoming.names:
+                raise SchemaMismatchError(
+                    f"Column '{name}' is missing in the data; a delete needs the record key and partition columns "
+                    f"{', '.join(fixed)}"
+                )
+        return existing_schema(avro)
+    return write_schema(
+        avro,
+        incoming,
+        config.name,
+        set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        widen=options.get(write_config.WIDEN_COLUMNS),
+        fixed=fixed,
+        numeric_only=config.ordering_fields,
+    )
+
+
+def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:
+    for name in merge.ordering_fields:
+        kind = ordering_type(schema.arrow, name)
+        # Apache Hudi 1.2.0 writes logs of rows ordered by binary values, and cannot read them
+        if kind is not None and (pa.types.is_nested(kind) or (is_mor and pa.types.is_binary(kind))):
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' (hoodie.table.ordering.fields) has the type {kind}, whose values Apache "
+                "Hudi cannot compare; supported are numbers, string, boolean, date and timestamp: choose another column"
+            )
+        if kind is None:
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' (hoodie.table.ordering.fields) is neither in the data nor in the table; its "
+                f"columns are {', '.join(schema.arrow.names)}"
+            )
+
+
+def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator) -> bool | None:
+    """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
+
+    Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
+    """
+    (field,) = keygen.key_fields
+    newest = None
+    for partition in view.partitions():
+        for slice_ in view.latest_base_slices(partition):
+            base = slice_.base_file
+            if base is not None and (newest is None or base.instant > newest.instant):
+                newest = base
+    if newest is None:
+        return None
+    for batch in iter_base_batches(storage, newest.path, [RECORD_KEY, field], batch_rows=1):
+        if batch.num_rows and RECORD_KEY in batch.schema.names:
+            named = replace(keygen, names_single_key=True).record_keys(batch)[0].as_py()
+            return bool(batch.column(batch.schema.get_field_index(RECORD_KEY))[0].as_py() == named)
+    return None
+
+
+def _index_type(options: Options) -> str:
+    kind = options.get(write_config.INDEX_TYPE)
+    return GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
+
+
+def _packing(options: Options) -> Packing:
+    return Packing(
+        max_file_size=options.get(write_config.MAX_FILE_SIZE),
+        small_file_limit=options.get(write_config.SMALL_FILE_LIMIT),
+        auto_split=options.get(write_config.INSERT_AUTO_SPLIT),
+        split_rows=options.get(write_config.INSERT_SPLIT_SIZE),
+        record_size=options.get(write_config.RECORD_SIZE_ESTIMATE),
+        record_size_given=options.given(write_config.RECORD_SIZE_ESTIMATE),
+        size_threshold=options.get(write_config.RECORD_SIZE_THRESHOLD),
+        mor_candidates=options.get(write_config.SMALL_FILE_CANDIDATES),
+    )
+
+
+def bloom_config(options: Options) -> BloomConfig | None:
+    """The bloom filter of base files; None if they have none."""
+    needed = options.get(write_config.INDEX_TYPE) == "BLOOM"
+    if not needed and not options.get(write_config.BLOOM_ENABLED):
+        return None
+    return BloomConfig(
+        options.get(write_config.BLOOM_NUM_ENTRIES),
+        options.get(write_config.BLOOM_FPP),
+        options.get(write_config.BLOOM_MAX_ENTRIES),
+        options.get(write_config.BLOOM_TYPE),
+    )

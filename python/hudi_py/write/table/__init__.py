@@ -1,0 +1,1 @@
+"""The table that is written to: creating it, and the schema that a write leaves it with."""

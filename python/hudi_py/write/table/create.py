@@ -1,0 +1,355 @@
+"""New tables: the properties Apache Hudi would store for each table version, and options that contradict a table's.
+
+Sources: `HoodieTableConfig`, `HoodieTableMetaClient.TableBuilder` and `HoodieWriterUtils.validateTableConfig`, 1.2.0.
+Versions 6 and 8 get the keys of the releases that introduced them (0.15, 1.0): a single ordering field is stored as
+`hoodie.table.precombine.field`, which newer releases read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hudi_py.config import Options
+from hudi_py.config import table as table_config
+from hudi_py.config.option import Option
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.merge.settings import COMMIT_TIME, COMMIT_TIME_STRATEGY, EVENT_TIME, EVENT_TIME_STRATEGY
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
+from hudi_py.transaction.locks import NO_ACCESS
+from hudi_py.write.rows.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
+
+SUPPORTED_VERSIONS = (6, 8, 9)
+DEFAULT_VERSION = 9
+
+T = TypeVar("T")
+
+_STRATEGIES = {EVENT_TIME: EVENT_TIME_STRATEGY, COMMIT_TIME: COMMIT_TIME_STRATEGY}
+_MODE_OF_STRATEGY = {strategy: mode for mode, strategy in _STRATEGIES.items()}
+_PAYLOADS = {
+    EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
+_MODES = {
+    "DefaultHoodieRecordPayload": EVENT_TIME,
+    "EventTimeAvroPayload": EVENT_TIME,
+    "OverwriteWithLatestAvroPayload": COMMIT_TIME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What a caller requires of a table. None: the default for a new table, anything for an existing one."""
+
+    name: str | None = None
+    database: str | None = None
+    table_type: str | None = None
+    """`COPY_ON_WRITE` (default) or `MERGE_ON_READ`."""
+    version: int | None = None
+    """6, 8 or 9 (default)."""
+    record_key_fields: tuple[str, ...] | None = None
+    partition_fields: tuple[str, ...] | None = None
+    """Empty: not partitioned."""
+    ordering_fields: tuple[str, ...] | None = None
+    keygen_class: str | None = None
+    keygen_type: str | None = None
+    """Default: from the number of key and partition fields, as Java infers it."""
+    merge_mode: str | None = None
+    payload_class: str | None = None
+    hive_style: bool | None = None
+    url_encoded: bool | None = None
+    timezone: str | None = None
+    """`LOCAL` (default) or `UTC`."""
+    base_file_format: str | None = None
+    create_schema: str | None = None
+    """Avro JSON without meta columns."""
+
+
+def table_spec(options: Options) -> TableSpec:
+    """What the options of a write require of the table."""
+
+    def given(option: Option[T]) -> T | None:
+        return options.get(option) if options.given(option) else None
+
+    version = given(table_config.TABLE_VERSION)
+    mode = given(table_config.MERGE_MODE)
+    strategy = given(table_config.MERGE_STRATEGY_ID)
+    return TableSpec(
+        name=given(table_config.TABLE_NAME),
+        database=given(table_config.DATABASE_NAME),
+        table_type=given(table_config.TABLE_TYPE),
+        version=None if version is None else int(version),
+        record_key_fields=given(table_config.RECORD_KEY),
+        partition_fields=given(table_config.PARTITION_PATH),
+        ordering_fields=given(table_config.ORDERING),
+        keygen_class=given(table_config.KEYGEN_CLASS),
+        keygen_type=given(table_config.KEYGEN_TYPE),
+        merge_mode=mode or _MODE_OF_STRATEGY.get((strategy or "").lower()),
+        payload_class=given(table_config.PAYLOAD_CLASS),
+        hive_style=given(table_config.HIVE_STYLE),
+        url_encoded=given(table_config.URL_ENCODE),
+        timezone=given(table_config.TIMEZONE),
+        base_file_format=given(table_config.BASE_FILE_FORMAT),
+    )
+
+
+def table_properties(spec: TableSpec) -> dict[str, str]:
+    """`hoodie.properties` of a new table, without the checksum.
+
+    Raises:
+        ConfigError: no name or no record key, or values which do not go together.
+        UnsupportedTableError: a version, key generator, payload class or file format beyond this release.
+    """
+    version = DEFAULT_VERSION if spec.version is None else spec.version
+    if version not in SUPPORTED_VERSIONS:
+        raise UnsupportedTableError(
+            f"Cannot create a table of version {version} (hoodie.write.table.version); supported are 6, 8 and 9"
+        )
+    if not spec.name:
+        raise ConfigError("Cannot create a table without a name; set hoodie.table.name")
+    if not spec.record_key_fields:
+        raise ConfigError(
+            f"Cannot create the table {spec.name!r} without a record key; set hoodie.datasource.write.recordkey.field "
+            "(record_key= of hudi_py.write; keys generated by Hudi are not supported)"
+        )
+    table_type = _choice("hoodie.datasource.write.table.type", spec.table_type, ("COPY_ON_WRITE", "MERGE_ON_READ"))
+    base_format = (spec.base_file_format or "PARQUET").upper()
+    if base_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot create a table with base files in {base_format} (hoodie.table.base.file.format); "
+            "supported is PARQUET"
+        )
+    partitions = spec.partition_fields or ()
+    typed = next((name for name in partitions if ":" in name), None)
+    if typed is not None:
+        raise UnsupportedTableError(
+            f"Cannot create a table with the partition field {typed} (hoodie.datasource.write.partitionpath.field): "
+            "types of fields belong to the CUSTOM key generator, which cannot be written; give the column's name alone"
+        )
+    if len({name.lower() for name in partitions}) < len(partitions):
+        raise ConfigError(
+            f"Cannot create a table with the partition fields {','.join(partitions)}: one of them occurs twice, and "
+            "queries of Apache Hudi would fail; name each once"
+        )
+    keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
+    if keygen is None:
+        keygen = infer_keygen_type(spec.record_key_fields, partitions)
+    if (keygen is KeyGeneratorType.NON_PARTITION) != (not partitions):
+        raise ConfigError(
+            f"Cannot create a table with the key generator {keygen.value} and the partition fields "
+            f"{','.join(partitions) or '(none)'}; a table without partition fields has NON_PARTITION, others have not"
+        )
+    if keygen is KeyGeneratorType.SIMPLE and (len(spec.record_key_fields) > 1 or len(partitions) > 1):
+        raise ConfigError(
+            "Cannot create a table with the key generator SIMPLE and several key or partition fields "
+            f"(keys {','.join(spec.record_key_fields)}; partition {','.join(partitions)}); use COMPLEX"
+        )
+    timezone = _choice("hoodie.table.timeline.timezone", spec.timezone, ("LOCAL", "UTC"))
+    hive_style = bool(spec.hive_style)
+    properties = {
+        "hoodie.table.name": spec.name,
+        "hoodie.table.type": table_type,
+        "hoodie.table.version": str(version),
+        "hoodie.timeline.layout.version": "1" if version < 8 else "2",
+        "hoodie.table.recordkey.fields": ",".join(spec.record_key_fields),
+        "hoodie.table.partition.fields": ",".join(partitions),
+        "hoodie.table.base.file.format": base_format,
+        "hoodie.table.timeline.timezone": timezone,
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
+        "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+    }
+    if spec.database:
+        properties["hoodie.database.name"] = spec.database
+    if spec.create_schema:
+        properties["hoodie.table.create.schema"] = spec.create_schema
+    if version < 8:
+        properties["hoodie.archivelog.folder"] = "archived"
+        properties["hoodie.table.keygenerator.class"] = keygen.java_class
+    else:
+        properties |= {
+            "hoodie.table.initial.version": str(version),
+            "hoodie.timeline.path": "timeline",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.archivelog.folder": "history",
+            "hoodie.table.keygenerator.type": keygen.value,
+            "hoodie.table.multiple.base.file.formats.enable": "false",
+        }
+    if version >= 9:
+        properties["hoodie.table.format"] = "native"
+        properties["hoodie.table.partition_extractor_class"] = _partition_extractor(len(partitions), hive_style)
+    properties |= _merge_properties(spec, version)
+    return properties
+
+
+def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
+    """Creates the table at the storage's root, or opens an existing one.
+
+    Of several callers at once one creates; the others open its table.
+
+    Returns:
+        The table's properties, and whether this call created it.
+
+    Raises:
+        ConfigError, UnsupportedTableError: as `table_properties`; an existing table contradicts the spec; the path
+            cannot be written.
+    """
+    properties = table_properties(spec)
+    try:
+        created = _create(storage, properties)
+    except OSError as error:
+        if error.errno not in NO_ACCESS:
+            raise
+        raise ConfigError(
+            f"Cannot create a table at {storage.uri}: its folder cannot be written ({error.strerror}); give this user "
+            "write access to it, or another path"
+        ) from error
+    config = load_table_config(storage)
+    if not created:
+        check_spec(config, spec)
+    return config, created
+
+
+def check_spec(config: TableConfig, spec: TableSpec) -> None:
+    """Refuses what contradicts an existing table (`HoodieWriterUtils.validateTableConfig`, 1.2.0).
+
+    Raises:
+        ConfigError: names every contradiction with both values.
+        UnsupportedTableError: the table is of a version which is only read.
+    """
+    check_writable(config)
+    found: list[str] = []
+
+    def compare(key: str, given: object, stored: object) -> None:
+        if given is not None and str(given).lower() != str(stored).lower():
+            found.append(f"{key}: asked for {_shown(given)}, the table has {_shown(stored)}")
+
+    def names(value: tuple[str, ...] | None) -> str | None:
+        return None if value is None else ",".join(value)
+
+    compare("hoodie.table.name", spec.name, config.name)
+    compare("hoodie.datasource.write.table.type", spec.table_type and spec.table_type.upper(), config.table_type)
+    compare("hoodie.write.table.version", spec.version, config.version)
+    compare("hoodie.datasource.write.recordkey.field", names(spec.record_key_fields), names(config.record_key_fields))
+    compare(
+        "hoodie.datasource.write.partitionpath.field",
+        None if spec.partition_fields is None else ",".join(name.split(":", 1)[0] for name in spec.partition_fields),
+        names(config.partition_fields),
+    )
+    if config.ordering_fields:  # like Java, accepts an ordering option for a table without ordering fields
+        compare("hoodie.table.ordering.fields", names(spec.ordering_fields), names(config.ordering_fields))
+    wanted = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
+    if wanted is not None:
+        kept = parse_keygen(config.keygen_type, config.keygen_class)
+        kept = kept or infer_keygen_type(config.record_key_fields, config.partition_fields)
+        compare("hoodie.datasource.write.keygenerator.type", wanted.value, kept.value)
+    if config.merge_mode:
+        compare("hoodie.record.merge.mode", spec.merge_mode and spec.merge_mode.upper(), config.merge_mode)
+    stored_payload = config.payload_class or config.properties.get("hoodie.table.legacy.payload.class", "")
+    if stored_payload:
+        compare("hoodie.datasource.write.payload.class", spec.payload_class, stored_payload)
+    compare("hoodie.datasource.write.hive_style_partitioning", spec.hive_style, config.hive_style)
+    compare("hoodie.datasource.write.partitionpath.urlencode", spec.url_encoded, config.url_encoded)
+    compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
+    if found:
+        raise ConfigError(
+            f"Cannot write to the table {config.name!r} with options that contradict it: {'; '.join(found)}; "
+            "leave these options out or change them"
+        )
+
+
+def _merge_properties(spec: TableSpec, version: int) -> dict[str, str]:
+    ordering = spec.ordering_fields or ()
+    mode = spec.merge_mode.upper() if spec.merge_mode else None
+    if spec.payload_class:
+        of_payload = _MODES.get(spec.payload_class.strip().rpartition(".")[2])
+        if of_payload is None:
+            raise UnsupportedTableError(
+                f"Cannot create a table with the payload class {spec.payload_class} "
+                f"(hoodie.datasource.write.payload.class); supported are {', '.join(sorted(_MODES))}"
+            )
+        if mode not in (None, of_payload):
+            raise ConfigError(
+                f"Cannot create a table with the merge mode {mode} and the payload class {spec.payload_class}, which "
+                f"stands for {of_payload}; leave one of them out"
+            )
+        mode = of_payload
+    mode = mode or (EVENT_TIME if ordering else COMMIT_TIME)
+    if mode not in _PAYLOADS:
+        raise UnsupportedTableError(
+            f"Cannot create a table with the merge mode {mode} (hoodie.record.merge.mode); supported are "
+            + ", ".join(sorted(_PAYLOADS))
+        )
+    if mode == EVENT_TIME and not ordering and spec.merge_mode:
+        raise ConfigError(
+            "Cannot create a table with the merge mode EVENT_TIME_ORDERING without an ordering field; "
+            "set hoodie.table.ordering.fields"
+        )
+    properties: dict[str, str] = {}
+    if ordering:
+        # releases before 1.1 know one ordering field, under this name
+        single = version < 9 and len(ordering) == 1
+        properties["hoodie.table.precombine.field" if single else "hoodie.table.ordering.fields"] = ",".join(ordering)
+    if version >= 8:
+        properties["hoodie.record.merge.mode"] = mode
+    if version < 9:
+        properties["hoodie.compaction.payload.class"] = (spec.payload_class or _PAYLOADS[mode]).strip()
+        if version == 8:
+            properties["hoodie.record.merge.strategy.id"] = _STRATEGIES[mode]
+    elif spec.payload_class:
+        properties["hoodie.table.legacy.payload.class"] = spec.payload_class.strip()
+    return properties
+
+
+def _partition_extractor(fields: int, hive_style: bool) -> str:
+    if fields == 0:
+        name = "NonPartitionedExtractor"
+    elif fields > 1:
+        name = "MultiPartKeysValueExtractor"
+    else:
+        name = "HiveStylePartitionValueExtractor" if hive_style else "SinglePartPartitionValueExtractor"
+    return f"org.apache.hudi.hive.{name}"
+
+
+def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Whether there was no table."""
+    if storage.stat(".hoodie/hoodie.properties") is None:
+        folders = [".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema"]
+        if properties["hoodie.timeline.layout.version"] == "2":
+            folders.append(".hoodie/timeline/history")
+        else:
+            folders.append(".hoodie/archived")
+        for folder in folders:
+            _make_folder(storage, folder)
+    return create_table_config(storage, properties)
+
+
+def _make_folder(storage: Storage, folder: str) -> None:
+    # Java lists these folders and expects them to exist; a storage makes folders with their first file only
+    seed = f"{folder}/.hudi_py-init.tmp"
+    storage.put(seed, b"")
+    storage.delete(seed)
+
+
+def _choice(key: str, value: str | None, choices: tuple[str, ...]) -> str:
+    if value is None:
+        return choices[0]
+    upper = value.strip().upper()
+    if upper not in choices:
+        raise ConfigError(f"Cannot create a table with {key}={value}; supported are {', '.join(choices)}")
+    return upper
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _shown(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text or "(none)"

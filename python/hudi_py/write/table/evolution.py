@@ -1,0 +1,268 @@
+"""The schema a write leaves the table with, from the table's own and that of the incoming rows.
+
+The rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes. Columns are matched by name, and
+new ones are added at the end. Incoming values are converted to the type of the table's column, or, if that is the
+narrower one, the column is widened. A missing column is an error, or null if an option allows it.
+
+Two things differ. Values are converted exactly or refused. And a column widens by itself among integers, among floating
+point numbers and among decimals only; an option lets numbers become text, or integers floating point
+(`hoodie.py.write.widen.columns`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import write as write_config
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
+from hudi_py.schema import META_FIELDS, conform
+from hudi_py.schema.conform import promotable
+from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A column that a write added to its table, or gave another type."""
+
+    column: str
+    """Dotted path; `element` and `value` are the members of lists and maps."""
+    before: str | None
+    """The previous type; None for a new column."""
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.before or 'new'} -> {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSchema:
+    """The schema rows are written in. Pickles."""
+
+    avro_json: str
+    """Avro record without meta columns, for the commit."""
+    arrow: pa.Schema
+    """The same as Arrow, without meta columns."""
+    changes: tuple[SchemaChange, ...] = ()
+    """Differences from the previous schema; none for a new table."""
+
+    @property
+    def avro(self) -> dict[str, Any]:
+        """The parsed record."""
+        result: dict[str, Any] = json.loads(self.avro_json)
+        return result
+
+    @property
+    def avro_with_meta_json(self) -> str:
+        """Avro record with the five meta columns in front, as log blocks and base files carry it."""
+        record = self.avro
+        meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
+        return json.dumps({**record, "fields": meta + record["fields"]}, separators=(",", ":"), ensure_ascii=False)
+
+    def conform_some(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        """Only the named columns of an incoming batch, in the types of this schema; those the batch lacks are left out.
+
+        Raises:
+            SchemaMismatchError: a value does not fit.
+        """
+        wanted = set(names) & set(batch.schema.names)
+        fields = [field for field in self.arrow if field.name in wanted]
+        return conform(batch.select([field.name for field in fields]), pa.schema(fields), convert=cast_exactly)
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """An incoming batch in this schema.
+
+        Raises:
+            SchemaMismatchError: a value does not fit, or is null in a column that may not be null.
+        """
+        result = conform(batch, self.arrow, convert=cast_exactly)
+        for field, column in zip(self.arrow, result.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaMismatchError(
+                    f"Column '{field.name}' of the data has {column.null_count} nulls in {batch.num_rows} rows, but "
+                    "the table's column may not be null; fill the column or leave the rows out"
+                )
+        return result
+
+
+def write_schema(
+    table_avro: Mapping[str, Any] | None,
+    incoming: pa.Schema,
+    table_name: str,
+    *,
+    set_null_for_missing: bool = False,
+    widen: bool = False,
+    fixed: Sequence[str] = (),
+    numeric_only: Sequence[str] = (),
+) -> WriteSchema:
+    """The schema to write `incoming` with.
+
+    Args:
+        table_avro: the table's Avro record without meta columns; None for a table without any.
+        incoming: normalised schema of the data (`read_input`).
+        table_name: names the record of a new table's schema.
+        set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
+        widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
+        fixed: columns whose type may not change (record key and partition fields: their text would).
+        numeric_only: columns that may be widened among numbers only (ordering fields).
+
+    Raises:
+        SchemaMismatchError: names the column, both types and what to do.
+    """
+    if table_avro is None:
+        _check_no_nulls(incoming)
+        avro = avro_schema(incoming, *record_name(table_name))
+        return WriteSchema(_dump(avro), arrow_schema(avro))
+    table = arrow_schema(dict(table_avro))
+    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, widen, [])
+    merged = merge.fields(list(table), list(incoming), "")
+    if not merge.changes:
+        return WriteSchema(_dump(table_avro), table)
+    name, namespace = str(table_avro["name"]), str(table_avro.get("namespace", ""))
+    whole = avro_schema(pa.schema(merged), name, namespace)
+    fields = list(table_avro["fields"])  # unchanged columns keep the JSON they have
+    for position, (field, made) in enumerate(zip(merged, whole["fields"], strict=True)):
+        if position >= len(fields):
+            fields.append(made)
+        elif not field.type.equals(table.field(position).type):
+            fields[position] = {**fields[position], "type": made["type"]}
+    avro = {**table_avro, "fields": fields}
+    return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
+
+
+def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
+    """The table's schema as it is, for a write that adds no rows."""
+    return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """Merges the columns of a table with those of data."""
+
+    fixed: tuple[str, ...]
+    """Dotted names of record key and partition fields, which are always needed and keep their type."""
+    numeric_only: tuple[str, ...]
+    set_null: bool
+    """Whether other missing columns become null; otherwise they are required."""
+    widen: bool
+    changes: list[SchemaChange]
+
+    def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
+        """The table's columns, or members of a struct at `path`, then new ones."""
+        by_name = {field.name: field for field in incoming}
+        new = [field for field in incoming if all(field.name != own.name for own in table)]
+        result = []
+        for field in table:
+            found = by_name.get(field.name)
+            where = f"{path}{field.name}"
+            if found is not None:
+                result.append(field.with_type(self._type(field.type, found.type, where)))
+            elif self.set_null and field.nullable and not self._is_fixed(where):
+                result.append(field)
+            else:
+                raise SchemaMismatchError(
+                    f"Column '{where}' of the table is missing in the data; {self._advice(field, where, path, new)}"
+                )
+        for field in new:
+            _check_no_nulls([field], path)
+            self.changes.append(SchemaChange(f"{path}{field.name}", None, str(field.type)))
+            result.append(field.with_nullable(True))  # the rows already there have none
+        return result
+
+    def _is_fixed(self, column: str) -> bool:
+        return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
+
+    def _advice(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
+        close = next((other.name for other in new if other.name.lower() == field.name.lower()), None)
+        if close:
+            return f"the data has '{path}{close}': rename it"
+        unknown = ", ".join(f"'{path}{other.name}'" for other in new[:5])
+        hint = f"the data has {unknown}, which the table lacks: rename it if it is meant; " if new else ""
+        if self._is_fixed(where):
+            return f"{hint}rows need it for their record key or partition: add it to the data"
+        if not field.nullable:
+            return f"{hint}it may not be null: add it to the data"
+        return (
+            f"{hint}add it to the data, with nulls where there is no value; "
+            f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
+        )
+
+    def _type(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+        if incoming.equals(table) or pa.types.is_null(incoming):
+            return table
+        if pa.types.is_struct(table) and pa.types.is_struct(incoming):
+            return pa.struct(self.fields(list(table), list(incoming), f"{path}."))
+        if pa.types.is_list(table) and pa.types.is_list(incoming):
+            item = table.value_field
+            return pa.list_(item.with_type(self._type(item.type, incoming.value_type, f"{path}.element")))
+        if pa.types.is_map(table) and pa.types.is_map(incoming):
+            item = table.item_field
+            return pa.map_(table.key_type, item.with_type(self._type(item.type, incoming.item_type, f"{path}.value")))
+        return self._scalar(table, incoming, path)
+
+    def _scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+        if _takes(table, incoming):
+            return table
+        # dates and decimals do not become text: Apache Hudi 1.2.0 cannot merge into files with the old type
+        widens = _takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table))
+        role = (
+            "key or partition"
+            if self._is_fixed(path)
+            else "ordering"
+            if path in self.numeric_only and not (_is_number(table) and _is_number(incoming))
+            else None
+        )
+        if widens and role is None and (self.widen or holds_exactly(incoming, table)):
+            self.changes.append(SchemaChange(path, str(table), str(incoming)))
+            return incoming
+        if may_hold(table, incoming):
+            return table
+        said = f"Column '{path}' is {table} in the table and {incoming} in the data"
+        if widens and role is not None:
+            raise SchemaMismatchError(f"{said}; the type of a {role} column cannot change: cast the data")
+        if widens:
+            raise SchemaMismatchError(
+                f"{said}; cast the data, or make the table's column {incoming} for good with "
+                f"{write_config.WIDEN_COLUMNS.key}=true"
+            )
+        raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data")
+
+
+def _takes(target: pa.DataType, source: pa.DataType) -> bool:
+    if pa.types.is_integer(target) and pa.types.is_integer(source):
+        return bool(source.bit_width <= target.bit_width)
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
+        return (target.tz is None) == (source.tz is None)  # an instant is no wall-clock time
+    return promotable(source, target)
+
+
+def _is_day_or_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_decimal(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _check_no_nulls(fields: Sequence[pa.Field] | pa.Schema, path: str = "") -> None:
+    for field in fields:
+        if _holds_null(field.type):
+            raise SchemaMismatchError(
+                f"Column '{path}{field.name}' of the data has type {field.type}, all null, and the table has no such "
+                "column to take a type from; cast it to the type that it should have"
+            )
+
+
+def _holds_null(kind: pa.DataType) -> bool:
+    if pa.types.is_null(kind):
+        return True
+    return any(_holds_null(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _dump(avro: Mapping[str, Any]) -> str:
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,80 @@
+"""Which tables this release can write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
+from hudi_py.merge import written_merge_settings
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.properties import check_writable as check_version_writable
+from hudi_py.write.rows.keygen import key_generator, parse_keygen
+
+_READ_ONLY_TYPES = frozenset({"variant", "vector"})
+_REFUSED_PROPERTIES = {
+    "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
+    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
+    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
+    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
+}
+
+
+def check_writable(config: TableConfig) -> None:
+    """Refuses tables whose properties ask for something that this release does not write.
+
+    Raises:
+        UnsupportedTableError: names the property.
+    """
+    check_version_writable(config)
+    for key, (value, what) in _REFUSED_PROPERTIES.items():
+        if config.properties.get(key, "").strip().lower() == value:
+            raise UnsupportedTableError(
+                f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
+                "write it with Apache Hudi"
+            )
+    parse_keygen(config.keygen_type, config.keygen_class)
+    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': it was bootstrapped from "
+            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
+            "read; write it with Apache Hudi"
+        )
+    if config.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
+            "PARQUET"
+        )
+
+
+def read_only_reason(config: TableConfig) -> str | None:
+    """Why a table cannot be written according to its properties; None if nothing in them prevents it."""
+    try:
+        check_writable(config)
+        key_generator(config)
+        written_merge_settings(config)
+    except UnsupportedTableError as error:
+        return first_line(error)
+    except ConfigError:
+        pass  # the options of a write may supply what is missing
+    return None
+
+
+def check_types(config: TableConfig, avro: Any) -> None:
+    """Refuses columns of types that this release reads but does not write.
+
+    Raises:
+        UnsupportedTableError: names the type.
+    """
+    pending = [avro]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            if each.get("logicalType") in _READ_ONLY_TYPES:
+                raise UnsupportedTableError(
+                    f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
+                    "columns can only be read; write it with Apache Hudi"
+                )
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)

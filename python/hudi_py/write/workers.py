@@ -1,0 +1,53 @@
+"""Threads that write file groups side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Workers(Generic[T]):
+    """A pool with a bounded queue, so that the rows of queued tasks do not pile up in memory. A context manager:
+    leaving it cancels what has not begun and waits for the rest."""
+
+    def __init__(self, threads: int, *, at_most: int) -> None:
+        """`at_most`: tasks running or queued; `submit` blocks beyond that."""
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="hudi-write")
+        self._slots = threading.BoundedSemaphore(at_most)
+        self._running: list[Future[T]] = []
+        self._results: list[T] = []
+
+    def __enter__(self) -> Workers[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, task: Callable[[], T]) -> None:
+        """Queues a task; raises what an earlier one raised."""
+        self._slots.acquire()
+
+        def run() -> T:
+            try:
+                return task()
+            finally:
+                self._slots.release()
+
+        self._running.append(self._executor.submit(run))
+        running = []
+        for future in self._running:
+            if future.done():
+                self._results.append(future.result())
+            else:
+                running.append(future)
+        self._running = running
+
+    def results(self) -> list[T]:
+        """The results of all tasks once they are done, in no particular order; raises what one of them raised."""
+        self._results += [future.result() for future in self._running]
+        self._running = []
+        return self._results
