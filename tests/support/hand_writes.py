@@ -15,6 +15,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
@@ -67,7 +68,8 @@ def _arguments(
     of_session = {name: arguments.pop(name) for name in ("settings", "clock") if name in arguments}
     given = {"settings": SETTINGS, "clock": fast_clock(config), **of_session}
     metadata = arguments.pop("metadata", None)
-    return session_of(storage, metadata, config=config, **given), arguments  # type: ignore[arg-type]
+    session = session_of(storage, metadata, config=config, **given)  # type: ignore[arg-type]
+    return replace(session, conflicts=conflict_policy(session.settings)), arguments
 
 
 def attach(handle: TransactionHandle, storage: Storage) -> WriteTransaction:

@@ -66,7 +66,7 @@ PREFIXES = (
     Prefix("hoodie.write.buffer.", "How the Java implementation hands rows between threads."),
     Prefix("hoodie.write.executor.", "How the Java implementation hands rows between threads."),
     Prefix("hoodie.write.lock.hivemetastore.", "Parameters of a lock provider which is refused by its own name."),
-    Prefix("hoodie.write.concurrency.", "Parameters of concurrent writers, which are refused by their own name."),
+    Prefix("hoodie.write.concurrency.", "Parameters of early conflict detection, which is refused by its own name."),
     Prefix("hoodie.hfile.", "Parameters of HFile files."),
     Prefix("hoodie.orc.", "Parameters of ORC files."),
     Prefix("hoodie.lance.", "Parameters of Lance files."),
@@ -237,8 +237,6 @@ OPTIONS = (
         "hoodie.write.lock.num_retries",
         "hoodie.write.lock.wait_time_ms_between_retry",
         "hoodie.write.lock.max_wait_time_ms_between_retry",
-        "hoodie.write.lock.conflict.resolution.strategy",
-        "hoodie.write.num.retries.on.conflict.failures",
     ),
     *_all(
         "Checks and records of the Java implementation.",

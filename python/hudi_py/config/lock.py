@@ -208,18 +208,6 @@ LOCK_WAIT_MS = integer(
     unit="milliseconds",
     since=_SINCE,
 )
-CONCURRENCY_MODE = choice(
-    "hoodie.write.concurrency.mode",
-    "How many writers a table has at the same time.",
-    Scope.LOCK,
-    "SINGLE_WRITER",
-    ("SINGLE_WRITER",),
-    not_built={
-        "OPTIMISTIC_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
-        "NON_BLOCKING_CONCURRENCY_CONTROL": "several writers at a time are not built yet",
-    },
-    since=_SINCE,
-)
 MAX_CLOCK_SKEW_MS = integer(
     "hoodie.time.generator.max_expected_clock_skew_ms",
     "How far the clocks of writers may differ: a new instant waits this long, and a timeline further ahead of the "
@@ -270,7 +258,6 @@ OPTIONS = (
     LOCK_RETRIES,
     LOCK_RETRY_WAIT_MS,
     LOCK_WAIT_MS,
-    CONCURRENCY_MODE,
     MAX_CLOCK_SKEW_MS,
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TOLERABLE_MISSES,

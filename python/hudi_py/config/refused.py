@@ -41,13 +41,6 @@ OPTIONS = (
     ),
     refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
-    refused(
-        "hoodie.clean.failed.writes.policy",
-        "only EAGER: the next write rolls failed ones back",
-        _SERVICE,
-        "hoodie.cleaner.policy.failed.writes",
-        accepts=("", "eager"),
-    ),
     # catalogs, metrics, callbacks
     refused("hoodie.datasource.hive_sync.enable", _SYNC, _SERVICE),
     refused("hoodie.datasource.meta.sync.enable", _SYNC, _SERVICE),
@@ -203,7 +196,7 @@ OPTIONS = (
     # concurrency
     refused(
         "hoodie.write.concurrency.early.conflict.detection.enable",
-        "several writers at a time are not built yet",
+        "conflicts are detected when a write commits; leave the option out",
         _WRITE,
     ),
     # reading

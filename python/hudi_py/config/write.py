@@ -6,7 +6,6 @@ Those of the table and of the lock are reached from here too: `write.RECORD_KEY`
 from __future__ import annotations
 
 from hudi_py.config.lock import (
-    CONCURRENCY_MODE,
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TOLERABLE_MISSES,
     LOCK_EXPIRE_MINUTES,
@@ -379,7 +378,6 @@ __all__ = [
     "COMMIT_METADATA_PREFIX",
     "COMPLEX_NEW_ENCODING",
     "COMPRESSION_CODEC",
-    "CONCURRENCY_MODE",
     "DATABASE_NAME",
     "DROP_INDEXES",
     "DURABLE",

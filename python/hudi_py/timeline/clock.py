@@ -57,9 +57,13 @@ class InstantClock:
                 at the end of daylight saving time, times are incremented by 1 ms instead.
         """
         instant = InstantTime(self._next(timeline, ""))
+        self.wait_skew()
+        return instant
+
+    def wait_skew(self) -> None:
+        """Waits until the clocks of all writers are past the last time given."""
         if self.skew_ms > 0:
             self._sleep(self.skew_ms / 1000)
-        return instant
 
     def next_completion(self, timeline: Timeline, after: InstantTime | None = None) -> CompletionTime:
         """A completion time, greater than all times on the timeline and than `after`, the action's own requested time.

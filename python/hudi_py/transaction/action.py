@@ -1,7 +1,7 @@
 """How every action ends: recorded in the metadata table, then completed on the timeline.
 
-The order is the whole of it. Readers go by the completed file alone, so whatever they need stands before it: the data
-files, then their records in the metadata table. What is only upkeep comes after it, and its failures change nothing.
+Only the order matters. Readers rely on the completed file alone, so everything they need exists before it: the data
+files, then their records in the metadata table. Maintenance comes after it, and its failures change nothing.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def complete_action(
         in_between()
         timeline = session.timeline()
     completion = session.clock.next_completion(timeline, instant)
+    if session.settings.optimistic is not None and session.layout.version >= 2:
+        session.clock.wait_skew()  # so that the next writer's clock is past it, as Apache Hudi's writers rely on
     table.lock.check()
     done = complete(session.storage, session.layout, instant, action, completion, content)
     update.maintain(timeline.plus(done))

@@ -1,7 +1,7 @@
-"""One attempt at an action that writes data files: begun, taken part in by any number of processes, closed or undone.
+"""One attempt at an action that writes data files: begun, joined by any number of processes, closed or undone.
 
-The state on the timeline stays Apache Hudi's own: requested, inflight, completed. What else there is of an attempt lies
-in the folder of running writes (`owner.claim`).
+Its state on the timeline is Apache Hudi's: requested, inflight, completed. All else is in the folder of running writes
+(`owner.claim`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from hudi_py.transaction.owner.claim import (
     check_open,
     claim,
     forget_write,
-    gone,
     holder,
     revoke_claim,
+    superseded,
 )
 from hudi_py.transaction.owner.heartbeat import Heartbeat, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
@@ -82,7 +82,7 @@ def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, l
 
 
 def check_dead(session: TableSession, timeline: Timeline, service: Instant, purpose: str) -> None:
-    """Raises ConflictError, which begins with "Cannot <purpose>", where somebody is at a pending table service."""
+    """Raises ConflictError, which begins with "Cannot <purpose>", if a pending table service is being run."""
     expiry_ms = session.settings.heartbeat_expiry_ms
     found = examine(session.storage, timeline, service)
     if found.dead(expiry_ms):
@@ -90,8 +90,8 @@ def check_dead(session: TableSession, timeline: Timeline, service: Instant, purp
     age_s = (now_ms() - (found.active_ms or 0)) / 1000
     raise ConflictError(
         f"Cannot {purpose} the {service.action.value} {service.time} of {session.storage.uri}: "
-        f"{found.writer or 'another engine'} is at it, its last sign of life {max(age_s, 0):.0f} s ago; wait until it "
-        f"is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)",
+        f"{found.writer or 'another engine'} is running it, its last sign of life {max(age_s, 0):.0f} s ago; wait "
+        f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)",
         instant=service.time,
     )
 
@@ -124,14 +124,14 @@ class Participation:
     def __enter__(self) -> Participation:
         """Raises RolledBackError: the attempt was given up in the meantime.
 
-        That there was no heartbeat for too long, as nobody was there to take part, does no harm by itself.
+        An expired heartbeat alone does no harm: no process took part for a while.
         """
         session, attempt = self._session, self._attempt
         check_open(session.storage, attempt)
         try:
             self._heartbeat.start()
         except RolledBackError:
-            # whoever takes an attempt for dead undoes it under the table lock: nobody has, and nobody is about to
+            # a process that considers an attempt dead undoes it under the table lock, so none has or is about to
             with consistent(session, f"continue the {attempt}"):
                 check_open(session.storage, attempt)
                 self._heartbeat.first_beat()
@@ -152,13 +152,13 @@ def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteSta
     """From here on no file is published, and those that `stats` do not name are removed.
 
     Raises:
-        RolledBackError: the instant is another attempt's by now, or a file in `stats` is gone.
+        RolledBackError: the instant is another attempt's by now, or a file in `stats` is missing.
         CorruptFileError: a file in `stats` has another size than was written.
     """
     storage = table.session.storage
     owner = holder(storage, table.session.layout, attempt.instant, attempt.action)
     if owner is None or owner.id != attempt.owner.id:
-        raise gone(storage, attempt, "another attempt has begun" if owner is not None else "nothing names its owner")
+        raise superseded(storage, attempt, "another attempt has begun" if owner is not None else "its owner is unknown")
     revoke_claim(storage, attempt.instant)
     reported = list(stats)
     remove_unreported(storage, attempt.instant, {stat.path for stat in reported})

@@ -58,7 +58,7 @@ class DropMetadata:
 
 
 def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
-    """Refuses a write that would have to drop an index which somebody made on purpose.
+    """Refuses a write that would have to drop an index that was made on purpose.
 
     Raises:
         ConfigError: such an index exists and `drop_indexes` is False.
@@ -77,8 +77,8 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
     """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
 
     Args:
-        to_make: partitions which the caller makes next. The properties note them, for whoever goes on after a crash,
-            and their definitions stay: they tell what kind of index each was.
+        to_make: partitions which the caller makes next. The properties note them, in case of a crash, and their
+            definitions stay, since they say what kind of index each was.
 
     Returns:
         The partitions there were, sorted: hand them to `warn_dropped`.
@@ -101,7 +101,7 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
 
 
 def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
-    """Tells the user what was dropped: the metadata table, or indexes of it; to be called after the commit."""
+    """Warns of what was dropped: the metadata table, or indexes of it. Must be called after the commit."""
     if not dropped:
         return
     names = ", ".join(dropped)

@@ -11,6 +11,8 @@ HEARTBEATS = ".hoodie/.heartbeat"
 STAGING = ".hoodie/.hudi_py"
 REPORTS = f"{STAGING}/reports"
 """Reports of services that another process asked for."""
+ARCHIVE = "history"
+"""Folder of the archived timeline below that of the active one, on timeline layout 2."""
 METADATA_TABLE = ".hoodie/metadata"
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 

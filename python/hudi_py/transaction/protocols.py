@@ -1,5 +1,5 @@
-"""What actions need of layers above them: the metadata table kept up within each of them, and what follows a commit.
-Declared here, implemented in `metadata_write` and `services`; the facade puts them together."""
+"""What actions need from higher layers: updates of the metadata table within each action, and what follows a commit.
+Declared here, implemented in `metadata_write` and `services`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class TableChange:
     added: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Partition path, file name, bytes: files which no statistic of `commit` names (rollback blocks)."""
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Partition path to names of files that are gone (clean, rollback, restore)."""
+    """Partition path to names of deleted files (clean, rollback, restore)."""
     deleted_partitions: tuple[str, ...] = ()
-    """Partitions that are gone altogether (clean)."""
+    """Partitions that were deleted altogether (clean)."""
     rolled_back: tuple[InstantTime, ...] = ()
     """Instants undone (rollback, restore)."""
     sidecars: str = ""
@@ -44,7 +44,7 @@ def _nothing(timeline: Timeline) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MetadataUpdate:
-    """What recording an action did to the metadata table, and what it leaves to do."""
+    """What recording an action did to the metadata table, and what remains to be done."""
 
     dropped: tuple[str, ...] = ()
     """The metadata partitions which had to be dropped, sorted."""
@@ -56,7 +56,8 @@ class MetadataUpdate:
 class MetadataWriter(Protocol):
     """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
 
-    The table lock is held by the caller of every method but `check`. A session's `config` are the properties to go by.
+    The caller of every method but `check` and `sidecar` holds the table lock. The properties are the `config` of the
+    session.
     """
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:

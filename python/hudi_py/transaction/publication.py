@@ -18,13 +18,13 @@ from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
-from hudi_py.transaction.owner.claim import Attempt, check_open, gone
+from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
 
 
 @dataclass(frozen=True, slots=True)
 class FilePermit:
-    """Leave to publish one data file: its marker exists. All paths relative to the table's base path."""
+    """Permission to publish one data file: its marker exists. All paths are relative to the table's base path."""
 
     path: str
     """Where readers will find the file."""
@@ -92,7 +92,7 @@ class Publication:
         is there already, and the caller must `discard` it where this fails.
 
         Raises:
-            RolledBackError: the permit, or the file, was taken away: the attempt is to give up.
+            RolledBackError: the permit, or the file, was taken away: the attempt must give up.
         """
         self._check(permit)
         if not self.storage.can_rename:
@@ -100,11 +100,13 @@ class Publication:
         try:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
-            raise gone(self.storage, self._attempt, f"the unpublished file {permit.temp_path} was removed") from None
+            raise superseded(
+                self.storage, self._attempt, f"the unpublished file {permit.temp_path} was removed"
+            ) from None
 
     @contextmanager
     def publishing(self, permit: FilePermit) -> Iterator[None]:
-        """Publishes the file that the block writes; should the block or that fail, the permit is given back."""
+        """Publishes the file that the block writes. If the block or the publication fails, gives the permit back."""
         try:
             yield
             self.publish(permit)
@@ -113,11 +115,11 @@ class Publication:
             raise
 
     def before_close(self, permit: FilePermit) -> None:
-        """To be called when a file is written and not yet closed: on a storage that cannot rename, closing it makes it
+        """Must be called when a file is written but not yet closed: on a storage that cannot rename, closing makes it
         visible. What is uploaded in spite of this check, after the write was completed, `remove_unreported` finds.
 
         Raises:
-            RolledBackError: the permit was taken away: the upload is to be aborted.
+            RolledBackError: the permit was taken away: the upload must be aborted.
         """
         if not self.storage.can_rename:
             self._check(permit)
@@ -137,7 +139,7 @@ class Publication:
 
     def _check(self, permit: FilePermit) -> None:
         if self.storage.stat(permit.marker_path) is None:
-            raise gone(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
+            raise superseded(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
         check_open(self.storage, self._attempt)
 
     def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
@@ -145,7 +147,7 @@ class Publication:
         temporary = f"{temporary_folder(self._instant)}/{path}" if self.storage.can_rename else path
         permit = FilePermit(path, temporary, marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
-        # After the marker: whoever revokes the claim sees this marker, or we see the claim revoked
+        # after the marker: either the process that revokes the claim sees this marker, or we see the claim revoked
         try:
             check_open(self.storage, self._attempt)
         except RolledBackError:
@@ -182,12 +184,12 @@ def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) 
 
     Raises:
         RolledBackError: one is missing: it was removed with an attempt that was given up.
-        CorruptFileError: one has another size. Only one attempt has a name, so nobody else has written it.
+        CorruptFileError: one has another size. No other attempt uses its name.
     """
     infos = when_remote(storage, storage.stat, [stat.path for stat in stats])
     for stat, info in zip(stats, infos, strict=True):
         if info is None:
-            raise gone(storage, attempt, f"its data file {stat.path} is not there")
+            raise superseded(storage, attempt, f"its data file {stat.path} is not there")
         if info.size != stat.file_size:
             raise CorruptFileError(
                 f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, "

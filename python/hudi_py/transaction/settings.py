@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import lock as lock_config
 from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError
 from hudi_py.transaction.locks.settings import LockSettings
 
 __all__ = ["LockSettings", "TransactionSettings"]
+
+
+class ConflictStrategy(str, Enum):
+    """Which actions of others conflict with a write (`hoodie.write.lock.conflict.resolution.strategy`)."""
+
+    SIMPLE = concurrency_config.SIMPLE_STRATEGY
+    PREFER_WRITER = concurrency_config.PREFER_WRITER_STRATEGY
+    BUCKET = concurrency_config.BUCKET_STRATEGY
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisticSettings:
+    """How writes that run side by side find conflicts when they commit."""
+
+    strategy: ConflictStrategy = ConflictStrategy.SIMPLE
+    resolve_schemas: bool = True
+    """Whether changes of the schema by two writes are compared."""
+    retries: int = 0
+    """How often a write is redone, as a whole and under a new instant, after a conflict."""
+
+    @classmethod
+    def of(cls, options: Options) -> OptimisticSettings | None:
+        """The settings that the options of a write ask for; None where they ask for one writer at a time.
+
+        Raises:
+            ConfigError: the options do not name a lock that excludes every other writer.
+        """
+        if options.get(concurrency_config.MODE) != concurrency_config.OPTIMISTIC:
+            return None
+        provider = options.get(lock_config.LOCK_PROVIDER)
+        if provider is None or provider == lock_config.IN_PROCESS_LOCK:
+            found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
+            raise ConfigError(
+                f"Cannot write with {concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}: "
+                f"{lock_config.LOCK_PROVIDER.key} {found}; set a lock that all writers share, such as "
+                f"{lock_config.FILE_SYSTEM_LOCK}, for every writer"
+            )
+        return cls(
+            ConflictStrategy(options.get(concurrency_config.STRATEGY)),
+            options.get(concurrency_config.RESOLVE_SCHEMAS),
+            options.get(concurrency_config.RETRIES),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +69,8 @@ class TransactionSettings:
     clock_skew_ms: int = 200
     drop_indexes: bool = False
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
-
-    conflict_retries: int = 0
-    """How often a write whose input is still there is redone, as a whole and under a new instant, after a conflict."""
+    optimistic: OptimisticSettings | None = None
+    """How several writers work at a time; None: there is one writer at a time."""
     rollback_by_markers: bool = True
     """Are failed writes rolled back by their markers where they have any?"""
     durable: bool = True
@@ -41,9 +85,14 @@ class TransactionSettings:
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
+            optimistic=OptimisticSettings.of(options),
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
             durable=options.get(write_config.DURABLE),
         )
+
+    @property
+    def conflict_retries(self) -> int:
+        return self.optimistic.retries if self.optimistic is not None else 0
 
     @property
     def heartbeat_expiry_ms(self) -> int:

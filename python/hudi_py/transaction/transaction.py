@@ -1,7 +1,7 @@
 """A write of one instant: started, its files published under permits, committed or rolled back.
 
-One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; what it
-hands on is a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
+One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; it
+hands on a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
 
     handle = WriteTransaction.plan(session, action=..., operation="UPSERT")                 # one process
     with WriteTransaction.attach(handle, storage_options) as tx:                            # any number of them
@@ -26,7 +26,7 @@ from types import TracebackType
 
 from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
@@ -39,7 +39,16 @@ from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
-from hudi_py.transaction.owner.claim import Attempt, check_open, claim, forbid, forget_write, gone, holder, is_forbidden
+from hudi_py.transaction.owner.claim import (
+    Attempt,
+    check_open,
+    claim,
+    forbid,
+    forget_write,
+    holder,
+    is_forbidden,
+    superseded,
+)
 from hudi_py.transaction.owner.identity import (
     WRITER_KEY,
     ProcessIdentity,
@@ -49,7 +58,7 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.transaction.paths import stage_folder
+from hudi_py.transaction.paths import ARCHIVE, stage_folder
 from hudi_py.transaction.protocols import MetadataWriter, TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -63,7 +72,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """What every process of one write needs to know of it. Pickles small, holds no credentials."""
+    """What every process of one write needs to know about it. Pickles small, holds no credentials."""
 
     table_uri: str
     instant: InstantTime
@@ -77,20 +86,21 @@ class TransactionHandle:
     """What the planning process saw of the timeline."""
     writer: WriterIdentity
     zone: tzinfo
-    """Zone in which all instants of this write are told, whichever process tells them: the planning process's zone,
-    or UTC for tables in UTC."""
+    """Zone of all instants of this write, in every process: that of the planning process, or UTC for tables in UTC."""
     settings: TransactionSettings
     metadata: MetadataWriter
-    """Keeps the metadata table up within the commit, or drops it."""
+    """Updates the metadata table within the commit, or drops it."""
     locks: LockProvider
     conflicts: ConflictPolicy
+    pending: frozenset[InstantTime] = frozenset()
+    """Requested times of the writes and table services that were pending when the write was planned."""
 
 
 class WriteTransaction:
     """One process's part in the write of an instant. Methods may be called from several threads.
 
-    As a context manager it starts (`start`) on entry and, on exit, rests (`rest`); with `begin` leaving the block
-    without a commit aborts the write, with `attach` it does not: only the process that owns the write decides.
+    As a context manager it calls `start` on entry and `rest` on exit. Leaving the block without a commit aborts a write
+    from `begin`, but not one from `attach`: only the process that owns the write decides.
     """
 
     def __init__(self, session: TableSession, handle: TransactionHandle, *, owns: bool = False) -> None:
@@ -216,7 +226,7 @@ class WriteTransaction:
 
     @property
     def sidecars(self) -> str:
-        """Folder in which writers of data files leave what the metadata table is to know of them."""
+        """Folder of the sidecars: what writers of data files note about them for the metadata table."""
         return f"{self.staging}/sidecars"
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -255,7 +265,7 @@ class WriteTransaction:
                 self.abort()
             if error is None and not self._done:
                 self.storage.sync()  # another process commits what this one has written
-        except (HudiError, OSError) as failure:  # the error inside the block, if any, is the one to tell
+        except (HudiError, OSError) as failure:  # the error inside the block, if any, matters more
             _log.warning("the failed write %s was not rolled back, the next write will: %s", self.instant, failure)
         finally:
             self.rest()
@@ -290,14 +300,14 @@ class WriteTransaction:
         )
         with self._mutex:
             beating = self._heartbeat.running
-            # whether it still is ours is found out under the lock
+            # whether it still is ours is checked under the lock
             if not beating and not self._is_ours():
                 self.start()  # no task ran
                 beating = True
             done: CommitResult | None = None
             try:
                 if not beating:
-                    with contextlib.suppress(RolledBackError):  # what is wrong is found out under the lock
+                    with contextlib.suppress(RolledBackError):  # checked under the lock
                         self._heartbeat.start()
                 with self.session.locked(f"commit the write {self.instant}") as table:
                     done = self._published(table.timeline)
@@ -339,7 +349,7 @@ class WriteTransaction:
                 elif ours:
                     forget_write(self.storage, self.instant)
                 elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
-                    # Nothing began it yet, and an attempt of a task that is still on its way must not either
+                    # nothing has begun it yet, and a late attempt of a task must not
                     forbid(self.storage, self.instant)
             self._finish()
 
@@ -364,16 +374,18 @@ class WriteTransaction:
         """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
         handle, timeline = self.handle, table.timeline
         if _find(timeline.completed, handle.instant, handle.action) is not None:
-            raise self._gone("it is completed, and not by an inflight file of this writer")
+            raise self._superseded("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
-            raise self._gone("a rollback names it")
+            raise self._superseded("a rollback names it")
         if read_markers(self.storage, handle.instant):
-            raise self._gone("its inflight file has vanished")
+            raise self._superseded("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin))
-        if timeline.write_completed and handle.instant < timeline.write_completed[0].time:
-            raise self._gone("the timeline begins after it")  # what was before is archived, and counts as committed
+        if self._is_archived(timeline):
+            raise self._superseded(
+                "the timeline begins after it"
+            )  # what was before is archived, and counts as committed
         if is_forbidden(self.storage, handle.instant):
-            raise self._gone("it was aborted before it began")
+            raise self._superseded("it was aborted before it began")
         claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
@@ -386,10 +398,18 @@ class WriteTransaction:
         )
         self.storage.put_if_absent(self._attempt.inflight, content)
         if not self._is_ours():
-            raise self._gone("its inflight file has vanished")
+            raise self._superseded("its inflight file has vanished")
 
-    def _gone(self, what: str) -> RolledBackError:
-        return gone(self.storage, self._attempt, what)
+    def _is_archived(self, timeline: Timeline) -> bool:
+        """Whether the timeline has been archived up to a later instant since the write was planned."""
+        if not timeline.write_completed or self.instant >= timeline.write_completed[0].time:
+            return False
+        # of several writers that begin on an empty table any may commit first
+        several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time
+        return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
+
+    def _superseded(self, what: str) -> RolledBackError:
+        return superseded(self.storage, self._attempt, what)
 
     def _published(self, timeline: Timeline) -> CommitResult | None:
         completed = _find(timeline.completed, self.instant, self.handle.action)
@@ -401,12 +421,14 @@ class WriteTransaction:
         """Everything between lock and unlock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
-            raise self._gone("its inflight file has vanished")
+            raise self._superseded("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
-            raise self._gone("a rollback names it")
+            raise self._superseded("a rollback names it")
         self._heartbeat.beat()
-        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version)
-        self.session.conflicts.check_commit(table, scope)
+        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
+        schema = self.session.conflicts.check_commit(table, scope)
+        if schema is not None:
+            metadata = replace(metadata, extra={**metadata.extra, "schema": schema})
         # by the properties as they are now: another engine may have made or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
@@ -415,7 +437,7 @@ class WriteTransaction:
         return complete_action(table, self.instant, handle.action, content, change)
 
     def _warn_left(self, error: OSError) -> None:
-        """For what cannot be tidied up behind the commit: an error would have the caller write again."""
+        """For what cannot be removed after the commit: an error would make the caller write again."""
         _log.warning(
             "the write %s of %s is committed; what is left of it is removed by the next write: %s",
             self.instant,
@@ -430,7 +452,7 @@ class WriteTransaction:
 
 @contextmanager
 def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
-    """The table under its lock, with failed writes recovered and the metadata table as the options ask for it."""
+    """The table under its lock, with failed writes rolled back and the metadata table as the options ask for."""
     _check_action(action)
     assert session.metadata is not None  # a metadata table is written within the actions of its table
     session.metadata.check(session)
@@ -457,6 +479,7 @@ def _handle(
         metadata=session.metadata,
         locks=session.locks,
         conflicts=session.conflicts,
+        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
     )
 
 

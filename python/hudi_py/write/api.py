@@ -22,6 +22,7 @@ from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
@@ -30,7 +31,7 @@ from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations import run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
-from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.settings import Operation, new_table_schema, write_settings
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
@@ -158,10 +159,11 @@ def write_rows(
         clock=clock,
         storage_options=storage_options,
     )
-    (result, committed), retries = redo_on_conflict(
-        lambda: _run(session, source, batches(), kind, options),
-        settings.conflict_retries if source.replayable else 0,
-    )
+    session = replace(session, conflicts=conflict_policy(settings))
+    with replayable_batches(source, batches, settings.conflict_retries) as rows_of:
+        (result, committed), retries = redo_on_conflict(
+            lambda: _run(session, source, rows_of(), kind, options), settings.conflict_retries
+        )
     return replace(result, retries=retries, services=run_after(after, session, committed))
 
 

@@ -6,6 +6,8 @@ and those too few for a file, are staged as Arrow IPC files, which one process m
 
 from __future__ import annotations
 
+import itertools
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,14 +15,15 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.protocols import AfterCommit, MetadataWriter, run_after
+from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
@@ -31,11 +34,14 @@ from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
+from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import Operation, WriteSettings, write_settings
 
 __all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
+
+_log = logging.getLogger(__name__)
 
 _MB = 1024 * 1024
 SMALL_BYTES = 32 * _MB
@@ -61,6 +67,8 @@ class DistributedWrite:
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
+    options: Options
+    """Those of the write, without the options of the storage."""
     after: tuple[AfterCommit, ...] = ()
     """Runs after the commit in the same process, such as table services."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -129,13 +137,15 @@ def plan_write(
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
+    transaction_settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,
         metadata,
         config=config,
-        settings=TransactionSettings.of(options),
+        settings=transaction_settings,
         storage_options=options.storage or None,
     )
+    session = replace(session, conflicts=conflict_policy(transaction_settings))
     owner = None if owner_pid is None else process_identity(owner_pid)
     handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
     seen = WriteTransaction.attach(handle, storage=storage)
@@ -152,6 +162,7 @@ def plan_write(
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
+        options=replace(options, storage={}),
         after=after,
         storage_options=tuple(options.storage.items()),
     )
@@ -196,20 +207,65 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     if not write.allow_empty and not stats and not staged:
         transaction.abort()
         return None
-    with transaction:
-        context = WriteContext(transaction, write.settings, task=TaskId(task=len(results), stage=0))
-        rows = _staged_rows(transaction.storage, staged)
-        result = _overwrite(context, rows) if write.combine else run_operation(context, rows, write.operation)
-        done = transaction.commit(
-            [*stats, *result.stats],
-            schema_json=write.settings.schema.avro_json,
-            replaced=result.replaced,
-            extra=dict(write.extra),
-        )
-    log_schema_changes(transaction.config.name, done.instant, write.settings.schema.changes)
-    committed = committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    task = TaskId(task=len(results), stage=0)
+    with transaction:  # its heartbeat keeps the staged rows
+        attempts = itertools.count()
+
+        def attempt() -> tuple[CommitResult, Committed]:
+            if not next(attempts):
+                return _commit_staged(write, transaction, write.settings, task, staged, stats)
+            return _commit_again(write, transaction, task, staged)
+
+        # files that tasks have written belong to the instant of the plan
+        retries = transaction.handle.settings.conflict_retries if not stats else 0
+        (done, committed), _ = redo_on_conflict(attempt, retries)
+        if done.instant != transaction.instant:
+            try:
+                transaction.abort()
+            except (HudiError, OSError) as error:  # the rows are committed: an error would have the caller write again
+                _log.warning("the replaced write %s is rolled back by the next write: %s", transaction.instant, error)
     run_after(write.after, transaction.session, committed)
     return done
+
+
+def _commit_staged(
+    write: DistributedWrite,
+    transaction: WriteTransaction,
+    settings: WriteSettings,
+    task: TaskId,
+    staged: Iterable[StagedFile],
+    stats: Sequence[WriteStat],
+) -> tuple[CommitResult, Committed]:
+    """Writes the staged rows and commits them with the files that tasks have written."""
+    context = WriteContext(transaction, settings, task=task)
+    rows = _staged_rows(transaction.storage, staged)
+    result = _overwrite(context, rows) if write.combine else run_operation(context, rows, write.operation)
+    done = transaction.commit(
+        [*stats, *result.stats],
+        schema_json=settings.schema.avro_json,
+        replaced=result.replaced,
+        extra=dict(write.extra),
+    )
+    log_schema_changes(transaction.config.name, done.instant, settings.schema.changes)
+    return done, committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+
+
+def _commit_again(
+    write: DistributedWrite, planned: WriteTransaction, task: TaskId, staged: Iterable[StagedFile]
+) -> tuple[CommitResult, Committed]:
+    """The same under a new instant, after a conflict. All rows must be staged."""
+    handle = write.handle
+    with WriteTransaction.begin(planned.session, action=handle.action, operation=handle.operation) as transaction:
+        settings = write_settings(
+            transaction.storage,
+            transaction.config,
+            transaction.timeline,
+            transaction.view,
+            write.incoming,
+            write.operation,
+            write.options,
+        )
+        return _commit_staged(write, transaction, settings, task, staged, ())
 
 
 def abort_write(write: DistributedWrite) -> None:

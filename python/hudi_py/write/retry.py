@@ -4,35 +4,83 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from hudi_py.errors import ConflictError, first_line
+import pyarrow as pa
+
+from hudi_py.config import concurrency
+from hudi_py.errors import ConflictError, HistoryCleanedError, first_line
+from hudi_py.write.rows.input import Input
 
 _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Batches = Callable[[], Iterator[pa.RecordBatch]]
+
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 5.0
 
 
-def redo_on_conflict(write: Callable[[], Result], retries: int) -> tuple[Result, int]:
-    """Runs a write, and again as a whole after a conflict (`HoodieSparkSqlWriter`, 1.2.0: a new instant, a new look-up
-    of keys, no pause): the rows of one write must never come of two states of the table.
+def redo_on_conflict(
+    write: Callable[[], Result], retries: int, *, sleep: Callable[[float], None] = time.sleep
+) -> tuple[Result, int]:
+    """Runs a write, and again as a whole after a conflict (`HoodieSparkSqlWriter`, 1.2.0): under a new instant, with a
+    new look-up of keys, since the rows of one write must never be based on two states of the table.
+
+    Unlike Apache Hudi it waits before each retry, for a random time that grows, so that writers in conflict do not meet
+    again at once.
+
+    A file that was cleaned while the write was about to read it counts as a conflict, too: its file group has changed.
 
     Args:
-        write: rolls back what it did when it fails. Its input must be there again each time.
+        write: undoes what it did when it fails. Its input must be available each time.
         retries: how often it is repeated at most.
 
     Returns:
         Its result, and how often it was repeated.
 
     Raises:
-        ConflictError: the last attempt met a conflict, too.
+        ConflictError, HistoryCleanedError: the last attempt was in conflict, too.
     """
     for done in itertools.count():
         try:
             return write(), done
-        except ConflictError as error:
+        except (ConflictError, HistoryCleanedError) as error:
             if done >= retries:
+                if done:
+                    _log.warning("giving up after %d retries (%s)", done, concurrency.RETRIES.key)
                 raise
-            _log.warning("writing again, %d of %d times: %s", done + 1, retries, first_line(error))
+            _log.warning("writing again, retry %d of %d: %s", done + 1, retries, first_line(error))
+        sleep(min(_FIRST_PAUSE_S * 2**done, _LONGEST_PAUSE_S) * random.uniform(0.1, 1))
     raise AssertionError("itertools.count never ends")
+
+
+@contextmanager
+def replayable_batches(source: Input, batches: Batches, retries: int) -> Iterator[Batches]:
+    """The rows of a write, to be read once for each attempt.
+
+    Data that can be read only once is first copied to a temporary file, if there may be retries.
+
+    Args:
+        batches: the rows of `source`.
+    """
+    if source.replayable or not retries:
+        yield batches
+        return
+    with tempfile.NamedTemporaryFile(prefix="hudi-py-", suffix=".arrow") as file:
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(file, source.schema, options=options) as writer:
+            for batch in batches():
+                writer.write_batch(batch)
+        file.flush()
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with pa.OSFile(file.name) as stored, pa.ipc.open_stream(stored) as reader:
+                yield from reader
+
+        yield read

@@ -91,7 +91,13 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.index.type", "bucket"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
-        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
+        ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),
+        ("hoodie.clean.failed.writes.policy", "never"),
+        (
+            "hoodie.write.lock.conflict.resolution.strategy",
+            "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy",
+        ),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
@@ -249,7 +255,7 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
 
 
 # Options whose every value that is taken means the same, and one that `Options` itself reads.
-WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "CONCURRENCY_MODE", "LOG_BLOCK_FORMAT"}
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "LOG_BLOCK_FORMAT"}
 
 
 def test_what_is_honoured_is_looked_at() -> None:

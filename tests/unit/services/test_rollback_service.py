@@ -131,7 +131,7 @@ def test_a_pending_compaction_keeps_its_plan(tmp_path, version, by_markers):
     Compaction(local=False).execute(dead, work, range(work.num_pieces))
     compacted = data_files(tmp_path) - files - logs
     assert len(compacted) == 2
-    with pytest.raises(ConflictError, match="is at it, its last sign of life"):
+    with pytest.raises(ConflictError, match="is running it, its last sign of life"):
         rollback(dead, scheduled)
     options = {
         "hoodie.rollback.using.markers": by_markers,
@@ -159,7 +159,7 @@ def test_a_compaction_that_died_in_its_commit_is_not_waited_for(tmp_path):
     scheduled = Compaction(always=True).schedule(own).instant
     work = Compaction().begin(own, scheduled)
     revoke_claim(own.storage, scheduled)
-    with pytest.raises(ConflictError, match=f"writer {work.attempt.owner.id} .* is at it"):
+    with pytest.raises(ConflictError, match=f"writer {work.attempt.owner.id} .* is running it"):
         rollback(own, scheduled)
     end_work(work.attempt.owner.id)
     assert rollback(own, scheduled).plan_kept

@@ -158,7 +158,7 @@ def test_what_has_begun_is_rolled_back_first(tmp_path, version):
     service.execute(own, work, range(work.num_pieces))
     assert len(data_files(tmp_path) - files) == 2
     with pytest.raises(
-        ConflictError, match=rf"^Cannot unschedule the compaction {planned} of .* is at it, its last sign of life"
+        ConflictError, match=rf"^Cannot unschedule the compaction {planned} of .* is running it, its last sign of life"
     ):
         unschedule(own, planned)
     assert own.timeline().pending[0].state is State.INFLIGHT

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import time
 from dataclasses import replace
 
-import fastavro
 import pytest
 
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
-from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
+from tests.support.foreign_actions import clustering_plan, compaction_plan, completed_by_java
 from tests.support.hand_writes import (
     begin,
     commit,
@@ -25,16 +23,6 @@ from tests.support.hand_writes import (
     write_base,
     write_update,
 )
-
-
-def completed_by_java(storage, config, metadata, action: Action = Action.COMMIT, *, instant=None) -> str:
-    timeline = load_timeline(storage, config)
-    clock = fast_clock(config)
-    time_ = instant or clock.next_instant(timeline)
-    content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
-    completion = clock.next_completion(timeline)
-    storage.put(timeline.layout.path(timeline.layout.completed_name(time_, action, completion)), content)
-    return time_
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -104,35 +92,6 @@ def test_a_rollback_by_another_engine_ends_the_write(storage):
             write_base(tx, "a", "g")
         with pytest.raises((RolledBackError, ConflictError)):
             commit(tx, [stat])
-
-
-def avro_file(fields: list[dict[str, object]], record: dict[str, object]) -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "record", "name": "Plan", "fields": fields}, [record])
-    return out.getvalue()
-
-
-def piece(name: str) -> dict[str, object]:
-    texts = [{"name": field, "type": "string"} for field in ("partitionPath", "fileId", "baseInstantTime")]
-    return {"type": "record", "name": name, "fields": texts}
-
-
-def compaction_plan(partition: str, file_id: str) -> bytes:
-    operation = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
-    fields = [{"name": "operations", "type": {"type": "array", "items": piece("Operation")}}]
-    return avro_file(fields, {"operations": [operation]})
-
-
-def clustering_plan(partition: str, file_id: str) -> bytes:
-    slices = {"name": "slices", "type": {"type": "array", "items": piece("Slice")}}
-    group = {"type": "record", "name": "Group", "fields": [slices]}
-    groups = {"name": "inputGroups", "type": {"type": "array", "items": group}}
-    fields = [
-        {"name": "operationType", "type": "string"},
-        {"name": "clusteringPlan", "type": {"type": "record", "name": "Clustering", "fields": [groups]}},
-    ]
-    found = {"partitionPath": partition, "fileId": file_id, "baseInstantTime": "0"}
-    return avro_file(fields, {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [found]}]}})
 
 
 @pytest.mark.parametrize("version", [6, 9])

@@ -53,7 +53,7 @@ def test_a_missing_beat_is_never_revived(storage):
     beat = heartbeat(storage)
     beat.first_beat()
     remove_heartbeat(storage, T)
-    with pytest.raises(RolledBackError, match="heartbeat file is gone"):
+    with pytest.raises(RolledBackError, match="heartbeat file is missing"):
         beat.start()
     assert last_beat_ms(storage, T) is None
 

@@ -7,10 +7,10 @@ import re
 import pyarrow as pa
 import pytest
 
-from hudi_py.errors import ConflictError
+from hudi_py.config import lock as lock_config
+from hudi_py.errors import ConflictError, HistoryCleanedError
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.protocols import Committed
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options, write_rows
 from hudi_py.write.retry import redo_on_conflict
@@ -82,32 +82,63 @@ def failing(times: int, commit=WriteTransaction.commit):
     return run
 
 
-@pytest.mark.parametrize(("retries", "conflicts"), [(0, 1), (2, 2), (2, 3)])
-def test_a_write_is_redone_whole_after_a_conflict(storage, monkeypatch, retries, conflicts):
-    settings = TransactionSettings.of(OPTIONS)
-    monkeypatch.setattr(
-        TransactionSettings,
-        "of",
-        lambda options: TransactionSettings(
-            lock=settings.lock, clock_skew_ms=settings.clock_skew_ms, conflict_retries=retries
-        ),
+def optimistic(retries: int):
+    return write_options(
+        {
+            **OPTIONS.values,
+            "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+            "hoodie.write.lock.provider": lock_config.FILE_SYSTEM_LOCK,
+            "hoodie.write.num.retries.on.conflict.failures": retries,
+        }
     )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("retries", "conflicts"), [(0, 1), (2, 2), (2, 3)])
+def test_a_write_is_redone_whole_after_a_conflict(storage, monkeypatch, retries, conflicts, stream):
+    """Also one whose rows can be read only once."""
     monkeypatch.setattr(WriteTransaction, "commit", failing(conflicts))
+    data = ROWS.to_reader() if stream else ROWS
     if conflicts > retries:
         with pytest.raises(ConflictError, match="another one came first"):
-            write_rows(storage, ROWS, "upsert", OPTIONS)
+            write_rows(storage, data, "upsert", optimistic(retries))
     else:
-        result = write_rows(storage, ROWS, "upsert", OPTIONS)
+        result = write_rows(storage, data, "upsert", optimistic(retries))
         assert (result.retries, result.num_inserted) == (conflicts, 3)
-    data = [info for info in storage.walk() if info.name.endswith(".parquet")]
-    assert len(data) == (0 if conflicts > retries else 2)
+    files = [info for info in storage.walk() if info.name.endswith(".parquet")]
+    assert len(files) == (0 if conflicts > retries else 2)
 
 
-def test_a_stream_is_not_read_twice(storage, monkeypatch):
-    monkeypatch.setattr(TransactionSettings, "of", lambda options: TransactionSettings(conflict_retries=3))
+def test_one_writer_at_a_time_does_not_write_again(storage, monkeypatch):
+    """As in Apache Hudi, where the option counts in the modes of several writers."""
     monkeypatch.setattr(WriteTransaction, "commit", failing(1))
+    options = write_options({**OPTIONS.values, "hoodie.write.num.retries.on.conflict.failures": 3})
     with pytest.raises(ConflictError):
-        write_rows(storage, ROWS.to_reader(), "upsert", OPTIONS)
+        write_rows(storage, ROWS, "upsert", options)
+
+
+def test_a_file_that_was_cleaned_meanwhile_is_a_conflict():
+    errors = [HistoryCleanedError("Cannot read"), ConflictError("Cannot commit")]
+
+    def write():
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert redo_on_conflict(write, 2, sleep=lambda seconds: None) == ("done", 2)
+
+
+def test_retries_wait_longer_and_longer():
+    def write():
+        raise ConflictError("Cannot", instant="20260101000000000")
+
+    pauses: list[float] = []
+    with pytest.raises(ConflictError):
+        redo_on_conflict(write, 12, sleep=pauses.append)
+    assert len(pauses) == 12
+    assert pauses[0] <= 0.05
+    assert all(pause <= 5 for pause in pauses)
+    assert max(pauses[8:]) > 0.5
 
 
 def test_other_errors_end_the_write():

@@ -57,8 +57,9 @@ class Compaction(LogRewriting):
             reason = why_not_due(Trigger.of(options), timeline, now, context.session.zone)
             if reason:
                 return Scheduled(None, reason)
-        if config.version < 8:
-            # their blocks may lie in log files that the plan names, and would be lost with them
+        if config.version < 8 and context.session.settings.optimistic is None:
+            # Their blocks may lie in log files that the plan names, and would be lost with them; where several write,
+            # those which the plan is in the way of conflict with it
             writes = [write for write in table.plans.writes if instant is None or write.time < instant]
             if writes:
                 return Scheduled(

@@ -33,7 +33,7 @@ from hudi_py.transaction.attempt import (
     undo_attempt,
 )
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.owner.claim import Attempt, check_open, gone
+from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import TableChange
 
@@ -207,7 +207,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
                 found = read_commit_metadata(storage, timeline.layout, done)
                 return self.report(work.instant, table.session.completion_shown(done.completion_time), found)
             if done is None:
-                raise gone(storage, attempt, "its plan is not there")
+                raise superseded(storage, attempt, "its plan is not there")
             metadata = CommitMetadata(
                 operation=self.operation,
                 stats=tuple(stats[piece] for piece in sorted(stats)),

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from hudi_py.transaction.conflicts.optimistic import OptimisticWriters
 from hudi_py.transaction.conflicts.policy import ConflictPolicy, WriteScope
 from hudi_py.transaction.conflicts.single_writer import SingleWriter
+from hudi_py.transaction.settings import TransactionSettings
 
-__all__ = ["ConflictPolicy", "SingleWriter", "WriteScope"]
+__all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", "conflict_policy"]
+
+
+def conflict_policy(settings: TransactionSettings) -> ConflictPolicy:
+    """The policy that the options of a write ask for (`hoodie.write.concurrency.mode`)."""
+    return SingleWriter() if settings.optimistic is None else OptimisticWriters(settings.optimistic)

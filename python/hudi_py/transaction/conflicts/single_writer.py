@@ -36,7 +36,7 @@ class SingleWriter:
                 )
         self.check_commit(table, scope)
 
-    def check_commit(self, table: LockedTable, scope: WriteScope) -> None:
+    def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
         own, timeline, storage = scope.instant, table.timeline, table.session.storage
         # a log belongs to the slice that is the newest when it completes, so compactions do not disturb it
         rewritten = scope.touched - scope.logged
@@ -69,6 +69,7 @@ class SingleWriter:
             else:
                 overlap = scope.touched & groups
             _refuse_overlap(own, instant, overlap, "is going to rewrite")
+        return None
 
 
 def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileGroup], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Who is at work on an instant: the claim that lets an attempt publish files, and the note that outlives it.
+"""Who is working on an instant: the claim that lets an attempt publish files, and the note that outlives it.
 
 A plan may be attempted again and again under its instant, so an attempt is known by the random id of its owner. The
 claim, a file in `.hoodie/.hudi_py/<instant>`, exists while the attempt takes files; commit and rollback remove it
@@ -24,7 +24,7 @@ from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse
 from hudi_py.transaction.paths import REPORTS, STAGING, claim_path, forbidden_path, owner_path, write_folder
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-"""Actions which carry out a plan: it stays when an attempt at it fails or is rolled back."""
+"""Actions that carry out a plan, which stays when an attempt fails or is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def claim(storage: Storage, attempt: Attempt) -> None:
 
 
 def claim_proof(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> None:
-    """Leaves a claim with an instant that is begun and ended under one table lock: whoever finds it pending knows that
-    its process held the lock, and so is over."""
+    """Leaves a claim with an instant that is begun and ended under one table lock. A process that holds the lock and
+    finds the instant pending then knows that its owner has died."""
     storage.put_if_absent(claim_path(instant), writer.to_json().encode())
 
 
 def claimant(storage: Storage, instant: InstantTime) -> WriterIdentity | None:
-    """Who may publish files under the instant; None when nobody may."""
+    """The writer that may publish files under the instant; None if there is none."""
     return _read_writer(storage, claim_path(instant))
 
 
@@ -80,7 +80,7 @@ def revoke_claim(storage: Storage, instant: InstantTime) -> None:
 
 
 def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
-    """Who is at work on a pending instant, or was last; None where that was another engine, or nobody yet."""
+    """The writer that is, or was last, working on a pending instant; None if that is another engine, or none yet."""
     found = claimant(storage, instant)
     if found is not None:
         return found
@@ -98,15 +98,15 @@ def check_open(storage: Storage, attempt: Attempt) -> None:
     """Raises RolledBackError where the attempt takes no more files."""
     found = claimant(storage, attempt.instant)
     if found is None:
-        raise gone(storage, attempt, "it takes no more files")
+        raise superseded(storage, attempt, "it takes no more files")
     if found.id != attempt.owner.id:
-        raise gone(storage, attempt, "another attempt has begun")
+        raise superseded(storage, attempt, "another attempt has begun")
     if storage.stat(attempt.inflight) is None:
-        raise gone(storage, attempt, "its inflight file has vanished")
+        raise superseded(storage, attempt, "its inflight file has vanished")
 
 
-def gone(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
-    """The error of an attempt that comes too late."""
+def superseded(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
+    """The error of an attempt that can no longer publish files: `what` says why."""
     return RolledBackError(
         f"Cannot continue the {attempt} of {storage.uri}: {what}; it was given up, rolled back, or completed without "
         "this attempt",
@@ -115,7 +115,7 @@ def gone(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
 
 
 def forbid(storage: Storage, instant: InstantTime) -> None:
-    """The instant must not be begun any more. The next write removes the note: by then others have begun."""
+    """Keeps the instant from being begun. The next write removes the note: by then other writes have begun."""
     storage.put_if_absent(forbidden_path(instant), b"")
 
 
@@ -139,8 +139,8 @@ def forget_write(storage: Storage, instant: InstantTime) -> None:
 
 
 def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
-    """Removes folders, markers and heartbeats that our own writes left when they were over. The table lock must be
-    held: a write that is about to begin makes its folder and its instant under it.
+    """Removes folders, markers and heartbeats that finished writes of hudi-py left. The table lock must be held: a
+    write creates its folder and its instant under it.
 
     `pending`: requested times of the timeline's pending instants.
     """

@@ -31,7 +31,7 @@ def remove_heartbeat(storage: Storage, instant: InstantTime) -> None:
 
 
 class Heartbeat:
-    """Keeps one instant's heartbeat going from this process. A missing or expired beat is never renewed."""
+    """Renews the heartbeat of one instant from this process. A missing or expired one is never renewed."""
 
     def __init__(
         self,
@@ -53,20 +53,20 @@ class Heartbeat:
 
     @property
     def running(self) -> bool:
-        """Whether this process keeps the beat going."""
+        """Whether this process renews the heartbeat."""
         return self._thread is not None and self._thread.is_alive()
 
     def first_beat(self) -> None:
-        """The beat that begins the write."""
+        """Creates the heartbeat, when the write begins."""
         self._storage.touch(heartbeat_path(self._instant))
 
     def check(self) -> None:
-        """Raises RolledBackError when the beat is missing or expired: another writer may roll the write back."""
+        """Raises RolledBackError if the heartbeat is missing or expired: another writer may roll the write back."""
         last = last_beat_ms(self._storage, self._instant)
         if last is None:
             raise RolledBackError(
-                f"Cannot go on with the write {self._instant}: its heartbeat file is gone: it was rolled back or has "
-                "been committed; write again",
+                f"Cannot go on with the write {self._instant}: its heartbeat file is missing, so it was rolled back or "
+                "has been committed; write again",
                 instant=self._instant,
             )
         age_ms = self._clock_ms() - last
@@ -80,15 +80,15 @@ class Heartbeat:
             )
 
     def beat(self) -> None:
-        """Renews the beat once. Raises RolledBackError when it is missing or expired."""
+        """Renews the heartbeat once. Raises RolledBackError if it is missing or expired."""
         self.check()
         self._storage.touch(heartbeat_path(self._instant))
 
     def start(self) -> None:
-        """Renews the beat now and then at every interval, in a thread, until `stop`. Idempotent.
+        """Renews the heartbeat now and, in a thread, at every interval until `stop`. Idempotent.
 
         Raises:
-            RolledBackError: the beat is missing or expired.
+            RolledBackError: the heartbeat is missing or expired.
         """
         with self._lock:
             if self.running:
@@ -113,5 +113,5 @@ class Heartbeat:
             except RolledBackError as error:
                 _log.warning("heartbeat stops: %s", error)
                 return
-            except OSError as error:  # a storage hiccup: the next beat may get through before the expiry
+            except OSError as error:  # of the storage: the next attempt may succeed before the expiry
                 _log.warning("heartbeat of %s missed: %s", self._instant, error)

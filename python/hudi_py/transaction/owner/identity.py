@@ -1,4 +1,4 @@
-"""Who writes: the identity kept in an inflight file, and whether its process is provably gone."""
+"""The identity of a writer, kept in its inflight file, and whether its process has provably ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITER_KEY = "hudi_py.writer"
 """Key of the identity within an inflight's `extraMetadata`."""
 
 _HIDDEN = ""
-"""Start time of a process that is there, but whose start time this user may not see."""
+"""Start time of a running process whose start time this user may not see."""
 
 _at_work: set[str] = set()
 _at_work_lock = threading.Lock()
@@ -22,7 +22,7 @@ _at_work_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, told apart from every other one that ever ran on its host."""
+    """A process, distinguished from every other one that ever ran on its host."""
 
     host: str
     boot: str
@@ -33,7 +33,7 @@ class ProcessIdentity:
 
     @property
     def provably_dead(self) -> bool:
-        """True only when the process ran on this host, in this boot and namespace, and is there no more."""
+        """Whether the process ran on this host, in this boot and namespace, and has ended."""
         here = _here()
         if here is None or (self.host, self.boot) != here:
             return False
@@ -42,14 +42,14 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """One write's random id, and the process whose death ends it when that is known."""
+    """The random id of a write, and the process whose end ends the write, if known."""
 
     id: str
     process: ProcessIdentity | None = None
 
     @property
     def provably_dead(self) -> bool:
-        """True when its process is provably gone, or is this one, which is not at work on the write any more."""
+        """Whether its process has provably ended, or is this one and no longer working on the write."""
         if self.process is None:
             return False
         if self.process == process_identity():
@@ -59,7 +59,7 @@ class WriterIdentity:
 
     @property
     def provably_alive(self) -> bool:
-        """True when its process is on this host and still there."""
+        """Whether its process runs on this host."""
         return self.process is not None and process_identity(self.process.pid) == self.process
 
     def __str__(self) -> str:
@@ -95,19 +95,20 @@ def new_writer_id() -> str:
 
 
 def begin_work(writer_id: str) -> None:
-    """This process is at work on the write from now on."""
+    """Notes that this process is working on the write."""
     with _at_work_lock:
         _at_work.add(writer_id)
 
 
 def end_work(writer_id: str) -> None:
-    """This process is done with the write, however it ended."""
+    """Notes that this process has finished working on the write, however it ended."""
     with _at_work_lock:
         _at_work.discard(writer_id)
 
 
 def process_identity(pid: int | None = None) -> ProcessIdentity | None:
-    """Identity of the process `pid` (default: this one); None when the platform does not tell, or it is gone."""
+    """Identity of the process `pid` (default: this one); None if there is no such process, or the platform does not
+    report it."""
     pid = os.getpid() if pid is None else pid
     here = _here()
     start = _start_time(pid)
@@ -135,8 +136,8 @@ def _here() -> tuple[str, str] | None:
 
 
 def _start_time(pid: int) -> str | None:
-    """Start time of a living process, `_HIDDEN` where that is not for this user to see; None when there is no process
-    (a zombie, dead but not yet reaped, counts as none)."""
+    """Start time of a running process, `_HIDDEN` if this user may not see it; None if there is no such process, or only
+    a zombie: dead, but not yet reaped."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()

@@ -46,17 +46,17 @@ class PendingWrite:
     """Last sign of life, ms since the epoch: its heartbeat; without one the newest of its pending files and markers."""
 
     def dead(self, expiry_ms: int) -> bool:
-        """Whether it may be rolled back: its process is provably gone, or it gave no sign of life for `expiry_ms`."""
+        """Whether it may be rolled back: its process has provably ended, or it gave no sign of life for `expiry_ms`."""
         if self.writer is not None and self.writer.provably_dead:
             return True
         return self.active_ms is None or now_ms() - self.active_ms > expiry_ms
 
 
 def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
-    """Who is writing a pending instant, and when he last gave a sign of life."""
+    """The writer of a pending instant, and its last sign of life."""
     writer = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
-    # ours beat before their inflight file exists, so one without a beat is over
+    # our heartbeats exist before the inflight file, so a write of ours without one is over
     if beat is None and writer is None:
         paths = [
             requested_path(timeline.layout, instant.time, instant.action),
@@ -101,12 +101,17 @@ def recovered(
     while True:
         with session.locked(purpose) as table:
             if session.storage.stat(BACKUP) is not None:
-                update_table_config(session.storage, {})  # ends an update of the properties that broke off
+                update_table_config(session.storage, {})  # finishes an interrupted update of the properties
                 table = table.reread()
             living = _living_restores(table)
             if not living:
                 table = _finish_recovery(table)
-                writes = [examine(session.storage, table.timeline, each) for each in table.plans.writes]
+                undone = _being_rolled_back(table)
+                writes = [
+                    examine(session.storage, table.timeline, each)
+                    for each in table.plans.writes
+                    if each.time not in undone
+                ]
                 dead = [write for write in writes if write.dead(expiry_ms)]
                 living = [write for write in writes if write not in dead] if session.conflicts.one_at_a_time else []
             if not living:
@@ -148,7 +153,7 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
 
 
 def _finish_recovery(table: LockedTable) -> LockedTable:
-    """The table once killed restores, then killed rollbacks, are finished, and broken-off savepoints are gone."""
+    """The table once killed restores, then killed rollbacks, are finished, and interrupted savepoints are removed."""
     session, storage = table.session, table.session.storage
     changed = False
     for restore in table.plans.of(Action.RESTORE):
@@ -174,7 +179,7 @@ def _finish_recovery(table: LockedTable) -> LockedTable:
 
 
 def _living_restores(table: LockedTable) -> list[PendingWrite]:
-    """Restores that another engine may be at. Ours hold the table lock, so they are over when we have it."""
+    """Restores that another engine may be carrying out. Ours hold the lock, so they have ended once we hold it."""
     storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
     if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
@@ -199,11 +204,13 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
             changed = True
             continue
+        if table.session.settings.optimistic is not None and not _is_abandoned(table, rollback):
+            continue  # Apache Hudi carries rollbacks out without the lock
         target = timeline.find(plan.instant, Action(plan.action))
         if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
             sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
         elif target is not None and target.time not in writes and not _is_abandoned(table, rollback):
-            continue  # another engine may be at it
+            continue  # another engine may be carrying it out
         elif (
             target is not None
             and target.completed
@@ -220,13 +227,20 @@ def _finish_rollbacks(table: LockedTable) -> bool:
     return changed
 
 
+def _being_rolled_back(table: LockedTable) -> set[str]:
+    """Requested times of the instants that pending rollbacks, which another engine may be carrying out, undo."""
+    plans = (table.plans.rollback(rollback) for rollback in table.plans.of(Action.ROLLBACK))
+    return {plan.instant for plan in plans if plan is not None}
+
+
 def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
-    """Whether nobody is at a pending rollback: it is ours, made under the lock that we have now, or old."""
+    """Whether a pending rollback was given up: it is ours, made under the lock that this process holds now, or old."""
     return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
 def _is_old(table: LockedTable, instant: Instant) -> bool:
-    return now_ms() - _changed_ms(table, instant) > table.session.settings.heartbeat_expiry_ms
+    active_ms = max(_changed_ms(table, instant), last_beat_ms(table.session.storage, instant.time) or 0)
+    return now_ms() - active_ms > table.session.settings.heartbeat_expiry_ms
 
 
 def _changed_ms(table: LockedTable, instant: Instant) -> int:

@@ -1,9 +1,9 @@
 """Taking a table back to a savepoint (`RestorePlanActionExecutor`, `BaseRestoreActionExecutor`, 1.2.0).
 
 A restore is an instant whose plan lists what came after the savepoint, newest first. Each of these is undone by a
-rollback of its own that stays pending; when all are done the metadata table is told once, the restore completes, and
-the rollbacks go: they are part of it. Whoever finds a pending restore carries it on, since the table is neither what it
-was nor what it is to be.
+rollback of its own that stays pending. When all are done, the metadata table is updated once, the restore completes,
+and the rollbacks are removed: they are part of it. A process that finds a pending restore finishes it, since the table
+is in neither state.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _silent(_: InstantTime) -> None:
 
 
 def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) -> RestorePlan:
-    """What is to be rolled back, in order: pending clusterings first, then all by completion time, pending ones first.
+    """What has to be rolled back, in order: pending clusterings first, then all by completion time, pending ones first.
 
     `savepoint` is the completed commit. What completed after it goes, and what is pending; but a compaction of a
     MERGE_ON_READ table only where it was requested after it, since log files are ordered by that
@@ -80,7 +80,7 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
     """Makes the restore pending. Returns its instant."""
     session = table.session
     restore = session.clock.next_instant(table.timeline)
-    # first, so that whoever finds the restore knows that its writer held the table lock
+    # first: it shows a process that finds the restore that its writer held the table lock
     claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
     request(session.storage, session.layout, restore, Action.RESTORE, encode_restore_plan(plan))
     return restore

@@ -1,9 +1,9 @@
 """Undoing an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
 
-A rollback is an instant of its own: its plan lists what is to go, so that whoever finds a killed rollback can finish
-it. Since table version 8 all files of the instant are deleted. In version 6 a log file may be shared, so what the
-instant wrote to logs is undone by a rollback block in a new log file. A completed instant is taken back to inflight
-before any of its files goes, so no reader takes it for whole.
+A rollback is an instant of its own: its plan lists what to delete, so that any process can finish a killed rollback.
+Since table version 8 all files of the instant are deleted. In version 6 a log file may be shared, so what the instant
+wrote to logs is undone by a rollback block in a new log file. A completed instant is taken back to inflight before any
+of its files is deleted, so that no reader takes it for complete.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
 
     Raises:
         ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
-        CorruptFileError: what the instant wrote cannot be made out.
+        CorruptFileError: what the instant wrote cannot be determined.
     """
     table = table.reread()
     session = table.session
@@ -89,8 +89,10 @@ def request_rollback(
             return pending.time, plan
     plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
     rollback = session.clock.next_instant(timeline)
-    if not restoring and (instant.completed or instant.action in PLANNED):
-        # so that whoever finds it knows that its writer held the table lock; rollbacks of failed writes need no proof
+    several = session.settings.optimistic is not None and instant in table.plans.writes
+    if not restoring and (instant.completed or instant.action in PLANNED or several):
+        # It shows a process that finds the rollback that its writer held the table lock. With one writer at a time,
+        # rollbacks of failed writes need no proof: they are finished in any case
         claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
     return rollback, plan
@@ -136,7 +138,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
             remove_instant(session, failed, Action(plan.action))
         else:
             revert(storage, session.layout, failed, kept)
-            forget_write(storage, failed)  # it stays pending, so nobody would sweep this up after a crash
+            forget_write(storage, failed)  # it stays pending, so the next write would not remove this after a crash
 
     content = encode_rollback_metadata(done)
     complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)

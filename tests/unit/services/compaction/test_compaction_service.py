@@ -254,7 +254,7 @@ def test_two_processes_are_not_at_one_plan(storage: MemoryStorage) -> None:
     instant = ALWAYS.schedule(own).instant
     assert instant is not None
     work = ALWAYS.begin(own, instant)
-    with pytest.raises(ConflictError, match=rf"{instant}.*is at it"):
+    with pytest.raises(ConflictError, match=rf"{instant}.*is running it"):
         ALWAYS.begin(own, instant)
     with pytest.raises(ConflictError):
         run(ALWAYS, own)
@@ -439,7 +439,7 @@ def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
     storage.put(orphan, b"half a file")
     if marked:
         storage.put(f".hoodie/.temp/{instant}/{orphan}.marker.MERGE", b"")
-    with pytest.raises(ConflictError, match="another engine is at it"):
+    with pytest.raises(ConflictError, match="another engine is running it"):
         run(ALWAYS, own)
     later = now_ms() + own.session.settings.heartbeat_expiry_ms + 1
     monkeypatch.setattr(recovery, "now_ms", lambda: later)

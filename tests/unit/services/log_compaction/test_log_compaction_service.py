@@ -208,7 +208,7 @@ def test_one_that_is_under_way_is_not_removed(storage: MemoryStorage) -> None:
     ahead = Compaction(always=True)
     run(ahead, own, ahead.schedule(own).instant)
     before = read(storage)
-    with pytest.raises(ConflictError, match="is at it"):
+    with pytest.raises(ConflictError, match="is running it"):
         run(ALWAYS, own, planned)
     assert ALWAYS.commit(own, work, ALWAYS.execute(own, work, range(work.num_pieces))).instant == planned
     assert read(storage).equals(before)

@@ -1,0 +1,139 @@
+"""Several writers at a time, each a process, with optimistic concurrency control and the file-system lock."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from multiprocessing.synchronize import Event as EventType
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action
+from hudi_py.storage import LocalStorage
+from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.api import write_options
+from tests.support.choice import SEED, cases
+from tests.support.hand_writes import write_update
+from tests.support.sessions import session_of
+from tests.support.writers import Work, check, end, make, options, reports, rows, write_all
+
+SPAWN = multiprocessing.get_context("spawn")
+CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
+
+
+def begun(tmp_path: Path, version: int, kind: str, overlapping: bool, commits: int) -> Work:
+    root, noted = tmp_path / "t", tmp_path / "reports"
+    noted.mkdir()
+    make(str(root), version, kind)
+    return Work(str(root), version, kind, overlapping, commits, str(noted))
+
+
+def run(work: Work, writers: int) -> None:
+    processes = [SPAWN.Process(target=write_all, args=(work, str(number))) for number in range(writers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * writers
+    assert [len(confirmed) for _, confirmed in reports(work)] == [work.commits] * writers
+
+
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2, quick=[(9, "mor", True)]))
+def test_writers_at_once(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 4)
+    run(work, 2)
+    outcome = check(work)
+    assert outcome.commits == 8
+    if not overlapping:
+        assert outcome.retries == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic kills", 2))
+def test_writers_that_are_killed(tmp_path, version, kind, overlapping):
+    """Another one takes the place of each; what the dead left is rolled back by the others."""
+    work = begun(tmp_path, version, kind, overlapping, 6)
+    chance = random.Random(f"{SEED} {version} {kind} {overlapping}")
+    processes = {}
+    for lineage in range(3):
+        processes[lineage] = SPAWN.Process(target=write_all, args=(work, f"{lineage}-0"))
+        processes[lineage].start()
+    for life in range(1, 4):
+        # each is killed at another moment, after the seconds that a process takes to begin
+        victim = life % 3
+        time.sleep(chance.uniform(1.5, 3.5))
+        end(processes[victim])
+        processes[victim] = SPAWN.Process(target=write_all, args=(work, f"{victim}-{life}"))
+        processes[victim].start()
+    for process in processes.values():
+        process.join()
+        assert process.exitcode == 0
+    outcome = check(work)
+    assert outcome.commits >= 18
+
+
+def serve(root: str, version: int, kind: str, over: EventType) -> None:
+    """Services in a process of their own, over and over."""
+    table = hudi_py.open_table(root, options(version, kind))
+    while not over.wait(0.3):  # the lock is not fair: without a pause, writers would hardly get it
+        if kind == "mor":
+            table.compact(options=options(version, kind))
+        table.clean(options=options(version, kind, {"hoodie.clean.commits.retained": "2"}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic services", 2))
+def test_services_beside_writers(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 10)
+    over = SPAWN.Event()
+    service = SPAWN.Process(target=serve, args=(work.root, version, kind, over))
+    service.start()
+    try:
+        run(work, 2)
+        time.sleep(2)  # for services after the last commit, at least
+    finally:
+        over.set()
+        service.join()
+    assert service.exitcode == 0
+    assert check(work).commits == 20
+    actions = Counter(instant.action for instant in hudi_py.open_table(work.root).timeline.completed)
+    # disjoint writers of merge-on-read tables may only add files, which leave nothing to compact
+    assert actions[Action.COMMIT if kind == "mor" else Action.CLEAN] or not overlapping
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_compaction_is_planned_while_a_write_is_pending(tmp_path, version):
+    """In version 6 the write then conflicts: the plan does not know of what it adds to a log."""
+    root = str(tmp_path / "t")
+    make(root, version, "mor")
+    hudi_py.write(root, rows("0", 0, overlapping=True), options=options(version, "mor"))
+    table = hudi_py.open_table(root)
+    settings = TransactionSettings.of(write_options(options(version, "mor")))
+    session = replace(session_of(LocalStorage(root), settings=settings), conflicts=conflict_policy(settings))
+    with WriteTransaction.begin(session, action=Action.DELTA_COMMIT, operation="UPSERT") as tx:
+        assert table.compaction.schedule(options=options(version, "mor")) is not None
+        stats = write_update(tx)
+        if version == 6:
+            with pytest.raises(ConflictError, match=r"\(COMPACT\) is pending"):
+                tx.commit(stats, schema_json="{}")
+            tx.abort()
+        else:
+            tx.abort()
+    assert table.compaction.run(options=options(version, "mor")).instant is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "kind", "overlapping"), CASES)
+def test_eight_writers_with_fifty_commits_each(tmp_path, version, kind, overlapping):
+    work = begun(tmp_path, version, kind, overlapping, 50)
+    run(work, 8)
+    assert check(work).commits == 400
