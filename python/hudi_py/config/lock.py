@@ -210,8 +210,8 @@ LOCK_WAIT_MS = integer(
 )
 MAX_CLOCK_SKEW_MS = integer(
     "hoodie.time.generator.max_expected_clock_skew_ms",
-    "How far the clocks of writers may differ: a new instant waits this long, and a timeline further ahead of the "
-    "clock is refused.",
+    "How far the clocks of writers may differ. A timeline further ahead of the clock is refused. If there may be "
+    "several writers (optimistic concurrency, or a lock provider is set), each new instant waits this long.",
     Scope.LOCK,
     200,
     unit="milliseconds",

@@ -28,8 +28,8 @@ class InstantClock:
     """Generates times greater than every time on a table's timeline and every time it returned before.
 
     The zone of a LOCAL table is fixed when the clock is created; a write that runs in several processes passes its zone
-    on as `local`. Two processes that call `next_instant` under the table lock never get the same time, since the call
-    waits for the expected clock skew before it returns.
+    on as `local`. Two processes never get the same time if each calls `next_instant`, and puts the instant on the
+    timeline, under the table lock.
     """
 
     def __init__(
@@ -38,12 +38,15 @@ class InstantClock:
         *,
         local: tzinfo | None = None,
         skew_ms: int = 200,
+        waits: bool = True,
         wall_ms: Callable[[], int] = wall_clock_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`skew_ms` is `hoodie.time.generator.max_expected_clock_skew_ms`; `wall_ms` and `sleep` serve tests."""
+        """`skew_ms` is `hoodie.time.generator.max_expected_clock_skew_ms`, `waits` whether `wait_skew` takes that long;
+        `wall_ms` and `sleep` serve tests."""
         self.zone: tzinfo = table_zone(config, local)
         self.skew_ms = skew_ms
+        self._waits = waits
         self._wall_ms = wall_ms
         self._sleep = sleep
         self._last = ""
@@ -62,7 +65,7 @@ class InstantClock:
 
     def wait_skew(self) -> None:
         """Waits until the clocks of all writers are past the last time given."""
-        if self.skew_ms > 0:
+        if self._waits and self.skew_ms > 0:
             self._sleep(self.skew_ms / 1000)
 
     def next_completion(self, timeline: Timeline, after: InstantTime | None = None) -> CompletionTime:

@@ -63,7 +63,7 @@ class TableSession:
         settings = settings if settings is not None else TransactionSettings()
         storage = with_durability(storage, settings.durable)
         config = config if config is not None else load_table_config(storage)
-        clock = clock if clock is not None else InstantClock(config, skew_ms=settings.clock_skew_ms)
+        clock = clock if clock is not None else settings.clock(config)
         return cls(storage, config, clock, settings, metadata, storage_options)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from enum import Enum
 
 from hudi_py.config import Options
@@ -11,6 +12,8 @@ from hudi_py.config import lock as lock_config
 from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.clock import InstantClock
 from hudi_py.transaction.locks.settings import LockSettings
 
 __all__ = ["LockSettings", "TransactionSettings"]
@@ -89,6 +92,12 @@ class TransactionSettings:
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
             durable=options.get(write_config.DURABLE),
         )
+
+    def clock(self, config: TableConfig, zone: tzinfo | None = None) -> InstantClock:
+        """A clock for a table's instants. It waits out the clock skew only if other writers may be active (a lock
+        provider that is set implies that): Apache Hudi's rely on the wait, ours read the timeline under the lock."""
+        shared = self.optimistic is not None or self.lock.provider is not None
+        return InstantClock(config, local=zone, skew_ms=self.clock_skew_ms, waits=shared)
 
     @property
     def conflict_retries(self) -> int:

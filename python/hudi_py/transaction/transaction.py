@@ -185,7 +185,7 @@ class WriteTransaction:
             handle.metadata,
             config=handle.config,
             settings=handle.settings,
-            clock=clock or InstantClock(handle.config, local=handle.zone, skew_ms=handle.settings.clock_skew_ms),
+            clock=clock or handle.settings.clock(handle.config, handle.zone),
             storage_options=storage_options,
         )
         return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts), handle)

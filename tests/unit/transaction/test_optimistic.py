@@ -13,9 +13,11 @@ from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import FileId
+from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import RollbackPlan, encode_commit_metadata, encode_rollback_plan, read_commit_metadata
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.conflicts import OptimisticWriters, SingleWriter, conflict_policy
 from hudi_py.transaction.conflicts.schemas import canonical
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -606,3 +608,27 @@ def test_completion_times_wait_for_clocks_that_are_behind(storage, version, sett
     with begin(storage, config, settings=settings, clock=clock) as tx:
         commit(tx, [write_base(tx, "a", str(FileId("f")))])
     assert waited == [0.3] * waits
+
+
+@pytest.mark.parametrize(
+    ("options", "waits"),
+    [
+        ({}, False),
+        ({"hoodie.write.lock.provider": "FileSystemBasedLockProvider"}, True),
+        (
+            {
+                "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+                "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+            },
+            True,
+        ),
+    ],
+)
+def test_instants_wait_for_other_clocks_if_there_may_be_other_writers(
+    options: dict[str, str], waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setitem(InstantClock.__init__.__kwdefaults__, "sleep", slept.append)
+    clock = TransactionSettings.of(write_options(options)).clock(TableConfig({}))
+    clock.next_instant(timeline_of(Layout(2, ".hoodie/timeline"), []))
+    assert slept == ([0.2] if waits else [])
