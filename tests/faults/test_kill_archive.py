@@ -91,7 +91,7 @@ def test_killed_at_every_call(tmp_path: Path, version: int, torn: bool) -> None:
     shown = hudi_py.open_table(str(before)).scan().to_table()
     calls = counting.calls
     assert any("_2.parquet" in call or "mergeArchivePlan" in call for call in calls)
-    for call in every(2, len(calls)):
+    for call in every(4, len(calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(before, root)
         with pytest.raises(Killed):

@@ -82,7 +82,7 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
     assert leftovers(whole) == set()
     count = len(storage.calls)
     assert count > 20
-    for call in every(2, count):
+    for call in every(4, count):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=torn)
@@ -159,7 +159,7 @@ def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
     counting = KillingStorage(str(whole))
     unschedule(context(counting), planned)
     assert len(counting.calls) > 10
-    for call in every(2, len(counting.calls)):
+    for call in every(4, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=bool(call // 2 % 2))
@@ -204,7 +204,7 @@ def test_a_log_compaction_that_was_overtaken(tmp_path: Path) -> None:
         counting = KillingStorage(str(whole))
         report = run(service, context(counting, options=options), planned)
         assert report.instant == (planned if partition == "a" else None)
-        for call in every(2, len(counting.calls)):
+        for call in every(4, len(counting.calls)):
             root = tmp_path / f"{call}"
             shutil.copytree(table, root)
             killing = KillingStorage(str(root), call, torn=bool(call // 2 % 2))
@@ -244,7 +244,7 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
     before, files = memory_tables.read(storage), files_of(storage)
     whole = KillingMemory(copy_of(files))
     unschedule(context(whole, metadata), planned)
-    for call in every(2, len(whole.calls)):
+    for call in every(4, len(whole.calls)):
         storage = copy_of(files)
         killing = KillingMemory(storage, call)
         with pytest.raises(Killed):

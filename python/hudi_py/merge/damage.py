@@ -33,24 +33,32 @@ def damage_of(
     Reads properties, timeline and commit metadata of the table, so call it only for suspicious blocks.
 
     Args:
-        blocks: corrupt blocks and, from table version 8 on, blocks whose instant differs from the file name's.
+        blocks: corrupt blocks, and blocks of instants that do not count and are not the one in the file's name.
         committed: instants whose blocks count; None: all completed ones.
     """
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    for block in blocks:
-        if block.type is not BlockType.CORRUPT and config.version >= 8:
-            instant = block.instant_time or ""
-            if not timeline.is_committed(instant):
-                found = f"a block of instant {instant}, which is not on the timeline"
-                return _error(storage, file, f"a file of the commit {file.name.instant}, it has {found}")
     corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
-    if not corrupt:
+    strange = [
+        block for block in blocks if block not in corrupt and not timeline.is_committed(block.instant_time or "")
+    ]
+    if config.version >= 8 and strange:
+        found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
+        return _error(storage, file, f"a file of the commit {file.name.instant}, it has {found}")
+    # blocks of writes that are pending or failed are normal before version 8
+    strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
+    if not corrupt and not strange:
         return None
     known, recorded = False, []
     for time, action, metadata in _commits(storage, config, timeline, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
         recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
+    for block in strange:
+        end = block.content_offset + block.content_length
+        owner = next((each for each in recorded if each.offset == 0 and each.size >= end), None)
+        if owner is not None:
+            found = f"the block at byte {block.content_offset} is of instant {block.instant_time}, which is unknown"
+            return _error(storage, file, f"the completed {owner.action} {owner.commit} wrote it, but {found}")
     for block in corrupt:
         start, end = block.content_offset, block.content_offset + block.content_length
         owner = next((each for each in recorded if each.offset < end and each.size > start), None)

@@ -122,6 +122,17 @@ def test_a_log_cut_between_two_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
+def test_a_block_whose_instant_has_changed_by_a_bit(tmp_path: Path, version: int) -> None:
+    path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
+    log = newest(path, ".*.log.*")
+    damaged = bytearray(log.read_bytes())
+    damaged[damaged.index(b"20") + 9] ^= 1
+    log.write_bytes(damaged)
+    with pytest.raises(CorruptFileError, match=r"block.* of instant"):
+        rows(path)
+
+
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("name", ["_hoodie_commit_time", "_hoodie_record_key", "id", "ts", "v"])
 def test_a_column_whose_name_has_changed_by_a_bit(tmp_path: Path, version: int, name: str) -> None:
     path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
