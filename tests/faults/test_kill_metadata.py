@@ -74,7 +74,7 @@ def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int
     whole = KillingMemory(copy_of(files))
     call(whole)
     assert len(whole.calls) > 5
-    for number in every(4 * step, len(whole.calls)):
+    for number in every(2 * step, len(whole.calls)):
         storage = copy_of(files)
         with pytest.raises(Killed):
             call(KillingMemory(storage, number))
@@ -297,7 +297,7 @@ def test_a_whole_write(version, kind):
     counting = KillingMemory(copy_of(files))
     write(counting, rows(range(2, 5), 2), version=version, kind=kind)
     outcomes = []
-    for number in every(4, len(counting.calls)):
+    for number in every(2, len(counting.calls)):
         dead = copy_of(files)
         with contextlib.suppress(Killed):  # names of files differ, and with them the file groups that are written to
             write(KillingMemory(dead, number), rows(range(2, 5), 2), version=version, kind=kind)
