@@ -161,7 +161,8 @@ class Writer:
         )
 
 
-@pytest.mark.parametrize("version", [pytest.param(6, marks=pytest.mark.long), 9])
+@pytest.mark.long
+@pytest.mark.parametrize("version", [6, 9])
 def test_fifty_commits_with_services(oracle: Oracle, tmp_path: Path, version: int) -> None:
     path = tmp_path / "t"
     writer = Writer(oracle, path, version)
