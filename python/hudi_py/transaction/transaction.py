@@ -36,6 +36,7 @@ from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
 from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
@@ -111,7 +112,11 @@ class WriteTransaction:
         self._layout: Layout = session.layout
         self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
         self._heartbeat = heartbeat_of(session, handle.instant)
-        self.publication = Publication(session.storage, self._attempt)
+        optimistic = handle.settings.optimistic
+        early = None
+        if optimistic is not None and optimistic.early:
+            early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
+        self.publication = Publication(session.storage, self._attempt, early)
         """Where data files of the write get their permits and are published."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
@@ -379,7 +384,7 @@ class WriteTransaction:
             raise self._superseded("a rollback names it")
         if read_markers(self.storage, handle.instant):
             raise self._superseded("its inflight file has vanished")
-        self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin))
+        self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
             raise self._superseded(
                 "the timeline begins after it"
@@ -456,7 +461,7 @@ def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[L
     _check_action(action)
     assert session.metadata is not None  # a metadata table is written within the actions of its table
     session.metadata.check(session)
-    with recovered(session, purpose) as table:
+    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
         config = session.metadata.prepare(table.session, table.timeline)
         yield replace(table, config=config, session=table.session.at(config))
 
