@@ -58,8 +58,8 @@ RESOLVE_SCHEMAS = flag(
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
     "Optimistic concurrency: how many times a write that failed because of a conflict is done again, under a new "
-    "instant. Data that can be read only once is first copied to a temporary file. `df.write` does not retry "
-    "writes whose tasks have written data files themselves, such as large inserts.",
+    "instant. Data that can be read only once is first copied to a temporary file. Through `df.write` one process "
+    "writes again what the tasks have staged or written, as far as `hoodie.py.staging.max.bytes` allows.",
     Scope.LOCK,
     0,
     unit="retries",
