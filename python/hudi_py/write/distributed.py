@@ -30,7 +30,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
-from hudi_py.write.operations import run_operation
+from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.operations.tagging import held_rows
@@ -249,6 +249,7 @@ def _commit_rows(
         schema_json=settings.schema.avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
+        relied_on=relied_on(context, write.operation),
     )
     log_schema_changes(transaction.config.name, done.instant, settings.schema.changes)
     return done, committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
