@@ -152,6 +152,11 @@ def test_conflicts_are_found_early_by_the_markers_of_the_other(
         storage.go.set()
     assert ours.wait() is None
     assert read(path) == expected | {"k1": 10}
+    impatient = optimistic(version, kind, **EARLY, **{"hoodie.client.heartbeat.interval_in_ms": "1000"})
+    time.sleep(2.5)
+    hudi_py.write(str(path), rows([3], 11), options=impatient)
+    assert pending(path) == []
+    check(oracle, path, expected | {"k1": 10, "k3": 11})
 
 
 def pending(path: Path) -> list[str]:

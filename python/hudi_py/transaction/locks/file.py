@@ -6,7 +6,7 @@ gone can be broken at once.
 
 The file tells nobody who has waited longest, so a process that takes the lock over and over would hardly let go of it.
 Those of ours that wait say so in a file beside the lock, and who has just released the lock lets them try first. Apache
-Hudi knows nothing of that, but tries often enough (`hoodie.write.lock.client.wait_time_ms_between_retry`).
+Hudi knows nothing of that: it tries as often as `hoodie.write.lock.client.wait_time_ms_between_retry` says.
 """
 
 from __future__ import annotations
