@@ -27,12 +27,7 @@ from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
 from hudi_py.services.recovery.restore import RestoreReport, restore
 from hudi_py.services.recovery.rollback import RollbackReport, rollback
-from hudi_py.services.recovery.savepoint import (
-    SavepointReport,
-    create_savepoint,
-    delete_savepoint,
-    list_savepoints,
-)
+from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config

@@ -117,11 +117,7 @@ def row_groups_matching(
 
 
 def _batches(
-    storage: Storage,
-    base_file: BaseFile,
-    columns: Collection[str],
-    batch_rows: int,
-    row_groups: Sequence[int] | None,
+    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int, row_groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     path = base_file.path
     if base_file.source is None and base_file.instant == METADATA_INSTANT:

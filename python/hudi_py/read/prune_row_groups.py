@@ -144,13 +144,9 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
     return bool(
-        {
-            "=": low <= value <= high,
-            "<": low < value,
-            "<=": low <= value,
-            ">": high > value,
-            ">=": high >= value,
-        }[operator]
+        {"=": low <= value <= high, "<": low < value, "<=": low <= value, ">": high > value, ">=": high >= value}[
+            operator
+        ]
     )
 
 

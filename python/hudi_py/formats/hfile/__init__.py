@@ -5,13 +5,4 @@ from hudi_py.formats.hfile.entries import Entries
 from hudi_py.formats.hfile.reader import HFile, open_hfile, read_hfile
 from hudi_py.formats.hfile.writer import BLOCK_BYTES, HFileWriter, write_hfile
 
-__all__ = [
-    "BLOCK_BYTES",
-    "ByteSource",
-    "Entries",
-    "HFile",
-    "HFileWriter",
-    "open_hfile",
-    "read_hfile",
-    "write_hfile",
-]
+__all__ = ["BLOCK_BYTES", "ByteSource", "Entries", "HFile", "HFileWriter", "open_hfile", "read_hfile", "write_hfile"]

@@ -238,13 +238,7 @@ class HFileWriter:
         chunks = -(-(HEADER_LENGTH + len(packed)) // _BYTES_PER_CHECKSUM)
         sums = bytes(chunks * _CHECKSUM_BYTES)
         header = HEADER.pack(
-            magic,
-            len(packed) + len(sums),
-            len(payload),
-            previous,
-            0,
-            _BYTES_PER_CHECKSUM,
-            HEADER_LENGTH + len(packed),
+            magic, len(packed) + len(sums), len(payload), previous, 0, _BYTES_PER_CHECKSUM, HEADER_LENGTH + len(packed)
         )
         offset = self.num_bytes
         self._write(header + packed + sums)
