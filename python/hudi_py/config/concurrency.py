@@ -62,7 +62,7 @@ FAILED_WRITES = choice(
     Scope.LOCK,
     "EAGER",
     ("EAGER", "LAZY"),
-    not_built={"NEVER": "a failed write would stay pending for ever and hold up cleaning and archiving"},
+    not_built={"NEVER": "a failed write would stay pending forever and block cleaning and archiving"},
     aliases=("hoodie.cleaner.policy.failed.writes",),
 )
 

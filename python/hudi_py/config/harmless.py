@@ -82,8 +82,6 @@ PREFIXES = (
     Prefix("_hoodie.", "Internal to the Java implementation."),
     Prefix("_.hoodie.", "Internal to the Java implementation."),
 )
-_PARALLELISM = "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it."
-_STORAGE_LEVEL = "Caching of the Java implementation."
 
 
 def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
@@ -92,7 +90,7 @@ def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
 
 OPTIONS = (
     *_all(
-        _PARALLELISM,
+        "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it.",
         Scope.WRITE,
         "hoodie.insert.shuffle.parallelism",
         "hoodie.upsert.shuffle.parallelism",
@@ -199,7 +197,7 @@ OPTIONS = (
     ),
     *_all("hudi-py writes markers as files.", Scope.WRITE, "hoodie.write.markers.type"),
     *_all(
-        _STORAGE_LEVEL,
+        "Caching of the Java implementation.",
         Scope.WRITE,
         "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",

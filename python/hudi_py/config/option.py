@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from hudi_py.errors import ConfigError
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class Scope(str, Enum):
@@ -150,33 +152,13 @@ def integer(
 ) -> Option[int]:
     """A whole number of at least `minimum`."""
     kind = f"whole number{' of ' + unit if unit else ''}, at least {minimum}"
-
-    def parse(value: str) -> int:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            raise ValueError(f"a {kind}") from None
-        if number < minimum:
-            raise ValueError(f"a {kind}")
-        return number
-
-    return Option(key, kind, parse, default, help, scope, **more)
+    return Option(key, kind, _bounded(int, kind, minimum, math.inf), default, help, scope, **more)
 
 
 def number(key: str, help: str, scope: Scope, default: float, *, low: float, high: float, **more: Any) -> Option[float]:
     """A number between `low` and `high`, both included."""
     kind = f"number from {low:g} to {high:g}"
-
-    def parse(value: str) -> float:
-        try:
-            result = float(value.strip())
-        except ValueError:
-            raise ValueError(f"a {kind}") from None
-        if not low <= result <= high:
-            raise ValueError(f"a {kind}")
-        return result
-
-    return Option(key, kind, parse, default, help, scope, **more)
+    return Option(key, kind, _bounded(float, kind, low, high), default, help, scope, **more)
 
 
 def choice(key: str, help: str, scope: Scope, default: str, choices: tuple[str, ...], **more: Any) -> Option[str]:
@@ -218,6 +200,19 @@ def _flag(value: str) -> bool:
     if lowered not in ("true", "false"):
         raise ValueError("true or false")
     return lowered == "true"
+
+
+def _bounded(convert: Callable[[str], N], kind: str, low: float, high: float) -> Callable[[str], N]:
+    def parse(value: str) -> N:
+        try:
+            result = convert(value.strip())
+        except ValueError:
+            raise ValueError(f"a {kind}") from None
+        if not low <= result <= high:
+            raise ValueError(f"a {kind}")
+        return result
+
+    return parse
 
 
 def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:

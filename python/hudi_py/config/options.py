@@ -63,29 +63,19 @@ SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "pro
 """Keys that Spark itself adds to the options."""
 
 _ARGUMENTS: Mapping[Option[Any], str] = {
-    **{
-        option: f"{name}= of hudi_py.write"
-        for name, option in (
-            ("record_key", table.RECORD_KEY),
-            ("partition_by", table.PARTITION_PATH),
-            ("ordering_by", table.ORDERING),
-            ("table_type", table.TABLE_TYPE),
-            ("table_version", table.TABLE_VERSION),
-            ("operation", write.OPERATION),
-        )
-    },
-    **{
-        option: f"{name}= of Table.scan"
-        for name, option in (
-            ("query_type", read.QUERY_TYPE),
-            ("as_of", read.AS_OF_INSTANT),
-            ("begin", incremental.BEGIN),
-            ("end", incremental.END),
-            ("keys", read.KEYS),
-            ("merge", read.MERGE_TYPE),
-            ("emit_deletes", read.CHANGELOG),
-        )
-    },
+    table.RECORD_KEY: "record_key= of hudi_py.write",
+    table.PARTITION_PATH: "partition_by= of hudi_py.write",
+    table.ORDERING: "ordering_by= of hudi_py.write",
+    table.TABLE_TYPE: "table_type= of hudi_py.write",
+    table.TABLE_VERSION: "table_version= of hudi_py.write",
+    write.OPERATION: "operation= of hudi_py.write",
+    read.QUERY_TYPE: "query_type= of Table.scan",
+    read.AS_OF_INSTANT: "as_of= of Table.scan",
+    incremental.BEGIN: "begin= of Table.scan",
+    incremental.END: "end= of Table.scan",
+    read.KEYS: "keys= of Table.scan",
+    read.MERGE_TYPE: "merge= of Table.scan",
+    read.CHANGELOG: "emit_deletes= of Table.scan",
 }
 """Options that are arguments of a Python function."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}

@@ -71,7 +71,7 @@ def _without_footer(split: Split) -> str | None:
         return "the table was bootstrapped: the columns are in two files"
     path = split.base_file.path
     if not path.endswith(".parquet"):
-        return "it is no Parquet file"
+        return "it is not a Parquet file"
     if not _GLOB.isdisjoint(path):
         return "its path has characters that Hadoop does not take literally"
     return _unusual(spec)

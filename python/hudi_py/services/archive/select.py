@@ -211,7 +211,7 @@ def _commits(
 
 
 def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[_Limit]:
-    pending = _first_pending_write(timeline)
+    pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
     if pending is not None:
         # The commit before it stays too: readers see it in place of the pending one
         before = [instant for instant in timeline.write_completed if instant.time < pending.time]
@@ -289,10 +289,6 @@ def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
 
 def _before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:
     return [instant for instant in instants if all(instant.time < limit.time for limit in limits)]
-
-
-def _first_pending_write(timeline: Timeline) -> Instant | None:
-    return next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
 
 
 def _few(timeline: Timeline, high: int) -> str:

@@ -10,7 +10,7 @@ run removes them from the active timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -41,7 +41,6 @@ NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
 """The maximum for one archive file, so that archiving a long timeline takes bounded memory."""
 Key = tuple[str, Action]
-States = Mapping[Key, Sequence[Instant]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -252,20 +251,16 @@ def gather_facts(
         CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore cannot be read.
     """
     has_metadata_table = FILES_PARTITION in config.metadata_partitions
+    last = last_clean(storage, timeline)
     return Facts(
         merge_on_read=config.is_mor,
-        earliest_retained=_earliest_retained(storage, timeline),
+        earliest_retained=last[1].earliest_commit_to_retain if last is not None else "",
         replaced=first_replaced(storage, timeline),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_last_metadata_compaction(storage) if has_metadata_table else None,
         rolled_back=tuple(_undone(storage, timeline)),
         data_timeline=data_timeline,
     )
-
-
-def _earliest_retained(storage: Storage, timeline: Timeline) -> str:
-    last = last_clean(storage, timeline)
-    return last[1].earliest_commit_to_retain if last is not None else ""
 
 
 def _last_metadata_compaction(storage: Storage) -> str | None:

@@ -16,7 +16,6 @@ from hudi_py.services.planned.report import ServiceReport, listed
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS, compaction_plan
-from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -210,13 +209,6 @@ def _check(context: ServiceContext, table: LockedTable, instant: Instant, undone
     _check_replaced(context, timeline, instant, metadata, undone)
 
 
-def _operations(
-    context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action
-) -> tuple[CompactionOperation, ...]:
-    plan = compaction_plan(context.storage, timeline.layout, instant, action)
-    return plan.operations if plan is not None else ()
-
-
 def _check_replaced(
     context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, undone: Collection[str]
 ) -> None:
@@ -244,7 +236,8 @@ def _replaced(
 
     A clean deletes slices as a whole, so one file is enough.
     """
-    operations = [each for action in COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
+    plans = (compaction_plan(context.storage, timeline.layout, instant.time, action) for action in COMPACTIONS)
+    operations = [each for plan in plans if plan is not None for each in plan.operations]
     for each in operations:
         yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
     compacted = {(each.partition_path, each.file_id) for each in operations}

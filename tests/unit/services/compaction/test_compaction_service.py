@@ -25,7 +25,8 @@ from hudi_py.errors import (
 )
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.compaction import Compaction, CompactionReport, CompactionWork
+from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.plan import partitions_to_consider
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.phases import existing_plan
