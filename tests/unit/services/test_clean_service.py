@@ -1,4 +1,4 @@
-"""Cleans as instants: scheduled, begun, carried out in pieces, completed; what the next clean makes of failures."""
+"""Cleans as instants: scheduled, begun, executed in tasks, completed; what the next clean makes of failures."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_an_inflight_clean_is_gone_on_with(version: int) -> None:
     assert not report.failed
 
 
-def test_work_and_outcomes_travel_and_pieces_may_be_done_anywhere() -> None:
+def test_work_and_outcomes_travel_and_tasks_may_run_anywhere() -> None:
     table = HandMadeTable()
     groups = [(f"p{number % 7}", f"g{number}") for number in range(90)]
     table.insert(*groups)

@@ -187,7 +187,7 @@ def test_a_copy_on_write_table_has_nothing_to_compact(storage: MemoryStorage) ->
     assert "COPY_ON_WRITE" in ALWAYS.schedule(context(storage)).reason
 
 
-def test_pieces_are_executed_apart_and_again(storage: MemoryStorage) -> None:
+def test_tasks_are_executed_apart_and_again(storage: MemoryStorage) -> None:
     """What crosses processes pickles; files of attempts that are not reported vanish."""
     make(storage, 9)
     before = read(storage)
