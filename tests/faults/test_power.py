@@ -101,7 +101,7 @@ def goes_on(version: int, kind: str) -> Callable[[Path], None]:
 
 
 SLOW = pytest.mark.slow
-_EVERY = 7
+_EVERY = 12
 """The next write is tried on each so many of the states that failures leave."""
 FEW = {
     "hoodie.clean.commits.retained": "1",
