@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
@@ -64,16 +64,14 @@ def make_table(root: Path, version: int, kind: str, *, metadata_table: bool = Fa
         storage.put(".hoodie/.index_defs/index.json", b'{"indexDefinitions": {"column_stats": {}}}')
 
 
-_MADE: Final = tempfile.TemporaryDirectory(prefix="hudi-py-tables-")
-
-
 @functools.cache
 def _made(version: int, kind: str) -> str:
-    root = f"{_MADE.name}/{version}-{kind}"
-    storage = LocalStorage(root)
+    folder = tempfile.mkdtemp(prefix="hudi-py-table-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    storage = LocalStorage(f"{folder}/table")
     write(storage, rows(range(10), 1), "insert", version, kind)
     write(storage, rows(range(4), 2), "upsert", version, kind)
-    return root
+    return storage.root
 
 
 def read(root: Path) -> Rows:

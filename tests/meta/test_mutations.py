@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.mutations.__main__ import ROOT, mutated
+from tests.mutations.__main__ import DOCUMENT, ROOT, document, known, mutated
 from tests.mutations.catalogue import MUTATIONS
 
 
@@ -19,3 +19,9 @@ def test_a_mutation_changes_what_its_module_does() -> None:
 def test_names_are_distinct() -> None:
     names = [mutation.name for mutation in MUTATIONS]
     assert len(names) == len(set(names)) >= 40
+
+
+def test_the_document_has_a_line_for_each() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert document(known(text)) == text, "out of date: run `python -m tests.mutations --write NAME` for what is new"
+    assert "SURVIVED" not in text
