@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, flag, integer, optional_choice
+from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_choice
 
-_SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction."
 
 SINGLE_WRITER: Final = "SINGLE_WRITER"
@@ -33,7 +32,6 @@ MODE = choice(
         "NON_BLOCKING_CONCURRENCY_CONTROL": "it needs the bucket index, which is not built yet; use "
         f"{OPTIMISTIC} with hoodie.write.num.retries.on.conflict.failures",
     },
-    since=_SINCE,
 )
 STRATEGY = choice(
     "hoodie.write.lock.conflict.resolution.strategy",
@@ -45,7 +43,6 @@ STRATEGY = choice(
     SIMPLE_STRATEGY,
     (SIMPLE_STRATEGY, PREFER_WRITER_STRATEGY),
     not_built={BUCKET_STRATEGY.upper(): "it belongs to the bucket index, which is not built yet"},
-    since=_SINCE,
 )
 RESOLVE_SCHEMAS = flag(
     "hoodie.write.concurrency.schema.conflict.resolution.enable",
@@ -53,7 +50,6 @@ RESOLVE_SCHEMAS = flag(
     "differently meanwhile. A write that leaves the schema as it was takes over the other's.",
     Scope.LOCK,
     True,
-    since=_SINCE,
 )
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
@@ -63,7 +59,6 @@ RETRIES = integer(
     Scope.LOCK,
     0,
     unit="retries",
-    since=_SINCE,
 )
 FAILED_WRITES = choice(
     "hoodie.clean.failed.writes.policy",
@@ -76,7 +71,6 @@ FAILED_WRITES = choice(
     "EAGER",
     ("EAGER", "LAZY", NEVER),
     aliases=("hoodie.cleaner.policy.failed.writes",),
-    since=_SINCE,
 )
 
 EARLY_DETECTION = flag(
@@ -86,7 +80,6 @@ EARLY_DETECTION = flag(
     "write commits.",
     Scope.LOCK,
     False,
-    since=_SINCE,
 )
 EARLY_STRATEGY = optional_choice(
     "hoodie.write.concurrency.early.conflict.detection.strategy",
@@ -94,23 +87,12 @@ EARLY_STRATEGY = optional_choice(
     "that could look from time to time, and no lock for each file group.",
     Scope.LOCK,
     EARLY_STRATEGIES,
-    since=_SINCE,
 )
 EARLY_COMMITS = flag(
     "hoodie.write.concurrency.early.conflict.check.commit.conflict",
     "Early detection: whether a write fails at once, too, if another one has changed the file group and is completed.",
     Scope.LOCK,
     False,
-    since=_SINCE,
 )
 
-OPTIONS = (
-    MODE,
-    STRATEGY,
-    RESOLVE_SCHEMAS,
-    RETRIES,
-    FAILED_WRITES,
-    EARLY_DETECTION,
-    EARLY_STRATEGY,
-    EARLY_COMMITS,
-)
+OPTIONS = declared(globals())
