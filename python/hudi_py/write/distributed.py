@@ -76,6 +76,8 @@ class DistributedWrite:
     @property
     def stages_all(self) -> bool:
         """Whether a file may need the rows of several tasks."""
+        if self.settings.index.buckets is not None:
+            return True
         if self.operation is Operation.INSERT:
             return self.settings.combine_before_insert
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:

@@ -25,8 +25,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index import IndexSettings, check_table_index
-from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX
+from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index
+from hudi_py.write.index.protocol import BUCKET, GLOBAL_RECORD_INDEX
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
@@ -128,18 +128,17 @@ def write_settings(
             keygen = key_generator(config, schema.avro, names_single_key=found)
     keygen.check(schema.arrow)
     _check_ordering(merge, schema, is_mor=config.is_mor)
+    index = _index(options, config)
     if operation is not Operation.INSERT_OVERWRITE_TABLE:
-        check_table_index(storage, timeline, view)
+        check_table_index(storage, timeline, view, index.buckets)
+    elif index.buckets is not None:
+        check_folder(storage, index.buckets)
     return WriteSettings(
         schema,
         keygen,
         merge,
         packing=_packing(options),
-        index=IndexSettings(
-            _index_type(options),
-            options.get(write_config.BLOOM_PRUNE_BY_RANGES),
-            options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
-        ),
+        index=index,
         bloom=bloom_config(options),
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
@@ -169,6 +168,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     schema = write_schema(None, incoming, config.name)
     key_generator(config, schema.avro).check(schema.arrow)
     _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
+    _index(options, config)
     return schema
 
 
@@ -249,9 +249,14 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
     return None
 
 
-def _index_type(options: Options) -> str:
+def _index(options: Options, config: TableConfig) -> IndexSettings:
     kind = options.get(write_config.INDEX_TYPE)
-    return GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
+    return IndexSettings(
+        GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind,
+        options.get(write_config.BLOOM_PRUNE_BY_RANGES),
+        options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
+        BucketIndex.of(options, config) if kind == BUCKET else None,
+    )
 
 
 def _packing(options: Options) -> Packing:

@@ -89,7 +89,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
-        ("hoodie.index.type", "bucket"),
+        ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
         ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
         ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),

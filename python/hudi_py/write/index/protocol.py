@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.rows import TaggedRows
 
 SIMPLE = "SIMPLE"
+BUCKET = "BUCKET"
 BLOOM = "BLOOM"
 GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
 PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
@@ -23,12 +25,14 @@ class IndexSettings:
     """How keys are looked up. Pickles."""
 
     type: str = SIMPLE
-    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX or RECORD_LEVEL_INDEX."""
+    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX, RECORD_LEVEL_INDEX or BUCKET."""
     prune_by_ranges: bool = True
     """`hoodie.bloom.index.prune.by.ranges`."""
     moves_rows: bool = False
     """Whether a row goes to its own partition when its key is in another one
     (`hoodie.record.index.update.partition.path`)."""
+    buckets: BucketIndex | None = None
+    """With BUCKET, which looks no keys up."""
 
     @property
     def is_record_index(self) -> bool:
@@ -36,15 +40,7 @@ class IndexSettings:
         return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX)
 
 
-class _Traits(Protocol):
-    task_local: ClassVar[bool]
-    """Whether a task of a distributed write can tag and place its rows without those of other tasks, as where the hash
-    of a key chooses the file group."""
-    inserts_to_logs: ClassVar[bool]
-    """Whether new rows of merge-on-read tables go to logs. Otherwise they go to base files, small ones first."""
-
-
-class PartitionIndex(_Traits, Protocol):
+class PartitionIndex(Protocol):
     """Finds keys within the partition of their row. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[False]]
@@ -62,7 +58,7 @@ class PartitionIndex(_Traits, Protocol):
         ...
 
 
-class GlobalIndex(_Traits, Protocol):
+class GlobalIndex(Protocol):
     """Finds keys in any partition. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[True]]

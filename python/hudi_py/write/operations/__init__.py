@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations import bulk_insert, delete, insert, overwrite, upsert
+from hudi_py.write.operations import buckets, bulk_insert, delete, insert, overwrite, upsert
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.settings import Operation
 
-_RUN = {
+Run = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
+
+_RUN: dict[Operation, Run] = {
     Operation.INSERT: insert.insert,
     Operation.UPSERT: upsert.upsert,
     Operation.BULK_INSERT: bulk_insert.bulk_insert,
     Operation.DELETE: delete.delete,
     Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite,
+}
+
+_RUN_BY_BUCKET: dict[Operation, Run] = {
+    Operation.INSERT: buckets.insert,
+    Operation.UPSERT: buckets.upsert,
+    Operation.BULK_INSERT: buckets.insert,
+    Operation.DELETE: buckets.delete,
+    Operation.INSERT_OVERWRITE_TABLE: partial(overwrite.overwrite, insert=buckets.insert_new),
 }
 
 
@@ -31,4 +42,5 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
         SchemaMismatchError, ConfigError: the rows do not fit the table, or it is written with another index.
         ConflictError: a pending clustering is about to replace file groups that the rows belong to.
     """
-    return _RUN[operation](context, batches)
+    run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
+    return run[operation](context, batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -10,9 +10,14 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.bulk_insert import bulk_insert
 from hudi_py.write.operations.partition import OperationResult, pending_clustering_conflict
 
+Insert = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
 
-def overwrite(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    """Writes rows to new file groups, which replace those of all partitions.
+
+def overwrite(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
+) -> OperationResult:
+    """Writes rows to new file groups, which replace those of all partitions. `insert`: how it writes
+    them.
 
     Raises:
         ConflictError: a pending clustering is about to replace some of them, and would bring their rows back.
@@ -26,4 +31,4 @@ def overwrite(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Opera
         for partition in view.partitions()
         if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
     }
-    return OperationResult(bulk_insert(context, batches).stats, replaced)
+    return OperationResult(insert(context, batches).stats, replaced)
