@@ -36,6 +36,8 @@ class OptimisticSettings:
     """Whether changes of the schema by two writes are compared."""
     retries: int = 0
     """How often a write is redone, as a whole and under a new instant, after a conflict."""
+    shares_logs: bool = False
+    """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
 
     @classmethod
     def of(cls, options: Options) -> OptimisticSettings | None:
@@ -44,20 +46,25 @@ class OptimisticSettings:
         Raises:
             ConfigError: the options do not name a lock that excludes every other writer.
         """
-        if options.get(concurrency_config.MODE) != concurrency_config.OPTIMISTIC:
+        mode = options.get(concurrency_config.MODE)
+        if mode == concurrency_config.SINGLE_WRITER:
             return None
         provider = options.get(lock_config.LOCK_PROVIDER)
         if provider is None or provider == lock_config.IN_PROCESS_LOCK:
             found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
             raise ConfigError(
-                f"Cannot write with {concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}: "
+                f"Cannot write with {concurrency_config.MODE.key} = {mode!r}: "
                 f"{lock_config.LOCK_PROVIDER.key} {found}; set a lock that all writers share, such as "
                 f"{lock_config.FILE_SYSTEM_LOCK}, for every writer"
             )
+        shares_logs = mode == concurrency_config.NON_BLOCKING
+        strategy = ConflictStrategy(options.get(concurrency_config.STRATEGY))
+        by_bucket = options.get(write_config.INDEX_TYPE) == "BUCKET" and not options.given(concurrency_config.STRATEGY)
         return cls(
-            ConflictStrategy(options.get(concurrency_config.STRATEGY)),
+            ConflictStrategy.BUCKET if by_bucket or shares_logs else strategy,
             options.get(concurrency_config.RESOLVE_SCHEMAS),
             options.get(concurrency_config.RETRIES),
+            shares_logs,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
@@ -133,6 +134,12 @@ def write_settings(
         check_table_index(storage, timeline, view, index.buckets)
     elif index.buckets is not None:
         check_folder(storage, index.buckets)
+        if index.buckets.fixed_ids:
+            raise ConfigError(
+                f"Cannot overwrite the table '{config.name}' with {concurrency_config.MODE.key} = "
+                f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; overwrite it with "
+                f"{concurrency_config.OPTIMISTIC}"
+            )
     return WriteSettings(
         schema,
         keygen,
@@ -251,11 +258,19 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
 
 def _index(options: Options, config: TableConfig) -> IndexSettings:
     kind = options.get(write_config.INDEX_TYPE)
+    non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
+    if non_blocking and (kind != BUCKET or config.version < 8 or not config.is_mor):
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' ({config.properties.get('hoodie.table.type')}, version "
+            f"{config.version}) with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}' and "
+            f"{write_config.INDEX_TYPE.key} = '{kind}': supported are merge-on-read tables of version 8 or 9 with the "
+            f"index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
+        )
     return IndexSettings(
         GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind,
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
         options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
-        BucketIndex.of(options, config) if kind == BUCKET else None,
+        BucketIndex.of(options, config, fixed_ids=non_blocking) if kind == BUCKET else None,
     )
 
 

@@ -91,13 +91,8 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
-        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
         ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),
         ("hoodie.clean.failed.writes.policy", "never"),
-        (
-            "hoodie.write.lock.conflict.resolution.strategy",
-            "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy",
-        ),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),

@@ -31,7 +31,8 @@ _BUCKET_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class OptimisticWriters:
-    """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`."""
+    """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`, and of `NON_BLOCKING_CONCURRENCY_CONTROL`, for which
+    Apache Hudi does not check at all: rows added to a file group that is replaced meanwhile are lost there."""
 
     settings: OptimisticSettings = field(default_factory=OptimisticSettings)
     one_at_a_time: bool = False
@@ -59,7 +60,8 @@ class OptimisticWriters:
         schema = schema_to_commit(table, scope, completed) if self.settings.resolve_schemas else None
         for instant, metadata in completed:
             if not self._may_follow(table, scope, instant, metadata):
-                self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata))
+                shared = self._shared(table, scope, instant, metadata)
+                self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
         for instant, operation, groups in self._pending(table, scope):
             self._refuse_overlap(scope, instant, operation, groups)
         return schema
@@ -75,6 +77,14 @@ class OptimisticWriters:
             return False
         # logs belong to the slice that is the newest when they complete
         return not (scope.touched - scope.logged) & _changed(metadata)
+
+    def _shared(
+        self, table: LockedTable, scope: WriteScope, instant: Instant, metadata: CommitMetadata
+    ) -> frozenset[FileGroup]:
+        """File groups to which both writes have only added logs, where that is no conflict."""
+        if not self.settings.shares_logs or metadata.compacted:
+            return frozenset()
+        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, table.config.version).logged
 
     def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
         """Pending instants to check, with their operation and the file groups that they change."""
@@ -98,13 +108,19 @@ class OptimisticWriters:
                 yield instant, metadata.operation, _written(metadata)
 
     def _refuse_overlap(
-        self, scope: WriteScope, instant: Instant, operation: str, groups: frozenset[FileGroup]
+        self,
+        scope: WriteScope,
+        instant: Instant,
+        operation: str,
+        groups: frozenset[FileGroup],
+        shared: frozenset[FileGroup] = frozenset(),
     ) -> None:
+        touched = scope.touched - shared
         if self.settings.strategy is ConflictStrategy.BUCKET:
             buckets = {(partition, file_id[:_BUCKET_DIGITS]) for partition, file_id in groups}
-            overlap = {group for group in scope.touched if (group[0], group[1][:_BUCKET_DIGITS]) in buckets}
+            overlap = {group for group in touched if (group[0], group[1][:_BUCKET_DIGITS]) in buckets}
         else:
-            overlap = set(scope.touched & groups)
+            overlap = set(touched & groups)
         if not overlap:
             return
         partition, file_id = min(overlap)
