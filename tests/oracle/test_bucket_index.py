@@ -12,7 +12,11 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.formats.buckets import bucket_number
+from hudi_py.wiring import metadata_writer
+from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
+from tests.oracle import test_at_once as at_once
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
 
@@ -141,3 +145,47 @@ def test_keys_of_all_types(oracle: Oracle, tmp_path: Path, key: str, hashed: str
     oracle.write(ours, again, options=options)
     for path in (theirs, ours):
         assert hudi_py.open_table(path).scan(["ts"]).to_table()["ts"].to_pylist() == [2] * 9
+
+
+NON_BLOCKING = {**BUCKETS, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
+
+
+@pytest.mark.parametrize("version", cases([8, 9], "non-blocking", 1))
+def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    """Both add logs to the same file groups at once, some without base files; each side compacts them once."""
+    path = tmp_path / "t"
+    ours = {**at_once.options(version, "MERGE_ON_READ"), **NON_BLOCKING}
+    theirs = {**at_once.BESIDE_OTHERS, **NON_BLOCKING}
+    chosen = Options.resolve(ours, Scope.WRITE)
+
+    def check(rows: dict[str, int]) -> None:
+        assert at_once.read(path) == rows
+        found = oracle.read(path, columns=["id", "ts"])
+        assert dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True)) == rows
+
+    def begin_and_finish(data: pa.Table, between: pa.Table) -> None:
+        """Ours is pending while theirs is written."""
+        write = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
+        staged = run_task(write, TaskId(0, 1), data.to_batches())
+        oracle.write(path, between, options=theirs, **made)
+        commit_write(write, [staged])
+
+    made: dict[str, Any] = {"key": "id", "partition": "city", "ordering": "ts", "type": "mor", "table_version": version}
+    begin_and_finish(at_once.rows(range(5), 2), at_once.rows(range(3, 8), 1))
+    made = {}
+    rows = {f"k{key}": 2 if key < 5 else 1 for key in range(8)}
+    check(rows)
+    assert not list(path.glob("?/*.parquet"))
+    writing = at_once.apache_hudi_at_its_commit(oracle, path, at_once.rows(range(4, 10), 3), theirs)
+    hudi_py.write(str(path), at_once.rows(range(3, 6), 4), "upsert", ours)
+    assert writing.wait() is None
+    rows |= {f"k{key}": 3 for key in range(6, 10)} | {f"k{key}": 4 for key in range(3, 6)}
+    check(rows)
+    oracle.call(path, "run_compaction(op => 'scheduleAndExecute', table => '{table}')", theirs)
+    check(rows)
+    begin_and_finish(at_once.rows(range(0, 2), 5), at_once.rows(range(1, 3), 6))
+    rows |= {"k0": 5, "k1": 6, "k2": 6}
+    check(rows)
+    hudi_py.open_table(str(path)).compact(options=ours)
+    check(rows)
+    assert oracle.check(path, keys=1, deep=True)["problems"] == []

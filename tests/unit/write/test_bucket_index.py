@@ -194,3 +194,18 @@ def test_several_hashed_columns(tmp_path: Path) -> None:
     read = hudi_py.open_table(path).scan(["k", "ts", "_hoodie_file_name"]).to_table().to_pylist()
     assert [row["ts"] for row in read] == [2] * 4
     assert len({row["_hoodie_file_name"] for row in read if row["k"] == "x"}) == 1
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_reads_open_only_the_buckets_of_their_keys(tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t")
+    options = {**BUCKETS, "hoodie.bucket.index.hash.field": "k", "hoodie.metadata.index.column.stats.enable": "false"}
+    data = pa.table({"k": [f"k{key % 8}" for key in range(16)], "n": range(16), "ts": [1] * 16})
+    hudi_py.write(path, data, "upsert", options, record_key="k,n", ordering_by="ts", table_type=kind)
+    hudi_py.write(path, data.slice(0, 8).set_column(2, "ts", pa.array([2] * 8)), "upsert", options)
+    opened = hudi_py.open_table(path, options={key: options[key] for key in options if "bucket" in key.lower()})
+    for condition, most in (("k = 'k1'", 1), ("k IN ('k1', 'k2')", 2), ("k = 'k1' AND n = 9", 1), ("n = 9", 4)):
+        scan = opened.scan(["n"], filter=condition, options={"hoodie.index.type": "BUCKET"})
+        expected = opened.scan(["n"], filter=condition).to_table()
+        assert sorted(scan.to_table()["n"].to_pylist()) == sorted(expected["n"].to_pylist())
+        assert len(scan.plan().splits) == most, condition
