@@ -12,7 +12,7 @@ import hudi_py
 from hudi_py.config import Options, Scope, concurrency, lock
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.wiring import metadata_writer
-from hudi_py.write.distributed import DistributedWrite, TaskId, commit_write, plan_write, run_task
+from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, plan_write, run_task
 from tests.unit.write.test_bucket_index import BUCKETS, check_keys, rows, snapshot
 
 OPTIONS = {
@@ -139,3 +139,27 @@ def test_an_overwrite_is_refused(tmp_path: Path) -> None:
     hudi_py.write(path, rows([1], 1), "upsert", OPTIONS)
     with pytest.raises(ConfigError, match="Cannot overwrite"):
         hudi_py.write(path, rows([1], 2), "insert_overwrite_table", OPTIONS)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> None:
+    path = str(tmp_path / "t")
+    opened = hudi_py.open_table
+    table = {"hoodie.write.table.version": str(version)}
+    hudi_py.write(path, rows([0, 1, 2], 1), "upsert", {**OPTIONS, **table})
+    opened(path).savepoint(options=SERVICE)
+    hudi_py.write(path, rows([0, 3], 2), "upsert", OPTIONS)
+    done = hudi_py.write(path, rows([1, 4], 3, [1]), "upsert", OPTIONS)
+    assert snapshot(path) == [("k0", 2), ("k2", 1), ("k3", 2), ("k4", 3)]
+    opened(path).rollback(done, options=SERVICE)
+    assert snapshot(path) == [("k0", 2), ("k1", 1), ("k2", 1), ("k3", 2)]
+    abort_write(begun(path, rows([5, 6], 4))[0])
+    assert opened(path).metadata.verify().ok
+    saved = opened(path).savepoints()["instant"].to_pylist()
+    opened(path).restore(saved[0], options=SERVICE)
+    assert snapshot(path) == [("k0", 1), ("k1", 1), ("k2", 1)]
+    assert opened(path).metadata.verify().ok
+    hudi_py.write(path, rows([0, 6], 5), "upsert", OPTIONS)
+    opened(path).compact(options=SERVICE)
+    assert snapshot(path) == [("k0", 5), ("k1", 1), ("k2", 1), ("k6", 5)]
+    assert opened(path).metadata.verify().ok
