@@ -30,7 +30,7 @@ from hudi_py.write.rows import KeyedRows
 DEFAULT_BUCKETS = 256
 """Of a table whose options do not say, as in Apache Hudi."""
 _SEPARATOR = "\0"
-_CHECKED_FILES = 4
+_CHECKED_FILES = 2
 _CHECKED_KEYS = 16
 """First keys of a file without a bloom filter, whose footer does not have the least key and the greatest."""
 

@@ -17,7 +17,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index.bucket import BucketIndex, partition_and_number
+from hudi_py.write.index.bucket import partition_and_number
 from hudi_py.write.operations.delete import DELETE_SCHEMA, keys_only
 from hudi_py.write.operations.insert import live_rows
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
@@ -33,7 +33,7 @@ class _Bucket:
     path: PartitionPath
     """Under which the rows are held."""
     slice_: FileSlice | None
-    """What the bucket has; None: nothing yet."""
+    """What the bucket has; None: nothing yet. Without files where its first rows go to a log."""
     file_id: FileId
 
     def table(self) -> pa.Table:
@@ -87,7 +87,7 @@ def insert_new(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Oper
 
 def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     def place(bucket: _Bucket) -> PlacedRows | None:
-        if bucket.slice_ is None:
+        if bucket.slice_ is None or bucket.slice_.size == 0:  # there is nothing to delete
             return None
         keys = combined(bucket.table()[RECORD_KEY])
         deleted = keys.unique() if context.settings.combine_before_delete else keys
@@ -117,23 +117,14 @@ def _write_buckets(
         def write(partition: PartitionWriter) -> None:
             slices = {} if replaces else index.by_number(partition.slices.values(), partition.path)
             for number, path in sorted(paths[partition.path].items()):
-                bucket = _Bucket(held, path, slices.get(number), index.new_file_id(number))
-                placed = place(bucket)
+                slice_, file_id = slices.get(number), index.new_file_id(number)
+                if slice_ is None and index.fixed_ids:
+                    slice_ = FileSlice(partition.path, file_id, context.transaction.instant, None)
+                placed = place(_Bucket(held, path, slice_, file_id))
                 if placed is not None:
-                    partition.write(_in_log(context, index, partition, bucket, placed))
+                    partition.write(placed)
 
         return write_partitions(context, held, write, list(paths))
-
-
-def _in_log(
-    context: WriteContext, index: BucketIndex, partition: PartitionWriter, bucket: _Bucket, placed: PlacedRows
-) -> PlacedRows:
-    """The same, but for the first rows of a bucket where writers do not wait for each other: those go to a log."""
-    if placed.slice_ is not None or placed.inserts is None or not index.fixed_ids:
-        return placed
-    slice_ = FileSlice(partition.path, bucket.file_id, context.transaction.instant, None)
-    rows = pa.Table.from_batches(list(placed.inserts()), context.row_schema)
-    return PlacedRows(slice_, updates=rows, keys_tagged=False)
 
 
 def _first_rows(context: WriteContext, bucket: _Bucket, batches: Callable[[], Iterable[pa.RecordBatch]]) -> PlacedRows:
