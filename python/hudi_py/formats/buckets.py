@@ -19,6 +19,8 @@ from hudi_py.formats.hashing import java_string_hash
 
 BUCKET_DIGITS = 8
 """The file id of a bucket begins with its number, in eight digits."""
+FIXED_FILE_ID = "-0000-0000-0000-000000000000-0"
+"""The rest of the file ids of non-blocking writers, which recur in every partition."""
 _NUMBER = re.compile(r"[0-9]{8}-")
 _PLACEHOLDERS = {"__null__": None, "__empty__": ""}
 """Parts of keys that stand for null and the empty string, whose hashes are 0."""

@@ -163,3 +163,35 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
     opened(path).compact(options=SERVICE)
     assert snapshot(path) == [("k0", 5), ("k1", 1), ("k2", 1), ("k6", 5)]
     assert opened(path).metadata.verify().ok
+
+
+@pytest.mark.parametrize("options", [OPTIONS, {**OPTIMISTIC, "hoodie.metadata.record.index.enable": "false"}])
+def test_partitions_have_the_same_file_ids(tmp_path: Path, options: dict[str, str]) -> None:
+    """Keys may occur in several partitions; the metadata table tells their files apart."""
+    path = str(tmp_path / "t")
+
+    def both(ts: int, partitions: str = "ab") -> pa.Table:
+        found = {"k": [], "p": [], "ts": []}
+        for place in partitions:
+            for key in range(4):
+                found["k"].append(f"{place if key else ''}{key}")
+                found["p"].append(place)
+                found["ts"].append(ts + 100 * (place == "b"))
+        return pa.table(found)
+
+    def check(expected: int) -> None:
+        table = hudi_py.open_table(path)
+        assert table.metadata.verify().ok
+        assert table.scan(["k"], filter="ts >= 100").to_table().num_rows == expected
+
+    hudi_py.write(path, both(1), "upsert", options)
+    check(4)
+    hudi_py.write(path, both(2), "upsert", options)
+    hudi_py.write(path, both(3, "a").select(["k", "p", "ts"]), "delete", options)
+    check(4)
+    assert hudi_py.open_table(path).scan(["p"]).to_table()["p"].to_pylist() == ["b"] * 4
+    hudi_py.open_table(path).compact(options=SERVICE)
+    hudi_py.open_table(path).metadata.rebuild()
+    check(4)
+    hudi_py.write(path, both(4), "upsert", options)
+    check(4)

@@ -99,7 +99,7 @@ def append_log(
         if context.range_columns:
             whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
             sidecar.set_ranges(whole.rows)
-        context.save(sidecar, name)
+        context.save(sidecar, permit.path)
     context.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file

@@ -121,7 +121,7 @@ class BaseFileHandle:
             storage, path = self.context.transaction.storage, self._permit.temp_path
             sidecar.set_ranges(written_ranges(storage, path, summary.metadata, columns, summary.nan).rows)
         if sidecar is not None:
-            self.context.save(sidecar, self.name)
+            self.context.save(sidecar, self._permit.path)
 
     def abandon(self) -> None:
         """Deletes what was written."""

@@ -18,7 +18,7 @@ from hudi_py.config import Options
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.formats.buckets import BUCKET_DIGITS, bucket_number, bucket_numbers
+from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
 from hudi_py.formats.parquet import iter_base_batches, read_footer
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath, new_file_id
@@ -81,7 +81,7 @@ class BucketIndex:
 
     def new_file_id(self, number: int) -> FileId:
         """The file id of a bucket that has no file group yet."""
-        rest = "-0000-0000-0000-000000000000-0" if self.fixed_ids else new_file_id()[BUCKET_DIGITS:]
+        rest = FIXED_FILE_ID if self.fixed_ids else new_file_id()[BUCKET_DIGITS:]
         return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
