@@ -136,12 +136,12 @@ def new_file_group(
 ) -> list[WriteStat]:
     """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the
     file gets full, unless `file_id` says which one. Without rows, writes nothing."""
+    splits = file_id is None
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
     try:
         for batch in (step for whole in batches for step in steps(whole)):
-            full = file_id is None and context.settings.packing.max_file_size
-            if handle is not None and full and handle.bytes_written >= full:
+            if handle is not None and splits and handle.bytes_written >= context.settings.packing.max_file_size:
                 stats.append(handle.finish())
                 handle = None
             if handle is None:

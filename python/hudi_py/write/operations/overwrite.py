@@ -16,8 +16,7 @@ Insert = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
 def overwrite(
     context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
 ) -> OperationResult:
-    """Writes rows to new file groups, which replace those of all partitions. `insert`: how it writes
-    them.
+    """Writes rows to new file groups, which replace those of all partitions. `insert` writes them.
 
     Raises:
         ConflictError: a pending clustering is about to replace some of them, and would bring their rows back.
