@@ -105,12 +105,15 @@ def test_changes_of_a_range_with_options(spark: SparkSession, path: str) -> None
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("hudi_table_changes('{path}', 'latest', '000')", "does not know the format 'latest'.*latest_state and cdc"),
+        ("hudi_table_changes('{path}', 'latest', '000')", "does not support the format 'latest'.*latest_state and cdc"),
         ("hudi_table_changes('rel', 'cdc', '000')", "relative path 'rel'"),
-        ("hudi_table_changes('{path}', 'latest_state', '000', null, 'x')", "options of hudi_table_changes are a map"),
+        (
+            "hudi_table_changes('{path}', 'latest_state', '000', null, 'x')",
+            "options of hudi_table_changes must be a map",
+        ),
         ("hudi_query_timeline('/no/such/table')", "TableNotFoundError.*/no/such/table"),
         ("hudi_metadata('{path}', map('storag.x', '1'))", "Unknown option storag.x"),
-        ("hudi_filesystem_view('{path}', cast(rand() as string))", "needs a constant as its argument 'partition'"),
+        ("hudi_filesystem_view('{path}', cast(rand() as string))", "The argument 'partition' of .* must be a constant"),
     ],
 )
 def test_refusals_say_what_to_do(spark: SparkSession, path: str, call: str, message: str) -> None:

@@ -152,7 +152,7 @@ def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
     planned = SERVICE.schedule(own).instant
     assert planned is not None
     work = SERVICE.begin(own, planned)
-    SERVICE.execute(own, work, range(work.num_pieces))
+    SERVICE.execute(own, work, range(work.num_tasks))
     end_work(work.attempt.owner.id)  # as if its process had died
     whole = tmp_path / "whole"
     shutil.copytree(table, whole)
@@ -233,7 +233,7 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
     planned = SERVICE.schedule(own).instant
     assert planned is not None
     work = SERVICE.begin(own, planned)
-    outcomes = SERVICE.execute(own, work, range(work.num_pieces))
+    outcomes = SERVICE.execute(own, work, range(work.num_tasks))
     dying = KillingMemory(copy_of(files_of(storage)))
     SERVICE.commit(context(dying, metadata), work, outcomes)
     last = max(i for i, what in enumerate(dying.calls) if f"{planned}_" in what and ".hoodie/metadata" not in what)

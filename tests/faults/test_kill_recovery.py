@@ -54,7 +54,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             if compacted:
                 service = Compaction()
                 work = service.begin(context(storage), scheduled)
-                service.commit(context(storage), work, service.execute(context(storage), work, range(work.num_pieces)))
+                service.commit(context(storage), work, service.execute(context(storage), work, range(work.num_tasks)))
         return made[key]
 
     return table
@@ -192,7 +192,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
     assert scheduled is not None
     service = Compaction(local=False)
     work = service.begin(context(storage), scheduled)
-    service.execute(context(storage), work, range(work.num_pieces))
+    service.execute(context(storage), work, range(work.num_tasks))
     storage.delete(f".hoodie/.heartbeat/{scheduled}")
     before = read(table)
     files = {path for path in data_files(table) if not path.endswith(f"_{scheduled}.parquet")}
@@ -221,7 +221,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
         assert leftovers(root) == set(), killing.calls[-1]
         again = context(LocalStorage(str(root)))
         work = Compaction().begin(again, scheduled)
-        Compaction().commit(again, work, Compaction().execute(again, work, range(work.num_pieces)))
+        Compaction().commit(again, work, Compaction().execute(again, work, range(work.num_tasks)))
         assert read(root) == before
         assert leftovers(root) == set()
         shutil.rmtree(root)

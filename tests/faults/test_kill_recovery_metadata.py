@@ -74,7 +74,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
             scheduled = Compaction(always=True).schedule(context(storage)).instant
             assert scheduled is not None
             work = Compaction().begin(context(storage), scheduled)
-            outcomes = Compaction().execute(context(storage), work, range(work.num_pieces))
+            outcomes = Compaction().execute(context(storage), work, range(work.num_tasks))
             Compaction().commit(context(storage), work, outcomes)
             write_rows(storage, rows(range(3), 3), "upsert", options, metadata=writer)
         return made[version]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, flag, integer, names
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
@@ -13,7 +11,6 @@ METADATA_ENABLE = flag(
     "it up to date; with `false` a write drops it.",
     Scope.BOTH,
     True,
-    since=_SINCE,
 )
 DATA_SKIPPING = flag(
     "hoodie.enable.data.skipping",
@@ -21,7 +18,6 @@ DATA_SKIPPING = flag(
     "as long as no key occurs twice in a table with a record index.",
     Scope.READ,
     True,
-    since=_SINCE,
 )
 
 BUCKETS = integer(
@@ -31,13 +27,11 @@ BUCKETS = integer(
     "buckets. 0: for a read, unknown; for a write, 256 as in Apache Hudi.",
     Scope.BOTH,
     0,
-    since=_SINCE,
 )
 BUCKET_FIELDS = names(
     "hoodie.bucket.index.hash.field",
     "Columns that are hashed into buckets, some of the record key's. Default: all of them.",
     Scope.BOTH,
-    since=_SINCE,
 )
 
 BUCKET_ENGINE = choice(
@@ -47,7 +41,6 @@ BUCKET_ENGINE = choice(
     Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),
-    since=_SINCE,
 )
 
-OPTIONS = (METADATA_ENABLE, DATA_SKIPPING, BUCKETS, BUCKET_FIELDS, BUCKET_ENGINE)
+OPTIONS = declared(globals())

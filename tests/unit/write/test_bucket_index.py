@@ -213,3 +213,15 @@ def test_reads_open_only_the_buckets_of_their_keys(tmp_path: Path, kind: str) ->
         expected = opened.scan(["n"], filter=condition).to_table()
         assert sorted(scan.to_table()["n"].to_pylist()) == sorted(expected["n"].to_pylist())
         assert len(scan.plan().splits) == most, condition
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_overwrites_and_deletes_of_partitions(tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.write(path, rows([0, 1, 2, 3], 1), "upsert", BUCKETS, table_type=kind, **TABLE)
+    run(path, rows([2, 4], 2), "insert_overwrite", BUCKETS, 2)
+    assert snapshot(path) == [("k1", 1), ("k2", 2), ("k3", 1), ("k4", 2)]
+    hudi_py.write(path, rows([1], 0), "delete_partition", BUCKETS)
+    hudi_py.write(path, rows([1, 2], 3), "upsert", BUCKETS)
+    assert snapshot(path) == [("k1", 3), ("k2", 3), ("k4", 2)]
+    check_keys(path)

@@ -137,8 +137,21 @@ def test_what_it_does_not_support_is_refused(tmp_path: Path, changes: dict[str, 
 def test_an_overwrite_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     hudi_py.write(path, rows([1], 1), "upsert", OPTIONS)
-    with pytest.raises(ConfigError, match="Cannot overwrite"):
-        hudi_py.write(path, rows([1], 2), "insert_overwrite_table", OPTIONS)
+    for operation in ("insert_overwrite_table", "insert_overwrite"):
+        with pytest.raises(ConfigError, match=f"Cannot {operation} the table"):
+            hudi_py.write(path, rows([1], 2), operation, OPTIONS)
+
+
+def test_a_file_id_that_was_replaced_is_not_used_again(tmp_path: Path) -> None:
+    """Readers pass over all that is in a file group that was replaced."""
+    path = str(tmp_path / "t")
+    hudi_py.write(path, rows([0, 2, 3], 1), "upsert", OPTIONS)
+    hudi_py.write(path, rows([2], 2), "insert_overwrite", OPTIMISTIC)
+    assert snapshot(path) == [("k2", 2), ("k3", 1)]
+    hudi_py.write(path, rows([0], 3), "upsert", OPTIONS)
+    hudi_py.write(path, rows([0, 2], 4), "upsert", OPTIONS)
+    assert snapshot(path) == [("k0", 4), ("k2", 4), ("k3", 1)]
+    check_keys(path)
 
 
 @pytest.mark.parametrize("version", [8, 9])

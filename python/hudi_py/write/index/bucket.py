@@ -79,9 +79,9 @@ class BucketIndex:
         """
         return bucket_numbers(keys, self.hashed, self.key_fields, self.count)
 
-    def new_file_id(self, number: int) -> FileId:
-        """The file id of a bucket that has no file group yet."""
-        rest = FIXED_FILE_ID if self.fixed_ids else new_file_id()[BUCKET_DIGITS:]
+    def new_file_id(self, number: int, *, fixed: bool = True) -> FileId:
+        """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
+        rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
         return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:

@@ -19,7 +19,9 @@ _RUN: dict[Operation, Run] = {
     Operation.UPSERT: upsert.upsert,
     Operation.BULK_INSERT: bulk_insert.bulk_insert,
     Operation.DELETE: delete.delete,
-    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite,
+    Operation.INSERT_OVERWRITE: overwrite.overwrite_partitions,
+    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite_table,
+    Operation.DELETE_PARTITION: overwrite.delete_partitions,
 }
 
 _RUN_BY_BUCKET: dict[Operation, Run] = {
@@ -27,7 +29,9 @@ _RUN_BY_BUCKET: dict[Operation, Run] = {
     Operation.UPSERT: buckets.upsert,
     Operation.BULK_INSERT: buckets.insert,
     Operation.DELETE: buckets.delete,
-    Operation.INSERT_OVERWRITE_TABLE: partial(overwrite.overwrite, insert=buckets.insert_new),
+    Operation.INSERT_OVERWRITE: partial(overwrite.overwrite_partitions, insert=buckets.insert_new),
+    Operation.INSERT_OVERWRITE_TABLE: partial(overwrite.overwrite_table, insert=buckets.insert_new),
+    Operation.DELETE_PARTITION: overwrite.delete_partitions,
 }
 
 
@@ -36,11 +40,11 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
 
     Args:
         batches: incoming rows in normalised input types (`read_input`). A delete needs their key and partition columns
-            only.
+            only, the deletion of partitions their partition columns.
 
     Raises:
         SchemaMismatchError, ConfigError: the rows do not fit the table, or it is written with another index.
-        ConflictError: a pending clustering is about to replace file groups that the rows belong to.
+        ConflictError: a pending table service has file groups that the operation would change.
     """
     run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
     return run[operation](context, batches)

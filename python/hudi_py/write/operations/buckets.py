@@ -118,6 +118,8 @@ def _write_buckets(
             slices = {} if replaces else index.by_number(partition.slices.values(), partition.path)
             for number, path in sorted(paths[partition.path].items()):
                 slice_, file_id = slices.get(number), index.new_file_id(number)
+                if (partition.path, file_id) in context.transaction.view.replaced:
+                    file_id = index.new_file_id(number, fixed=False)  # what is added to a replaced group is not seen
                 if slice_ is None and index.fixed_ids:
                     slice_ = FileSlice(partition.path, file_id, context.transaction.instant, None)
                 placed = place(_Bucket(held, path, slice_, file_id))
