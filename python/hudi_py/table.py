@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DURABLE
+from hudi_py.config.write import DELETED_PARTITIONS, DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -27,7 +27,7 @@ from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
 from hudi_py.services.recovery.restore import RestoreReport, restore
 from hudi_py.services.recovery.rollback import RollbackReport, rollback
-from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, list_savepoints
+from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, savepoint_report
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
@@ -39,11 +39,6 @@ from hudi_py.write.result import WriteResult
 from hudi_py.write.table.support import read_only_reason
 
 _Names = str | list[str] | tuple[str, ...]
-_SAVEPOINTS = pa.schema(
-    [(name, pa.string()) for name in ("instant", "user", "comment")]
-    + [("created", pa.timestamp("ms", "UTC"))]
-    + [(name, pa.int64()) for name in ("num_partitions", "num_files")]
-)
 
 
 def open_table(
@@ -127,7 +122,8 @@ def write(
         path: the table's base path; see `open_table`.
         data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
             object with the Arrow C stream interface.
-        operation: `upsert` (default), `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
+        operation: `upsert` (default), `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table`
+            or `delete_partition`.
         options: options of writes, by the keys of Apache Hudi. For the other arguments see `create_table`; they must
             agree with an existing table.
 
@@ -291,9 +287,26 @@ class Table:
         """Deletes the rows with the keys and partitions of `data`; ignores its other columns."""
         return self._write(data, "delete", options)
 
+    def insert_overwrite(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Replaces the rows of the partitions that `data` has rows in; the old ones stay readable by time travel."""
+        return self._write(data, "insert_overwrite", options)
+
     def insert_overwrite_table(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Replaces all rows of the table; the old ones stay readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
+
+    def delete_partition(self, paths: str | Iterable[str], *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Deletes partitions by their paths, in which `*` stands for any text; their rows stay readable by time travel
+        until they are cleaned. Absent partitions are skipped with a warning."""
+        named = [paths] if isinstance(paths, str) else list(paths)
+        unusable = [path for path in named if not path.strip() or "," in path]
+        if unusable or not named:
+            raise ConfigError(
+                f"Cannot delete the partitions {named!r}: expected paths without a comma, as Table.partitions() lists "
+                "them; for others, pass rows of these partitions to hudi_py.write with operation='delete_partition'"
+            )
+        given = {**(options or {}), DELETED_PARTITIONS.key: ",".join(named)}
+        return self._write(self.schema.empty_table(), "delete_partition", given)
 
     # -- table services: `options` are write options, instants are requested times or results of writes
 
@@ -425,19 +438,7 @@ class Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
         num_partitions, num_files (int64)."""
         with self._serving("savepoints") as context:
-            found = list_savepoints(context)
-        rows = [
-            {
-                "instant": each.instant,
-                "user": each.user,
-                "comment": each.comment,
-                "created": each.created_ms,
-                "num_partitions": len(each.files),
-                "num_files": sum(map(len, each.files.values())),
-            }
-            for each in found
-        ]
-        return pa.Table.from_pylist(rows, _SAVEPOINTS)
+            return savepoint_report(context)
 
     def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
         """Restores the table to a savepoint; everything later is undone permanently.

@@ -3,22 +3,40 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, number, optional_choice, text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_choice, text
 
 _MB = 1024 * 1024
 
 OPERATION = choice(
     "hoodie.datasource.write.operation",
-    "What to do with the rows. Mode `overwrite` replaces the whole table with any of the first three.",
+    "What to do with the rows. `insert_overwrite` replaces the partitions that it writes to, `insert_overwrite_table` "
+    "the whole table, as mode `overwrite` does with any of the first three (see `hoodie.datasource.overwrite.mode`). "
+    "`delete_partition` deletes the partitions of the rows, or of `hoodie.datasource.write.partitions.to.delete`.",
     Scope.WRITE,
     "upsert",
-    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite_table"),
+    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
     not_built={
-        "INSERT_OVERWRITE": "replacing single partitions is not built yet; mode overwrite replaces the whole table",
-        "DELETE_PARTITION": "dropping partitions is not built yet",
         "BOOTSTRAP": "bootstrapping is not built",
         "ALTER_SCHEMA": "changing the schema is not built yet",
     },
+)
+OVERWRITE_MODE = choice(
+    "hoodie.datasource.overwrite.mode",
+    "What mode `overwrite` of `df.write` replaces unless the operation is one that overwrites: with STATIC the whole "
+    "table, with DYNAMIC the partitions that it writes to.",
+    Scope.WRITE,
+    "STATIC",
+    ("STATIC", "DYNAMIC"),
+)
+OVERWRITTEN_PARTITIONS = names(
+    "hoodie.static.overwrite.partition.paths",
+    "Paths of the partitions that `insert_overwrite` replaces, instead of those that it writes to.",
+    Scope.WRITE,
+)
+DELETED_PARTITIONS = names(
+    "hoodie.datasource.write.partitions.to.delete",
+    "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` stands for any text.",
+    Scope.WRITE,
 )
 COMBINE_BEFORE_INSERT = flag(
     "hoodie.combine.before.insert",
