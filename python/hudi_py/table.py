@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DELETED_PARTITIONS, DURABLE
+from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -34,7 +34,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
-from hudi_py.write.api import create_empty_table, write_options, write_rows
+from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
 from hudi_py.write.result import WriteResult
 from hudi_py.write.table.support import read_only_reason
 
@@ -298,14 +298,7 @@ class Table:
     def delete_partition(self, paths: str | Iterable[str], *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Deletes partitions by their paths, in which `*` stands for any text; their rows stay readable by time travel
         until they are cleaned. Absent partitions are skipped with a warning."""
-        named = [paths] if isinstance(paths, str) else list(paths)
-        unusable = [path for path in named if not path.strip() or "," in path]
-        if unusable or not named:
-            raise ConfigError(
-                f"Cannot delete the partitions {named!r}: expected paths without a comma, as Table.partitions() lists "
-                "them; for others, pass rows of these partitions to hudi_py.write with operation='delete_partition'"
-            )
-        given = {**(options or {}), DELETED_PARTITIONS.key: ",".join(named)}
+        given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
 
     # -- table services: `options` are write options, instants are requested times or results of writes

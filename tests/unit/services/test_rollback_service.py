@@ -22,14 +22,17 @@ from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_
 from hudi_py.transaction.owner.claim import revoke_claim
 from hudi_py.transaction.owner.identity import end_work
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
+from tests.support.choice import cases
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
 
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
 VERSIONS = [6, 8, 9]
 
 
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
-@pytest.mark.parametrize("operation", ["upsert", "delete", "insert_overwrite_table"])
+@pytest.mark.parametrize(
+    ("version", "kind", "operation"),
+    cases([(*table, each) for table in KINDS for each in ("upsert", "delete", "insert_overwrite_table")], "last", 9),
+)
 def test_the_last_write_is_undone(tmp_path, version, kind, operation):
     make_table(tmp_path, version, kind)
     before, files = read(tmp_path), data_files(tmp_path)
@@ -248,11 +251,19 @@ def test_rows_of_versions_that_were_cleaned_are_not_lost(tmp_path, operation):
     assert read(tmp_path) == after
 
 
-@pytest.mark.parametrize("last", ["insert", "insert_overwrite_table", "compaction"])
-@pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+OLDER = [
+    (version, kind, last)
+    for version, kind in KINDS
+    for last in ("insert", "insert_overwrite_table", "compaction")
+    if (kind, last) != ("cow", "compaction")  # there are no logs
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "last"),
+    cases(OLDER, "older versions", 6),
+)
 def test_older_versions_which_a_savepoint_keeps_are_not_enough(tmp_path, version, kind, last):
-    if (kind, last) == ("cow", "compaction"):
-        pytest.skip("there are no logs")
     storage = LocalStorage(str(tmp_path))
     write(storage, rows(range(10), 1), "insert", version, kind)
     create_savepoint(context(tmp_path))
