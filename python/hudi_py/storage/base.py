@@ -86,6 +86,10 @@ class Storage(Protocol):
         """Creates the file whole unless it exists. True when this call created it."""
         ...
 
+    def names(self, path: str = "") -> list[str]:
+        """Sorted names of the files directly in a folder: `list` for callers that need neither sizes nor times."""
+        ...
+
     def list(self, path: str = "") -> list[FileInfo]:
         """Direct children sorted by path; empty when there is no such folder."""
         ...

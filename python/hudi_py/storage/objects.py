@@ -236,6 +236,9 @@ class ObjectStorage:
         name = f"{bucket} {hash(repr(sorted(settings.items(), key=str)))}"
         self._conditional.probe(name, bucket, f".hoodie/.locks/probe_{uuid.uuid4().hex}")
 
+    def names(self, path: str = "") -> list[str]:
+        return [info.name for info in self.list(path) if not info.is_dir]
+
     def list(self, path: str = "") -> list[FileInfo]:
         path = clean_path(path)
         with self.asked(path):

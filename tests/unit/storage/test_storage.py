@@ -46,6 +46,13 @@ class StorageBehaviour:
         assert storage.delete("no/such") is False
         storage.delete_tree("no")
 
+    def test_names_are_those_of_the_files_in_a_folder(self, storage: Storage) -> None:
+        for path in ("d/b", "d/a.txt", "d/.hidden", "d/.b.crc", "d/below/c", "e"):
+            storage.put(path, b"1")
+        assert storage.names("d") == sorted(info.name for info in storage.list("d") if not info.is_dir)
+        assert {"a.txt", "b"} <= set(storage.names("d"))
+        assert storage.names("no") == []
+
     def test_read_range(self, storage: Storage) -> None:
         storage.put("f", b"0123456789")
         assert storage.read_range("f", 2, 3) == b"234"
