@@ -21,7 +21,7 @@ from hudi_py.write.distributed import plan_write
 from tests.stores.proxy import Proxy, Spoilt
 from tests.stores.servers import KEY, REGION, SECRET, Server, options_for
 from tests.stores.test_tables import SCHEMA, found, rows
-from tests.support.s3 import Fault, serving
+from tests.support.object_store import Fault, serving
 
 _calls: list[datetime] = []
 _expires: list[datetime | None] = [None]

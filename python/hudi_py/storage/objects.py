@@ -51,6 +51,8 @@ _CLIENT_OPTIONS = frozenset(
     }
 )
 """Options which obstore takes apart from those of a kind of store, and panics over among them."""
+_DENIED_UPLOAD = "The operation lacked "
+"""How the error of a denied upload begins: of these obstore says no more than OSError."""
 _KIND = re.compile("^(aws|azure|google)_")
 
 
@@ -326,9 +328,13 @@ class ObjectStorage:
             raise
         except FileNotFoundError:
             raise missing(self.uri, path) from None
-        except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
-            denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
+        except (self._exceptions.BaseError, ValueError, OSError) as error:  # ValueError: no path of its
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             what = first_line(error)
+            denied = isinstance(
+                error, (self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError)
+            ) or what.startswith(_DENIED_UPLOAD)
             if any(sign in str(error) for sign in EXPIRED):
                 raise PermissionError(
                     errno.EACCES,
@@ -338,9 +344,7 @@ class ObjectStorage:
                 ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
-            raise OSError(
-                errno.EACCES if isinstance(error, denied) else errno.EIO, what, f"{self.uri}/{path}"
-            ) from None
+            raise OSError(errno.EACCES if denied else errno.EIO, what, f"{self.uri}/{path}") from None
 
 
 def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
