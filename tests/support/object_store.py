@@ -150,10 +150,12 @@ def serving(*, google: bool = False) -> Iterator[Store]:
             if key not in store.files:
                 return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
             data, described = store.files[key][0], store.described(key)
-            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", headers.get("range", ""))
+            wanted = re.fullmatch(r"bytes=(\d*)-(\d+)", headers.get("range", ""))
             if wanted is None:
                 return 200, data, {**described, "Content-Length": str(len(data))}
-            start, end = int(wanted[1]), min(int(wanted[2]) + 1, len(data))
+            start, end = max(len(data) - int(wanted[2]), 0), len(data)
+            if wanted[1]:
+                start, end = int(wanted[1]), min(int(wanted[2]) + 1, len(data))
             if start >= len(data):
                 return 416, b"<Error><Code>InvalidRange</Code></Error>", {}
             return 206, data[start:end], {**described, "Content-Range": f"bytes {start}-{end - 1}/{len(data)}"}
