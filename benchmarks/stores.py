@@ -75,8 +75,8 @@ def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argpar
 
     def one_round(some: pa.Table, every: pa.Table) -> None:
         measured("open", lambda: hudi_py.open_table(uri, OFF, storage_options=dict(options)).schema)
-        measured("count", table.scan().count)
-        measured("snapshot", table.scan().to_table)
+        measured("count", lambda: table.scan().count())
+        measured("snapshot", lambda: table.scan().to_table())
         measured("upsert, 1 partition", lambda: table.upsert(some))
         measured("upsert, all partitions", lambda: table.upsert(every))
         measured("compaction", table.compact)
