@@ -122,7 +122,7 @@ def test_keys_among_the_options_are_not_left_behind(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """They are in what Spark pickles for its tasks, and nowhere else."""
+    """They are in what Spark pickles for its tasks, and in the event log of a Connect server."""
     from pyspark_hudi import run_service
 
     path = f"{bucket}/t"
@@ -165,7 +165,9 @@ def test_keys_among_the_options_are_not_left_behind(
     client.close()
     for secret in (SECRET, KEY):
         assert [text for text in (out, err, caplog.text, *shown) if secret in text] == []
-        assert [name for name, data in files.items() if secret.encode() in data] == []
+        left = [name for name, data in files.items() if secret.encode() in data]
+        # The server of Connect writes requests into its event log, options included: docs/object-stores.md says so
+        assert [name for name in left if not (CONNECT and name in events)] == []
 
 
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
