@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, optional_choice, optional_text
+from hudi_py.config.option import Scope, choice, flag, optional_choice, optional_text
 
 _SINCE = "0.1.0"
 
@@ -26,11 +26,19 @@ PIN = optional_text(
 )
 NATIVE = choice(
     "hoodie.py.read.native",
-    "Whether `read_table` lets Spark's own Parquet reader read the files that need nothing else (`auto`), or never "
-    "(`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
+    "Whether `read_table` lets Spark's own Parquet reader read base files where it reads the same rows (`auto`), or "
+    "never (`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
     Scope.READ,
     "auto",
     ("auto", "never"),
+    since=_SINCE,
+)
+REPLACED = flag(
+    "hoodie.py.read.replaced",
+    "Returns, instead of rows, which rows of base files the logs replace or delete. Set by `read_table` of "
+    "`pyspark_hudi`, with a pin.",
+    Scope.READ,
+    False,
     since=_SINCE,
 )
 
@@ -67,4 +75,4 @@ SERVICE_TOKEN = optional_text(
     since=_SINCE,
 )
 
-OPTIONS = (VIEW, PIN, NATIVE, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_ARGUMENTS, SERVICE_TOKEN)
+OPTIONS = (VIEW, PIN, NATIVE, REPLACED, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_ARGUMENTS, SERVICE_TOKEN)
