@@ -33,9 +33,9 @@ def queries() -> list[Any]:
 def scan_of(path: str, query: Expected, columns: list[str] | None) -> hudi_py.Scan:
     chosen: dict[str, Any] = {"as_of": query.as_of}
     if query.kind == "incremental":
-        chosen = {"begin": query.begin, "end": query.end}
+        chosen = {"query_type": query.kind, "begin": query.begin, "end": query.end}
     options = options_of(query)
-    return hudi_py.open_table(path).scan(columns, query_type=query.kind, options=options, **chosen)
+    return hudi_py.open_table(path).scan(columns, options=options, **chosen)
 
 
 def kept(storage: Storage, split: Split) -> pa.Table:
