@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import read as read_config
@@ -42,22 +41,18 @@ _LISTED_AT_ONCE = 32
 more it starts a job with up to a task for each, which takes several times as long."""
 _MOST_READERS = 32
 """Maximum number of readers of a plan: planning each takes time as well, so that the job pays for more files."""
-_FILE, _ROW = "__hudi_py_file", "__hudi_py_row"
-_ROW_ID = (f"_metadata.file_name AS {_FILE}", f"_metadata.row_index AS {_ROW}")
+_FILE, _CHUNK, _ROW, _BITS = (f"__hudi_py_{name}" for name in ("file", "chunk", "row", "bits"))
+"""Columns of the join that leaves out replaced rows, by names that no table has."""
+_ROW_ID = (
+    f"_metadata.file_name AS {_FILE}",
+    f"shiftright(_metadata.row_index, {CHUNK_ROWS.bit_length() - 1}) AS {_CHUNK}",
+    f"CAST(_metadata.row_index & {CHUNK_ROWS - 1} AS INT) AS {_ROW}",
+)
 _REPLACED = StructType(
-    [
-        StructField("__hudi_py_replaced_file", StringType()),
-        StructField("__hudi_py_chunk", LongType()),
-        StructField("__hudi_py_bits", ArrayType(LongType())),
-    ]
+    [StructField(_FILE, StringType()), StructField(_CHUNK, LongType()), StructField(_BITS, ArrayType(LongType()))]
 )
-"""The columns of `hudi_py.read.REPLACED_SCHEMA` by names that no table has."""
-_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
-_SAME_CHUNK = f"{_FILE} = __hudi_py_replaced_file AND shiftright({_ROW}, {_CHUNK_BITS}) = __hudi_py_chunk"
-_IS_KEPT = (
-    f"__hudi_py_bits IS NULL OR bit_get(get(__hudi_py_bits, CAST(shiftright({_ROW}, 6) & {CHUNK_ROWS // 64 - 1} AS INT"
-    f")), CAST({_ROW} & 63 AS INT)) = 0"
-)
+"""The columns of `hudi_py.read.REPLACED_SCHEMA`."""
+_IS_KEPT = f"{_BITS} IS NULL OR bit_get(get({_BITS}, shiftright({_ROW}, 6)), {_ROW} & 63) = 0"
 _BROADCAST_BYTES = 8 << 30
 """Files with logs of up to this size are joined by broadcast: a row takes a bit. Spark's planner decides beyond."""
 
@@ -141,7 +136,7 @@ def _parquet(spark: SparkSession, plan: Row, files: str, *more: str) -> DataFram
 def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:
     """The rows of base files without those that logs replace or delete."""
     # not an anti-join, which Catalyst would repeat for each reader of the union
-    joined = frame.join(broadcast(replaced) if few else replaced, expr(_SAME_CHUNK), "left_outer")
+    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK], "left_outer")
     return joined.where(_IS_KEPT)
 
 
