@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DURABLE
+from hudi_py.config.write import DELETED_PARTITIONS, DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -296,9 +296,26 @@ class Table:
         """Deletes the rows with the keys and partitions of `data`; ignores its other columns."""
         return self._write(data, "delete", options)
 
+    def insert_overwrite(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Replaces the rows of the partitions that `data` has rows in; the old ones stay readable by time travel."""
+        return self._write(data, "insert_overwrite", options)
+
     def insert_overwrite_table(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Replaces all rows of the table; the old ones stay readable by time travel. `data` may come from the table."""
         return self._write(data, "insert_overwrite_table", options)
+
+    def delete_partition(self, paths: str | Iterable[str], *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Deletes partitions by their paths, in which `*` stands for any text; their rows stay readable by time travel
+        until they are cleaned. Absent partitions are passed over with a warning."""
+        named = [paths] if isinstance(paths, str) else list(paths)
+        unusable = [path for path in named if not path.strip() or "," in path]
+        if unusable or not named:
+            raise ConfigError(
+                f"Cannot delete the partitions {named!r}: expected paths without a comma, as Table.partitions() lists "
+                "them; for others, pass rows of these partitions to hudi_py.write with operation='delete_partition'"
+            )
+        given = {**(options or {}), DELETED_PARTITIONS.key: ",".join(named)}
+        return self._write(self.schema.empty_table(), "delete_partition", given)
 
     # -- table services; `options`: those of writes; instants: requested times, or results of writes
 

@@ -130,7 +130,21 @@ def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, versi
     state = {key: ts for key, ts in state.items() if key not in set(gone["id"].to_pylist())}
     agree(oracle, path, state)
 
+    unmarked = pa.nulls(6, pa.bool_())
+    replacing = rows(range(200, 206), 5, ("oslo",)).append_column("_hoodie_is_deleted", unmarked)
+    hudi_py.write(str(path), replacing, "insert_overwrite", options)
+    state = {key: ts for key, ts in state.items() if int(key[1:]) % 3} | newest(replacing)
+    agree(oracle, path, state)
+
+    hudi_py.write(str(path), rows(range(1), 0, ("lima",)), "delete_partition", options)
+    state = {key: ts for key, ts in state.items() if int(key[1:]) % 3 != 1 or int(key[1:]) >= 200}
+    agree(oracle, path, state)
     assert oracle.check(str(path), keys=1)["problems"] == []  # with the metadata table and without it, among others
+
+    again = rows(range(2, 8), 400).append_column("_hoodie_is_deleted", unmarked)
+    oracle.write(str(path), again, operation="upsert")
+    state |= newest(again)
+    agree(oracle, path, state)
 
     fresh = rows(range(100, 110), 5).append_column("_hoodie_is_deleted", pa.nulls(10, pa.bool_()))
     hudi_py.write(str(path), fresh, "insert_overwrite_table", options)

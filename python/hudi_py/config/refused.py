@@ -83,16 +83,6 @@ OPTIONS = (
         _WRITE,
         accepts=("", "none"),
     ),
-    refused(
-        "hoodie.datasource.write.partitions.to.delete", "dropping partitions is not built yet", _WRITE, accepts=_EMPTY
-    ),
-    refused("hoodie.datasource.overwrite.mode", "replacing single partitions is not built yet", _WRITE, accepts=_EMPTY),
-    refused(
-        "hoodie.static.overwrite.partition.paths",
-        "replacing single partitions is not built yet",
-        _WRITE,
-        accepts=_EMPTY,
-    ),
     refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),

@@ -16,7 +16,7 @@ from hudi_py.config.lock import (
     LOCK_WAIT_MS,
     MAX_CLOCK_SKEW_MS,
 )
-from hudi_py.config.option import Scope, choice, flag, integer, number, optional_choice, text
+from hudi_py.config.option import Scope, choice, flag, integer, names, number, optional_choice, text
 from hudi_py.config.table import (
     BASE_FILE_FORMAT,
     COMPLEX_NEW_ENCODING,
@@ -42,16 +42,37 @@ _MB = 1024 * 1024
 
 OPERATION = choice(
     "hoodie.datasource.write.operation",
-    "What to do with the rows. Mode `overwrite` replaces the whole table with any of the first three.",
+    "What to do with the rows. `insert_overwrite` replaces the partitions that it writes to, `insert_overwrite_table` "
+    "the whole table, as mode `overwrite` does with any of the first three (see `hoodie.datasource.overwrite.mode`). "
+    "`delete_partition` deletes the partitions of the rows, or of `hoodie.datasource.write.partitions.to.delete`.",
     Scope.WRITE,
     "upsert",
-    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite_table"),
+    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
     not_built={
-        "INSERT_OVERWRITE": "replacing single partitions is not built yet; mode overwrite replaces the whole table",
-        "DELETE_PARTITION": "dropping partitions is not built yet",
         "BOOTSTRAP": "bootstrapping is not built",
         "ALTER_SCHEMA": "changing the schema is not built yet",
     },
+    since=_SINCE,
+)
+OVERWRITE_MODE = choice(
+    "hoodie.datasource.overwrite.mode",
+    "What mode `overwrite` of `df.write` replaces unless the operation is one that overwrites: with STATIC the whole "
+    "table, with DYNAMIC the partitions that it writes to.",
+    Scope.WRITE,
+    "STATIC",
+    ("STATIC", "DYNAMIC"),
+    since=_SINCE,
+)
+OVERWRITTEN_PARTITIONS = names(
+    "hoodie.static.overwrite.partition.paths",
+    "Paths of the partitions that `insert_overwrite` replaces, instead of those that it writes to.",
+    Scope.WRITE,
+    since=_SINCE,
+)
+DELETED_PARTITIONS = names(
+    "hoodie.datasource.write.partitions.to.delete",
+    "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` stands for any text.",
+    Scope.WRITE,
     since=_SINCE,
 )
 COMBINE_BEFORE_INSERT = flag(
@@ -326,6 +347,9 @@ WRITE_THREADS = integer(
 
 OPTIONS = (
     OPERATION,
+    OVERWRITE_MODE,
+    OVERWRITTEN_PARTITIONS,
+    DELETED_PARTITIONS,
     COMBINE_BEFORE_INSERT,
     COMBINE_BEFORE_UPSERT,
     COMBINE_BEFORE_DELETE,

@@ -29,13 +29,23 @@ from hudi_py.timeline.history import (
     ArchiveQuery,
     Chosen,
     archived_action,
-    manifest_versions,
+    manifest_numbers,
     read_history,
+    read_manifest,
+    read_version,
 )
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 
-__all__ = ["ArchivedInstant", "archive_files", "archive_folder", "archived_instants", "archived_states", "named_types"]
+__all__ = [
+    "ArchivedInstant",
+    "archive_files",
+    "archive_folder",
+    "archived_instants",
+    "archived_states",
+    "check_history",
+    "named_types",
+]
 
 _LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
 _GROUP_BYTES = 8 << 20
@@ -91,20 +101,19 @@ def archived_instants(
         CorruptFileError: the archive contradicts the format.
     """
     folder = archive_folder(config)
-    _check_there(storage, config, folder)
     query = ArchiveQuery(since, until, completed_after, chosen, metadata, plans)
-    return _read_archive(storage, folder, query) if config.layout < 2 else read_history(storage, folder, query)
+    if config.layout < 2:
+        if not any(archive_files(storage, place) for place in (folder, ".hoodie")):
+            _check_nothing_archived(storage, config, folder)
+        return _read_archive(storage, folder, query)
+    if not check_history(storage, config):
+        _check_nothing_archived(storage, config, folder)
+    return read_history(storage, folder, query)
 
 
-def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
-    """Raises CorruptFileError if there is no archive although an active write names a previous commit that is older
-    than the active timeline, so must have been archived."""
-    if config.layout >= 2:
-        there = storage.stat(join_path(folder, VERSION_FILE)) is not None or bool(manifest_versions(storage, folder))
-    else:
-        there = any(archive_files(storage, place) for place in (folder, ".hoodie"))
-    if there:
-        return
+def _check_nothing_archived(storage: Storage, config: TableConfig, folder: str) -> None:
+    """Raises CorruptFileError if an active write names a previous commit that is older than the active timeline, so
+    must have been archived."""
     timeline = load_timeline(storage, config)
     active = {instant.time for instant in timeline.files}
     for instant in timeline.write_completed:
@@ -120,6 +129,48 @@ def _check_there(storage: Storage, config: TableConfig, folder: str) -> None:
                     f"{instant.action.comparable.value} {instant.time} follows {before}, which is older than the "
                     "active timeline; restore the folder from a copy, or correct its path in hoodie.properties"
                 )
+
+
+def check_history(storage: Storage, config: TableConfig) -> bool:
+    """Layout 2: whether there is a history. Checks that `_version_` has not become the number of an older manifest.
+
+    A writer deletes instants from the active timeline after `_version_` names the manifest that lists them. So the
+    instants of a newer manifest, which a writer left when it died, are all active.
+
+    Raises:
+        CorruptFileError: the newest manifest, which `_version_` does not name, lists instants that are not active.
+    """
+    folder = archive_folder(config)
+    files = {info.name for info in storage.list(folder)}
+    numbers = manifest_numbers(files)
+    if numbers:
+        _check_version(storage, config, folder, numbers[-1])
+    return bool(numbers) or VERSION_FILE in files
+
+
+def _check_version(storage: Storage, config: TableConfig, folder: str, newest: int) -> None:
+    named = read_version(storage, folder)
+    if named is None or named >= newest:
+        return
+    try:
+        before = read_manifest(storage, folder, named).runs
+        after = read_manifest(storage, folder, newest).runs
+    except (FileNotFoundError, CorruptFileError):  # the named one is reported when it is read, the other may be torn
+        return
+    names, last = {run.name for run in before}, max((run.last for run in before), default="")
+    active = {instant.time for instant in load_timeline(storage, config).files}
+    lost = [
+        run for run in after if run.name not in names and run.last not in active and (not run.level or run.last > last)
+    ]
+    if lost and read_version(storage, folder) == named:
+        path = f"{storage.uri}/{join_path(folder, VERSION_FILE)}"
+        raise CorruptFileError(
+            f"Cannot read the archived timeline: {path} names manifest_{named}, but manifest_{newest} lists "
+            f"{lost[0].name}, whose instants are no longer active; correct the number in {VERSION_FILE}",
+            path=path,
+            expected=newest,
+            found=named,
+        )
 
 
 def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:

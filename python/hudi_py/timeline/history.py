@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -155,7 +155,12 @@ def manifest_path(folder: str, version: int) -> str:
 
 def manifest_versions(storage: Storage, folder: str) -> list[int]:
     """Numbers of the existing manifests, ascending."""
-    return sorted(int(found[1]) for info in storage.list(folder) if (found := _MANIFEST.fullmatch(info.name)))
+    return manifest_numbers(info.name for info in storage.list(folder))
+
+
+def manifest_numbers(names: Iterable[str]) -> list[int]:
+    """Numbers of the manifests among file names, ascending."""
+    return sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
 
 
 def newest_manifest(storage: Storage, folder: str) -> Manifest:
@@ -168,7 +173,7 @@ def newest_manifest(storage: Storage, folder: str) -> Manifest:
     """
     number: int | None = None
     for _ in range(_TRIES):  # old manifests are deleted when new ones are written
-        number = _version(storage, folder)
+        number = read_version(storage, folder)
         try:
             if number is not None:
                 return read_manifest(storage, folder, number)
@@ -202,7 +207,7 @@ def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
     return Manifest(version, tuple(Run(name, size) for name, size in entries))
 
 
-def _version(storage: Storage, folder: str) -> int | None:
+def read_version(storage: Storage, folder: str) -> int | None:
     """The number in `_version_`; None while it is being replaced (missing or torn)."""
     try:
         text = storage.read(join_path(folder, VERSION_FILE)).decode("ascii", "replace").strip()

@@ -189,14 +189,14 @@ def rollback_of(record: Fields) -> RollbackMetadata:
     )
 
 
-def encode_replace_request(operation: str | None = None) -> bytes:
+def encode_replace_request(operation: str) -> bytes:
     """Content of a requested replacecommit other than a clustering: an Avro container file.
 
     In Apache Hudi all fields are null for an overwrite; for DELETE_PARTITION the operation is set.
     """
-    named = operation is not None
+    named = operation == "DELETE_PARTITION"
     record: dict[str, Any] = {
-        "operationType": operation,
+        "operationType": operation if named else None,
         "clusteringPlan": None,
         "extraMetadata": {} if named else None,
         "version": 1 if named else None,

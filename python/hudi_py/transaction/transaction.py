@@ -388,7 +388,7 @@ class WriteTransaction:
             raise self._superseded("it was aborted before it began")
         claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
-        requested = encode_replace_request() if handle.action is Action.REPLACE_COMMIT else b""
+        requested = encode_replace_request(handle.operation) if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
         content = encode_commit_metadata(
             CommitMetadata(handle.operation, extra={WRITER_KEY: handle.writer.to_json()}),

@@ -33,7 +33,7 @@ from hudi_py.write.operations import run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
-from hudi_py.write.settings import Operation, new_table_schema, write_settings
+from hudi_py.write.settings import Operation, deleted_partitions, new_table_schema, write_settings
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.table.support import check_writable
 
@@ -126,14 +126,13 @@ def write_rows(
         data: see `read_input`.
         metadata: maintains the metadata table; None: drops it.
         after: runs after the commit, such as table services.
-        operation: `upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`; None: as the
-            options say, by default `upsert`.
+        operation: a value of `hoodie.datasource.write.operation`; None: as the options say, by default `upsert`.
         storage_options: passed to tasks, which open the storage themselves.
 
     An empty input makes an empty commit, as Apache Hudi does, unless `hoodie.allow.empty.commit=false`.
 
     Raises:
-        TableNotFoundError: a delete without a table.
+        TableNotFoundError: a delete, of rows or partitions, without a table.
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is pending, or completed meanwhile.
     """
@@ -143,7 +142,7 @@ def write_rows(
     source = read_input(data)
     config = open_or_create(storage, existing, source.schema, kind, options, after)
     batches = source.batches
-    if not options.get(write_config.ALLOW_EMPTY_COMMIT):
+    if not options.get(write_config.ALLOW_EMPTY_COMMIT) and deleted_partitions(kind, options) is None:
         rows = source.batches()
         first = next(rows, None)
         if first is None:
@@ -195,7 +194,7 @@ def _run(
     storage, config, seen = session.storage, session.config, session.timeline()
     # refuse what cannot be written before there is an instant
     settings = write_settings(storage, config, seen, session.view(seen), source.schema, operation, options)
-    if source.in_memory:
+    if source.in_memory and settings.deleted_partitions is None:
         for batch in source.columns(settings.keygen.partition_fields):
             settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
@@ -258,8 +257,10 @@ def open_or_create(
     """
     spec = table_spec(options)
     if existing is None:
-        if operation is Operation.DELETE:
-            raise TableNotFoundError(f"Cannot delete rows of the table at {storage.uri}: there is none; check the path")
+        if not operation.takes_whole_rows:
+            raise TableNotFoundError(
+                f"Cannot run {operation.value} on the table at {storage.uri}: there is none; check the path"
+            )
         spec = _named(storage, spec)
         planned = TableConfig(table_properties(spec))
         new_table_schema(planned, schema, options)

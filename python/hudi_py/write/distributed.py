@@ -31,7 +31,7 @@ from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.operations import run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
-from hudi_py.write.operations.partition import OperationResult
+from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.retry import redo_on_conflict
@@ -62,7 +62,7 @@ class DistributedWrite:
     incoming: pa.Schema
     """The normalised schema of the rows, without meta columns."""
     combine: bool
-    """For an overwrite: whether to keep one row per key."""
+    """For an overwrite by the rows of an upsert: whether to keep one row per key."""
     max_staged_bytes: int
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
@@ -76,11 +76,9 @@ class DistributedWrite:
     @property
     def stages_all(self) -> bool:
         """Whether a file may need the rows of several tasks."""
-        if self.operation is Operation.INSERT:
-            return self.settings.combine_before_insert
-        if self.operation is Operation.INSERT_OVERWRITE_TABLE:
-            return self.combine
-        return self.operation.looks_up_keys
+        if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
+            return True
+        return self.combine or self.settings.combine_before_insert
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
@@ -128,12 +126,12 @@ def plan_write(
     """
     check_many_processes(options)
     requested = Operation(options.get(write_config.OPERATION))
-    if overwrite and requested is Operation.DELETE:
+    if overwrite and not requested.takes_whole_rows:
         raise ConfigError(
-            f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = 'delete'; "
-            "use mode append"
+            f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "
+            f"'{requested.value}'; use mode append"
         )
-    operation = Operation.INSERT_OVERWRITE_TABLE if overwrite else requested
+    operation = _overwriting(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
@@ -150,15 +148,12 @@ def plan_write(
     handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
-    combine = (requested is Operation.UPSERT and settings.combine_before_upsert) or (
-        requested is Operation.INSERT and settings.combine_before_insert
-    )
     return DistributedWrite(
         handle,
         settings,
         operation,
         incoming,
-        combine=combine and operation is Operation.INSERT_OVERWRITE_TABLE,
+        combine=operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert,
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
@@ -204,7 +199,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     staged = [result.staged for result in results if result.staged is not None]
     _check_volume(write, sum(file.num_bytes for file in staged))
     stats = [stat for result in results for stat in result.stats]
-    if not write.allow_empty and not stats and not staged:
+    if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
         return None
     task = TaskId(task=len(results), stage=0)
@@ -239,7 +234,11 @@ def _commit_staged(
     """Writes the staged rows and commits them with the files that tasks have written."""
     context = WriteContext(transaction, settings, task=task)
     rows = _staged_rows(transaction.storage, staged)
-    result = _overwrite(context, rows) if write.combine else run_operation(context, rows, write.operation)
+    if write.combine:
+        rows = _one_row_per_key(context, rows)
+    result = run_operation(context, rows, write.operation)
+    if write.operation is Operation.INSERT_OVERWRITE and stats:
+        result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = transaction.commit(
         [*stats, *result.stats],
         schema_json=settings.schema.avro_json,
@@ -273,16 +272,19 @@ def abort_write(write: DistributedWrite) -> None:
     write.attach().abort()
 
 
-def _overwrite(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> OperationResult:
-    """Replace the table's file groups by new ones with one row per key."""
+def _overwriting(requested: Operation, options: Options) -> Operation:
+    """What mode overwrite does to a table: replaces all of it, or only partitions if that was asked for."""
+    if requested.overwrites:
+        return requested
+    dynamic = options.get(write_config.OVERWRITE_MODE) == "DYNAMIC"
+    return Operation.INSERT_OVERWRITE if dynamic else Operation.INSERT_OVERWRITE_TABLE
+
+
+def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with held_rows(context, map(context.keyed, rows), context.row_schema) as held:
-
-        def unique() -> Iterator[pa.RecordBatch]:
-            for partition in held.partitions:
-                table = one_row_per_key(held.table(partition), context.settings.merge)
-                yield from table.select(table.column_names[1:]).to_batches()
-
-        return run_operation(context, unique(), Operation.INSERT_OVERWRITE_TABLE)
+        for partition in held.partitions:
+            table = one_row_per_key(held.table(partition), context.settings.merge)
+            yield from table.select(table.column_names[1:]).to_batches()
 
 
 def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
@@ -318,12 +320,16 @@ def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The columns that the commit needs: for a delete, those that make up key and partition."""
-    if write.operation is not Operation.DELETE:
+    """The columns that the commit needs: for deletes, those that make up key and partition."""
+    if write.operation.takes_whole_rows:
         yield from rows
         return
+    if write.settings.deleted_partitions is not None:
+        return
     keygen = write.settings.keygen
-    needed = {*keygen.key_fields, *keygen.partition_fields}
+    needed = {*keygen.partition_fields}
+    if write.operation is Operation.DELETE:
+        needed.update(keygen.key_fields)
     names = [name for name in write.incoming.names if name in needed]
     for batch in rows:
         yield batch.select(names)

@@ -24,12 +24,13 @@ class WriteResult:
     completion_time: CompletionTime | None
     """None on timeline layout 1 (table version 6), which records none."""
     operation: str
-    """`upsert`, `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`."""
+    """A value of `hoodie.datasource.write.operation`."""
     num_inserted: int | None
     """Rows with new keys; with insert and bulk_insert, which look up no keys, all rows."""
     num_updated: int | None
     num_deleted: int | None
-    """Rows deleted, by key or by a delete marker; keys which the table does not have do not count."""
+    """Rows deleted, by key or by a delete marker; keys which the table does not have do not count. None for
+    `delete_partition`, which reads none."""
     num_files: int
     """Data files written."""
     num_bytes: int
@@ -67,7 +68,7 @@ def result_of(
         operation,
         num_inserted=sum(stat.num_inserts for stat in found),
         num_updated=sum(stat.num_updates for stat in found),
-        num_deleted=sum(stat.num_deletes for stat in found),
+        num_deleted=None if operation == "delete_partition" else sum(stat.num_deletes for stat in found),
         num_files=len(found),
         num_bytes=sum(stat.file_size for stat in found),
         schema_changes=changes,

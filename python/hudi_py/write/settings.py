@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -45,7 +45,9 @@ class Operation(str, Enum):
     UPSERT = "upsert"
     BULK_INSERT = "bulk_insert"
     DELETE = "delete"
+    INSERT_OVERWRITE = "insert_overwrite"
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
 
     @property
     def java_name(self) -> str:
@@ -56,9 +58,18 @@ class Operation(str, Enum):
     def looks_up_keys(self) -> bool:
         return self in (Operation.UPSERT, Operation.DELETE)
 
+    @property
+    def overwrites(self) -> bool:
+        return self in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Whether it writes rows; otherwise they only say what to delete."""
+        return self not in (Operation.DELETE, Operation.DELETE_PARTITION)
+
     def action(self, config: TableConfig) -> Action:
         """Its action on the timeline of a table (`CommitUtils.getCommitActionType`)."""
-        if self is Operation.INSERT_OVERWRITE_TABLE:
+        if self.overwrites or self is Operation.DELETE_PARTITION:
             return Action.REPLACE_COMMIT
         return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
 
@@ -83,6 +94,10 @@ class WriteSettings:
     """Whether inserts into a small file may repeat keys of that file."""
     sort_by_key: bool = False
     """Whether bulk inserts and overwrites sort the rows of a partition by key."""
+    overwritten: tuple[str, ...] = ()
+    """Paths of the partitions that `insert_overwrite` replaces; empty: those that it writes to."""
+    deleted_partitions: tuple[str, ...] | None = None
+    """Paths, with wildcards, of the partitions that `delete_partition` deletes; None: those of the rows."""
     threads: int = 1
     memory_bytes: int = DEFAULT_BUDGET
     """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
@@ -128,7 +143,7 @@ def write_settings(
             keygen = key_generator(config, schema.avro, names_single_key=found)
     keygen.check(schema.arrow)
     _check_ordering(merge, schema, is_mor=config.is_mor)
-    if operation is not Operation.INSERT_OVERWRITE_TABLE:
+    if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
         check_table_index(storage, timeline, view)
     return WriteSettings(
         schema,
@@ -148,8 +163,10 @@ def write_settings(
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
-        sort_by_key=operation in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE_TABLE)
+        sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
         and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
+        overwritten=options.get(write_config.OVERWRITTEN_PARTITIONS),
+        deleted_partitions=deleted_partitions(operation, options),
         threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
     )
 
@@ -191,14 +208,14 @@ def _schema(
     config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
 ) -> WriteSchema:
     fixed = [*config.record_key_fields, *config.partition_fields]
-    if operation is Operation.DELETE:
+    if not operation.takes_whole_rows:
         if avro is None:  # an empty table: there is nothing to delete, and no column to know
             return write_schema(None, incoming, config.name)
-        for name in fixed:
+        needed = _needed_to_delete(config, operation, options)
+        for name in needed:
             if name not in incoming.names:
                 raise SchemaMismatchError(
-                    f"Column '{name}' is missing in the data; a delete needs the record key and partition columns "
-                    f"{', '.join(fixed)}"
+                    f"Column '{name}' is missing in the data; {operation.value} needs the columns {', '.join(needed)}"
                 )
         return existing_schema(avro)
     return write_schema(
@@ -210,6 +227,19 @@ def _schema(
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )
+
+
+def _needed_to_delete(config: TableConfig, operation: Operation, options: Options) -> Sequence[str]:
+    """The columns that the data of a delete must have."""
+    if operation is Operation.DELETE:
+        return [*config.record_key_fields, *config.partition_fields]
+    return config.partition_fields if deleted_partitions(operation, options) is None else ()
+
+
+def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...] | None:
+    """The partitions that the options name for `delete_partition`; None if its rows do, and for other operations."""
+    named = options.get(write_config.DELETED_PARTITIONS)
+    return named if named and operation is Operation.DELETE_PARTITION else None
 
 
 def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:

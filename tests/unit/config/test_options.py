@@ -101,7 +101,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
-        ("hoodie.datasource.write.operation", "delete_partition"),
+        ("hoodie.datasource.write.operation", "bootstrap"),
         ("hoodie.logfile.data.block.format", "parquet"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),

@@ -307,6 +307,25 @@ def test_a_version_that_was_never_published_is_written_again() -> None:
         newest_manifest(storage, FOLDER)
 
 
+def test_a_version_file_that_went_back_stops_it() -> None:
+    storage = memory()
+    times = [f"2024010100000{number}000" for number in range(6)]
+    names = {}
+    for time in times:
+        names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", f"{time}_{time[:-1]}5.commit": b"{}"}
+    rebuild(storage, 9, names)
+    folder = archive_folder(load_table_config(storage))
+    for number in (1, 2):
+        before = f"2023010100000{number}000"
+        lsm.append_run(storage, folder, [HistoryEntry(before, before, "commit", b"{}", None)])
+    manifest = storage.read(f"{folder}/manifest_2")
+    storage.put(f"{folder}/_version_", b"1")
+    with pytest.raises(CorruptFileError, match="names manifest_1, but manifest_2 lists"):
+        run(storage)
+    assert storage.read(f"{folder}/manifest_2") == manifest
+    assert len([info for info in storage.list(".hoodie/timeline") if info.name.endswith(".commit")]) == len(times)
+
+
 def test_a_run_of_the_same_name_is_not_replaced() -> None:
     storage = memory()
     times = [f"2024010100000{number}000" for number in range(6)]

@@ -161,8 +161,19 @@ def test_a_manifest_that_the_version_file_names_must_be_there(storage: Storage) 
 
 def test_the_version_file_counts_before_the_highest_manifest(storage: Storage) -> None:
     put_manifest(storage, 1, [put_run(storage, [instant(1)])])
-    put_manifest(storage, 2, [put_run(storage, [instant(2)])], newest=False)
+    put_manifest(storage, 2, [put_run(storage, [instant(2)])], newest=False)  # its writer died: 2 is still active
+    storage.put(f".hoodie/timeline/{time(2)}_{time(2)[:-1]}5.commit", b"{}")
     assert [i.time for i in archived_instants(storage, NEW)] == [time(1)]
+    storage.put(f"{HISTORY}/manifest_2", b"torn")
+    assert [i.time for i in archived_instants(storage, NEW)] == [time(1)]
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_version_file_that_went_back_is_damage(storage: Storage, level: int) -> None:
+    put_manifest(storage, 1, [put_run(storage, [instant(1)])])
+    put_manifest(storage, 2, [put_run(storage, [instant(1), instant(2)], level)], newest=False)
+    with pytest.raises(CorruptFileError, match="names manifest_1, but manifest_2 lists .* correct the number"):
+        archived_instants(storage, NEW)
 
 
 class Counting(LocalStorage):

@@ -211,10 +211,10 @@ def test_rollback_metadata() -> None:
 
 
 def test_replace_request() -> None:
-    assert decode_clustering_plan(encode_replace_request()) is None
+    assert decode_clustering_plan(encode_replace_request("INSERT_OVERWRITE")) is None
     assert decode_clustering_plan(encode_replace_request("DELETE_PARTITION")) is None
     assert decode_clustering_plan(b"") is None
-    (content,) = list(fastavro.reader(io.BytesIO(encode_replace_request())))
+    (content,) = list(fastavro.reader(io.BytesIO(encode_replace_request("INSERT_OVERWRITE"))))
     assert set(content.values()) == {None}
 
 

@@ -29,7 +29,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
+from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants, check_history
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
@@ -139,6 +139,8 @@ class _Archiver:
         selection = self._select(data_timeline)
         if selection.instants:
             self._context.progress.phase("archiving instants")
+            if self._layout_2:
+                check_history(storage, self._config)
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
             report = self.archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)

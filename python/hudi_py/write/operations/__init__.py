@@ -16,7 +16,9 @@ _RUN = {
     Operation.UPSERT: upsert.upsert,
     Operation.BULK_INSERT: bulk_insert.bulk_insert,
     Operation.DELETE: delete.delete,
-    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite,
+    Operation.INSERT_OVERWRITE: overwrite.overwrite_partitions,
+    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite_table,
+    Operation.DELETE_PARTITION: overwrite.delete_partitions,
 }
 
 
@@ -25,10 +27,10 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
 
     Args:
         batches: incoming rows in normalised input types (`read_input`). A delete needs their key and partition columns
-            only.
+            only, the deletion of partitions their partition columns.
 
     Raises:
         SchemaMismatchError, ConfigError: the rows do not fit the table, or it is written with another index.
-        ConflictError: a pending clustering is about to replace file groups that the rows belong to.
+        ConflictError: a pending table service has file groups that the operation would change.
     """
     return _RUN[operation](context, batches)

@@ -1,29 +1,127 @@
-"""Insert overwrite table: new file groups replace all that the table has."""
+"""Overwrites and the deletion of partitions: a commit replaces file groups by new ones, or by nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from hudi_py.errors import ConflictError
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema.patterns import matching
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.bulk_insert import bulk_insert
 from hudi_py.write.operations.partition import OperationResult, pending_clustering_conflict
 
+_log = logging.getLogger(__name__)
 
-def overwrite(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+
+def overwrite_table(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     """Writes rows to new file groups, which replace those of all partitions.
 
     Raises:
         ConflictError: a pending clustering is about to replace some of them, and would bring their rows back.
     """
+    replaced = replaced_groups(context, context.transaction.view.partitions(), "overwrite")
+    return OperationResult(bulk_insert(context, batches).stats, replaced)
+
+
+def overwrite_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    """Writes rows to new file groups, which replace those of the partitions written to, or of the partitions that
+    `settings.overwritten` names (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
+
+    Raises:
+        ConflictError: as `overwrite_table`.
+    """
+    stats = bulk_insert(context, batches).stats
+    return OperationResult(stats, replaced_by(context, stats))
+
+
+def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, tuple[str, ...]]:
+    """The file groups that an overwrite of partitions replaces, if it wrote these files."""
+    partitions = context.settings.overwritten or {stat.partition_path for stat in stats}
+    return replaced_groups(context, map(PartitionPath, partitions), "overwrite")
+
+
+def delete_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    """Replaces the file groups of the partitions that `settings.deleted_partitions` names, or of the rows' partitions,
+    by nothing (`SparkDeletePartitionCommitActionExecutor`, 1.2.0). Their files stay until they are cleaned.
+
+    Raises:
+        ConflictError: a pending compaction, log compaction or clustering has file groups of them.
+    """
+    named = context.settings.deleted_partitions
+    partitions = _partitions_of(context, batches) if named is None else _named(context, named)
+    _check_no_pending_compaction(context, partitions)
+    return OperationResult([], replaced_groups(context, partitions, "delete"))
+
+
+def replaced_groups(
+    context: WriteContext, partitions: Iterable[PartitionPath], verb: str
+) -> dict[str, tuple[str, ...]]:
+    """The file groups of some partitions, by partition.
+
+    Args:
+        verb: what the write does to them, for the error.
+
+    Raises:
+        ConflictError: a pending clustering is about to replace some of them.
+    """
     view = context.transaction.view
-    if view.pending_clustering:
-        (partition, file_id), _ = min(view.pending_clustering.items())
-        raise pending_clustering_conflict(view, "overwrite", partition, file_id)
-    replaced = {
+    chosen = sorted(set(partitions))
+    for partition, file_id in sorted(view.pending_clustering):
+        if partition in chosen:
+            raise pending_clustering_conflict(view, verb, partition, file_id)
+    view.lister.prefetch(chosen)
+    return {
         str(partition): groups
-        for partition in view.partitions()
+        for partition in chosen
         if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
     }
-    return OperationResult(bulk_insert(context, batches).stats, replaced)
+
+
+def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[PartitionPath]:
+    keygen, schema = context.settings.keygen, context.settings.schema
+    found: set[str] = set()
+    for batch in batches:
+        context.progress.read(batch.num_rows)
+        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_fields))
+        found.update(pc.unique(paths).to_pylist())
+    return sorted(PartitionPath(path) for path in found)
+
+
+def _named(context: WriteContext, patterns: Sequence[str]) -> list[PartitionPath]:
+    """The table's partitions that match, where `*` stands for any text, as in `resolvePartitionWildcards` of Apache
+    Hudi 1.2.0."""
+    known = context.transaction.view.partitions()
+    found: set[str] = set()
+    for pattern in patterns:
+        wanted = pattern.strip("/")
+        regex = ".*".join(_quoted(part) for part in wanted.split("*"))
+        matched = matching(f"(?s:{regex})", known, "hoodie.datasource.write.partitions.to.delete", whole=True)
+        if not matched:
+            _log.warning("the table %s has no partition '%s' to delete", context.transaction.config.name, pattern)
+        found.update(matched)
+    return sorted(PartitionPath(path) for path in found)
+
+
+def _quoted(text: str) -> str:
+    return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
+
+
+def _check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:
+    transaction = context.transaction
+    plans = PendingPlans(transaction.storage, transaction.timeline)
+    for instant in plans.of(*COMPACTIONS):
+        for partition, file_id in plans.file_groups(instant):
+            if partition in partitions:
+                raise ConflictError(
+                    f"Cannot delete the partition '{partition}' of {transaction.storage.uri}: the pending "
+                    f"{instant.action.value} {instant.time} has its file group {file_id}; run or unschedule it, then "
+                    "delete the partition again",
+                    instant=instant.time,
+                )
