@@ -39,7 +39,7 @@ _EXACTLY = {
 _LISTED_AT_ONCE = 32
 """Files that a reader looks up by itself (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
 more it starts a job with up to a task for each, which takes several times as long."""
-_MOST_READERS = 32
+_MOST_READERS = 160
 """Maximum number of readers of a plan: planning each takes time as well, so that the job pays for more files."""
 _FILE, _CHUNK, _ROW, _BITS = (f"__hudi_py_{name}" for name in ("file", "chunk", "row", "bits"))
 """Columns of the join that leaves out replaced rows, by names that no table has."""
