@@ -1,4 +1,4 @@
-"""Translates a filter to Spark SQL, where that means the same in every session.
+"""Translates a filter to Spark SQL if that has the same meaning in every session.
 
 Conditions are not translated if they depend on the session (time zone, ANSI mode, escapes in strings, case) or on
 casts.
@@ -31,7 +31,7 @@ _WIDER = {
     pa.int32(): (pa.int64(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-"""Exact casts, which mean the same everywhere."""
+"""Exact casts, which have the same meaning in every session."""
 
 
 class _UntranslatableError(Exception):
@@ -39,7 +39,7 @@ class _UntranslatableError(Exception):
 
 
 def spark_condition(condition: Filter) -> str | None:
-    """The filter as a Spark SQL condition that means the same in every session; None if there is none."""
+    """The filter as a Spark SQL condition with the same meaning in every session; None if there is none."""
     if condition.predicate is None:
         return None
     try:
@@ -89,7 +89,7 @@ def _name(column: Column) -> str:
 
 
 def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether both are instants, or both are times of no zone: Spark has microseconds alone."""
+    """Whether both are timestamps with a zone, or both without one: Spark has only microseconds."""
     both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(target)
     return bool(both and (kind.tz is None) == (target.tz is None))
 
@@ -134,7 +134,7 @@ def _timestamp(value: datetime.datetime, kind: pa.DataType) -> str:
 
 
 def _text(value: str) -> str:
-    """A string literal without escapes: how Spark reads those depends on the session."""
+    """A string literal without escapes, because their meaning in Spark depends on the session."""
     return f"'{value}'" if _SAFE_TEXT.fullmatch(value) else _fail()
 
 

@@ -1,4 +1,4 @@
-"""What hudi-py needs of a Python environment, and what is there."""
+"""What hudi-py needs in a Python environment, and what it finds there."""
 
 from __future__ import annotations
 

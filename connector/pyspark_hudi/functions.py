@@ -41,8 +41,8 @@ class PinnedResult(AnalyzeResult):
 class TableChanges:
     """`hudi_table_changes(path, 'latest_state' | 'cdc', begin [, end [, options]])`: an incremental query.
 
-    Columns and rows are those of the table when the query was analysed. `begin` is exclusive,
-    `end` inclusive; `earliest` is the beginning of the table.
+    Columns and rows are those of the table when the query was analysed. `begin` is exclusive, `end` inclusive;
+    `earliest` is the start of the table.
     """
 
     def __init__(self, analyze_result: PinnedResult) -> None:
@@ -116,7 +116,7 @@ FUNCTIONS: Mapping[str, type] = {
 def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:
     if str(format) not in (incremental.LATEST_STATE, incremental.CDC):
         raise ConfigError(
-            f"hudi_table_changes does not know the format '{format}'; supported are {incremental.LATEST_STATE} and "
+            f"hudi_table_changes does not support the format '{format}'; supported are {incremental.LATEST_STATE} and "
             f"{incremental.CDC}"
         )
     given = {
@@ -143,7 +143,7 @@ def _texts(function: str, options: Any) -> dict[str, str]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise ConfigError(f"The options of {function} are a map, for example map('columns', 'id'), not {options!r}")
+        raise ConfigError(f"The options of {function} must be a map, such as map('columns', 'id'), not {options!r}")
     return {str(key): str(value) for key, value in options.items()}
 
 
@@ -151,13 +151,13 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
     if argument is None:
         return None
     if argument.isTable or not argument.isConstantExpression:
-        raise ConfigError(f"{function} needs a constant as its argument '{name}', because its result depends on it")
+        raise ConfigError(f"The argument '{name}' of {function} must be a constant, because the result depends on it")
     return argument.value
 
 
 def _analyzed(function: str, **arguments: AnalyzeArgument | None) -> AnalyzeResult:
-    """The function's columns. Checks during analysis that arguments are constants and name a table: later errors do
-    not show in Spark's first line."""
+    """The function's columns. Checks already during analysis that the arguments are constants and name a table, because
+    later errors are not in the first line of Spark's message."""
     values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
     options = _resolved(values["options"])
     return AnalyzeResult(spark_schema(relation_schema(checked_path(values["path"], "read"), options, function)))

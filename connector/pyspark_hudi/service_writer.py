@@ -1,4 +1,4 @@
-"""Runs a table service as a write: tasks execute pieces of a plan, and the commit completes it."""
+"""Runs a table service as a write: Spark tasks execute the tasks of a plan, and the commit completes it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudi_py.config import Options
 from hudi_py.errors import TableNotFoundError
-from hudi_py.services.distributed import ServiceCall, abort_call, commit_call, execute_pieces, plan_call
+from hudi_py.services.distributed import ServiceCall, abort_call, commit_call, execute_tasks, plan_call
 from hudi_py.wiring import metadata_writer
 
-PIECE = "piece"
-"""The column with the numbers of the pieces that a task executes."""
+TASK = "task"
+"""The column with the numbers of the plan's tasks that a Spark task executes."""
 
 
 class ServiceMessage(WriterCommitMessage):
-    """The outcome of a task attempt."""
+    """The outcomes of a Spark task."""
 
     def __init__(self, outcomes: Sequence[Any]) -> None:
         self.outcomes = tuple(outcomes)
 
 
 class ServiceWriter(DataSourceArrowWriter):
-    """One call; pickled once to each task and once to the process that commits."""
+    """One call, pickled to each Spark task and to the process that commits."""
 
     def __init__(self, call: ServiceCall) -> None:
         self.call = call
@@ -37,9 +37,9 @@ class ServiceWriter(DataSourceArrowWriter):
         return cls(plan_call(path, options, metadata_writer(options)))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ServiceMessage:
-        pieces = [piece for batch in iterator for piece in batch.column(PIECE).to_pylist()]
+        tasks = [task for batch in iterator for task in batch.column(TASK).to_pylist()]
         try:
-            return ServiceMessage(execute_pieces(self.call, pieces))
+            return ServiceMessage(execute_tasks(self.call, tasks))
         except TableNotFoundError as error:  # the planning process found it
             raise TableNotFoundError(
                 f"{error}; Spark's driver can see the table, but its executor on {socket.gethostname()} cannot: give a "

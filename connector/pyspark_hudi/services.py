@@ -36,9 +36,9 @@ def run_service(
     """Run a table service, with its work spread over Spark's tasks.
 
     `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
-    first, then schedules and runs one for what is left. Each plan takes as many tasks as it has pieces (file groups to
-    compact, ranges of files to delete). `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` and
-    `unschedule` run in one Spark process. Only Spark's processes touch the table: the caller's needs no access.
+    first, then schedules and runs one for what is left. The work of a plan (file groups to compact, ranges of files to
+    delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` and
+    `unschedule` run in one Spark process. Only Spark's processes access the table; the caller's does not.
 
     The session becomes the active one of the calling thread.
 
@@ -82,8 +82,8 @@ def run_service(
     while True:
         begun = call.make("begin" if phase is None else "begin_pending", chosen)
         report: dict[str, Any] = begun["report"]
-        if begun["num_pieces"]:
-            report = call.make("execute", report["instant"], begun["num_pieces"])
+        if begun["num_tasks"]:
+            report = call.make("execute", report["instant"], begun["num_tasks"])
         if report["instant"] is not None or answer is None:
             answer = report
         if begun["last"] or phase is not None:
@@ -97,12 +97,11 @@ class _Call:
         self._name = name
         self._options = options
 
-    def make(self, phase: str, instant: str | None, pieces: int = 0) -> dict[str, Any]:
+    def make(self, phase: str, instant: str | None, tasks: int = 0) -> dict[str, Any]:
         """Issue one write and return its report."""
         activate(self._spark)
         token = uuid.uuid4().hex
-        tasks = min(max(pieces, 1), _MOST_TASKS)
-        rows = self._spark.range(0, pieces, 1, tasks).withColumnRenamed("id", "piece")
+        rows = self._spark.range(0, tasks, 1, min(max(tasks, 1), _MOST_TASKS)).withColumnRenamed("id", "task")
         given = {
             **self._options,
             spark_config.SERVICE.key: self._name,

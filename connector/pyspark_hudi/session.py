@@ -27,18 +27,18 @@ _ERROR = re.compile(r"\w*Error: .+")
 
 
 def register(spark: SparkSession, name: str = FORMAT) -> None:
-    """Make the format and the table functions known to a session, and check that Spark's Python can run them.
+    """Register the format and the table functions with a session, and check that Spark's Python can run them.
 
-    The session also becomes the active one of the calling thread: classic Spark looks data sources up there when it
-    writes, and a thread that the driver started itself has no active session.
+    The session also becomes the active one of the calling thread: classic Spark looks up data sources in the active
+    session when it writes, and threads that the driver started itself have none.
 
     Args:
-        name: another name for the format, which stays known as `hudi-py`: with `hudi`, code written for Apache Hudi's
-            JAR runs without it.
+        name: a second name for the format, besides `hudi-py`. With `hudi`, code written for Apache Hudi's JAR runs
+            without the JAR.
 
     Raises:
-        ImportError: Spark's Python lacks hudi-py, or a library that it needs.
-        ConfigError: Spark has another data source of this name.
+        ImportError: Spark's Python lacks hudi-py or a library that it needs.
+        ConfigError: Spark has another data source with this name.
     """
     activate(spark)
     archive = _shipped_wheel()
@@ -66,11 +66,11 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
 
 def activate(spark: SparkSession) -> None:
     """Make the session the active one of this thread."""
-    spark.createDataFrame([], StructType())  # the only public call of PySpark that does it
+    spark.createDataFrame([], StructType())  # the only public PySpark call that does so
 
 
 def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
-    """Whether Spark took the source. Some releases refuse names that exist already, even for the same source."""
+    """Register a source; False if its name is taken. Some releases refuse existing names even for the same source."""
     try:
         spark.dataSource.register(source)
     except PySparkException as error:
@@ -81,12 +81,12 @@ def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
 
 
 def _register_as(spark: SparkSession, name: str) -> None:
-    # pickled by value, as no module has it
+    # pickled by value, because it is in no module
     source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
     if not _register(spark, source) and not _is_ours(spark, name):
         raise ConfigError(
-            f"Cannot register the format as {name!r}: Spark finds another data source of this name; choose another "
-            "name, or take the other one's JAR off the class path"
+            f"Cannot register the format as {name!r}: Spark has another data source with this name; choose another "
+            "name, or remove the other one's JAR from the class path"
         )
 
 
@@ -104,9 +104,9 @@ def _environment(spark: SparkSession, name: str) -> DataFrame:
 
 @functools.cache
 def _shipped_wheel() -> str | None:
-    """A copy of the wheel from which this package was imported, if it was, with the suffix .zip.
+    """A copy, with the suffix .zip, of the wheel from which this package was imported; None if it was not.
 
-    Spark ships every file of `--py-files`, but its workers import from .zip, .egg and .jar files alone.
+    Spark ships every file of `--py-files`, but its workers import only from .zip, .egg and .jar files.
     """
     wheel = Path(__file__).parents[1]
     if wheel.suffix != ".whl" or not wheel.is_file():

@@ -37,14 +37,14 @@ def register_sql(
     Always: `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become temporary
     functions of this session.
 
-    With `name` and `path`: the catalog gets the view `name`, to select from, and behind it the table `<name>_table`,
-    to insert into as ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both remain for later sessions, and show
-    the table as it is when a query starts. Spark stores their columns, so call this again when the table's columns have
-    changed: both are re-created then, and when path or options differ. Neither creating nor dropping them touches files
-    of the table.
+    With `name` and `path`: the catalog gets the view `name`, to select from, and the table `<name>_table` behind it, to
+    insert into with ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both remain for later sessions and show the
+    table's state at the start of each query. Spark stores their columns, so call this function again when the table's
+    columns have changed; it then re-creates both, as it does if the path or options differ. Creating and dropping them
+    does not change the table's files.
 
-    With `temporary`: the session gets the temporary view `name` instead. It shows the table as it was when the view was
-    first used, until it is re-created, and can be inserted into.
+    With `temporary`: the session gets the temporary view `name` instead, from which you can select and into which you
+    can insert. It shows the state of the table at its first use until it is re-created.
 
     Args:
         name: one name, or `schema.name`.
@@ -52,8 +52,8 @@ def register_sql(
         options: options for reading, and for writing through a temporary view.
 
     Raises:
-        ConfigError: `name` without `path` or the reverse; the name is in use; options with credentials, which everyone
-            could read in the catalog.
+        ConfigError: only one of `name` and `path` is given, the name is in use, or options contain credentials, which
+            everyone could read in the catalog.
     """
     for function, handler in FUNCTIONS.items():
         if not spark.catalog.functionExists(function):
@@ -85,11 +85,11 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
     has_table = spark.catalog.tableExists(name + SUFFIX)
     ours = text is not None and f"FROM {table} WITH (" in text
     if text is not None and not ours:
-        raise ConfigError(f"Cannot register {name}: there is a table or view of this name already; choose another name")
+        raise ConfigError(f"Cannot register {name}: a table or view with this name exists; choose another name")
     if has_table and not ours:
         raise ConfigError(
-            f"Cannot register {name}: there is a table {name}{SUFFIX} already, and no view {name} over it; drop it, or "
-            "choose another name"
+            f"Cannot register {name}: a table {name}{SUFFIX} exists, without a view {name} over it; drop it, or choose "
+            "another name"
         )
     if has_table and text == query and spark.table(name + SUFFIX).schema == schema:
         return
@@ -98,13 +98,13 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
     if has_table:
         spark.sql(f"DROP TABLE {table}")
     columns = ", ".join(f"{_key(field.name)} {_type(field.dataType)}" for field in schema)
-    # with its path the table is an external one, and dropping it touches no file
+    # a table with a path is external, so dropping it deletes no files
     spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
     spark.sql(f"CREATE VIEW {view} AS {query}")
 
 
 def _text_of(spark: SparkSession, name: str) -> str | None:
-    """The query of a persistent view, empty for anything else of this name; None if there is nothing."""
+    """The query of a persistent view, empty for anything else with this name; None if nothing has it."""
     if not spark.catalog.tableExists(name):
         return None
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()

@@ -33,15 +33,15 @@ except ImportError:
     if not TYPE_CHECKING:
 
         class SupportsTriggerAvailableNow:
-            """Stands in where Spark has no such class."""
+            """A placeholder for releases of Spark without this class."""
 
 
 def stream_schema(path: str, options: Options, columns: Sequence[str] | None) -> pa.Schema:
     """The columns of a streaming query that starts now; unlike for a batch, no files are listed.
 
     Raises:
-        ConfigError: options that a stream does not support, or a start that is not a time. Checking at `load()` puts
-            the message into the error's first line; errors of a running query have it below a traceback.
+        ConfigError: an option is not supported for streams, or the start is not a time. It is checked at `load()` so
+            that the message is in the first line; errors of a running query have it below a traceback.
         TableNotFoundError, UnsupportedTableError, SchemaMismatchError: as for any read.
     """
     return TableStream.open(path, options).output_schema(columns)
@@ -96,8 +96,8 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = self._stream
         if start is not None:
             return stream.latest_offset(StreamOffset.from_json(start), self._limits(limit), self._until).to_json()
-        # Before 4.2 Spark passes neither. The first call may be that of `availableNow` or `once`, which are a single
-        # batch there: a limit would leave commits out.
+        # Before 4.2 Spark passes neither. The first call may be from `availableNow` or `once`, which read everything
+        # in one batch: a limit would leave out commits.
         limits, self._asked = stream.limits() if self._asked else Limits(), True
         return stream.latest_offset(self._last or stream.initial_offset(), limits).to_json()
 

@@ -20,14 +20,14 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema which Spark gives and expects for `schema`: timestamps in UTC, nothing large or dictionary.
+    """The Arrow schema that Spark passes and expects for `schema`: timestamps in UTC, no large or dictionary types.
 
     Raises:
         SchemaMismatchError: Spark cannot pass a column of this type to Python.
     """
     try:
         return _to_arrow(schema)
-    except (PySparkTypeError, ValueError) as error:  # neither of which names the column
+    except (PySparkTypeError, ValueError) as error:  # neither names the column
         for field in schema:
             path, kind = _unsupported(field.dataType, field.name) or (None, None)
             if kind is not None:
@@ -41,7 +41,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def _to_arrow(schema: StructType) -> pa.Schema:
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
-    return to_arrow_schema(schema)  # releases before 4.2 take UTC by themselves
+    return to_arrow_schema(schema)  # releases before 4.2 always use UTC
 
 
 def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DELETED_PARTITIONS, DURABLE
+from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -27,19 +27,14 @@ from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
 from hudi_py.services.recovery.restore import RestoreReport, restore
 from hudi_py.services.recovery.rollback import RollbackReport, rollback
-from hudi_py.services.recovery.savepoint import (
-    SavepointReport,
-    create_savepoint,
-    delete_savepoint,
-    list_savepoints,
-)
+from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, list_savepoints
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
-from hudi_py.write.api import create_empty_table, write_options, write_rows
+from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
 from hudi_py.write.result import WriteResult
 from hudi_py.write.table.support import read_only_reason
 
@@ -59,7 +54,7 @@ def open_table(
     Args:
         path: the table's base path: a local path (text or `pathlib`, with `~`) or a URI (`file:`, `memory:`,
             `s3:`, `gs:`, `az:`).
-        options: options of reads, writes and table services, by the keys of Apache Hudi; defaults of all methods.
+        options: options of reads, writes and table services, by the keys of Apache Hudi; defaults for all methods.
         storage_options: credentials and settings of the storage.
 
     Raises:
@@ -89,7 +84,7 @@ def create_table(
     Args:
         path: the base path of the new table; see `open_table`.
         schema: its columns, without meta columns.
-        options: options of writes, by the keys of Apache Hudi. The keywords are short for some of them.
+        options: options of writes, by the keys of Apache Hudi. The keyword arguments stand for some of them.
         record_key: columns of the record key; required, here or among the options.
         partition_by: columns of the partition path; none: not partitioned.
         ordering_by: columns whose greatest value decides which row of a key is the newest; none: the last one written.
@@ -98,7 +93,7 @@ def create_table(
 
     Raises:
         TableExistsError: there is a table at the path.
-        ConfigError, SchemaMismatchError, UnsupportedTableError: columns and options do not go together.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: columns and options contradict each other.
     """
     resolved = write_options(
         options,
@@ -133,8 +128,8 @@ def write(
         data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
             object with the Arrow C stream interface.
         operation: `upsert` (default), `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
-        options: options of writes, by the keys of Apache Hudi. For the keywords see `create_table`; they must agree
-            with an existing table.
+        options: options of writes, by the keys of Apache Hudi. For the other arguments see `create_table`; they must
+            agree with an existing table.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
@@ -254,7 +249,7 @@ class Table:
             merge: `merge`; `skip`: base rows, then log rows, not merged; `unmerged`: every version.
             emit_deletes: also return deletes in logs, marked in the column `_hoodie_operation`.
             limit: no more rows than this.
-            options: further options of reads, which override those of `open_table`.
+            options: further read options, which override those of `open_table`.
 
         Raises:
             ConfigError, SchemaMismatchError: an argument or option is not valid, or contradicts an option.
@@ -307,26 +302,19 @@ class Table:
     def delete_partition(self, paths: str | Iterable[str], *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Deletes partitions by their paths, in which `*` stands for any text; their rows stay readable by time travel
         until they are cleaned. Absent partitions are passed over with a warning."""
-        named = [paths] if isinstance(paths, str) else list(paths)
-        unusable = [path for path in named if not path.strip() or "," in path]
-        if unusable or not named:
-            raise ConfigError(
-                f"Cannot delete the partitions {named!r}: expected paths without a comma, as Table.partitions() lists "
-                "them; for others, pass rows of these partitions to hudi_py.write with operation='delete_partition'"
-            )
-        given = {**(options or {}), DELETED_PARTITIONS.key: ",".join(named)}
+        given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
 
-    # -- table services; `options`: those of writes; instants: requested times, or results of writes
+    # -- table services: `options` are write options, instants are requested times or results of writes
 
     @property
     def compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of compactions; a new one has every file group with logs that the strategy chooses."""
+        """Plans of compactions; a new plan has every file group with logs that the strategy chooses."""
         return ServicePlans(Compaction(always=True), self._serving)
 
     @property
     def log_compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of log compactions; a new one has every file group with enough log blocks
+        """Plans of log compactions; a new plan has every file group with enough log blocks
         (`hoodie.log.compaction.blocks.threshold`)."""
         return ServicePlans(LogCompaction(always=True), self._serving)
 
@@ -346,12 +334,12 @@ class Table:
         return plan_report(self._storage, self.timeline)
 
     def locks(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
-        """Who holds the table lock, since when: one holder, or none. `options` name the lock as those of writes do."""
+        """The holder of the table lock, if there is one. `options` configure the lock, like those of writes."""
         return lock_holders(self._storage, {**self._options, **(options or {})}, self._storage_options)
 
     def break_lock(self, owner: str, *, options: Mapping[str, Any] | None = None) -> None:
-        """Takes the table lock away from an owner that is gone, as `locks` names it. One that is still at work fails
-        before it completes anything. Raises LockError when somebody else holds the lock, or nobody."""
+        """Releases the table lock of an owner that is no longer running, named as in `locks`. An owner that is still
+        running fails before it completes anything. Raises LockError if another owner, or none, holds the lock."""
         break_lock(self._storage, owner, {**self._options, **(options or {})}, self._storage_options)
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
@@ -362,7 +350,7 @@ class Table:
 
         Raises:
             UnsupportedTableError: the table has a feature that a compaction would lose.
-            ConflictError: another process runs a pending plan.
+            ConflictError: another process is executing a pending plan.
         """
         return self.compaction.schedule_and_run(options=options)
 
@@ -374,7 +362,7 @@ class Table:
         return self.log_compaction.schedule_and_run(options=options)
 
     def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
-        """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then cleans others.
+        """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then runs a new one.
         Time travel to older commits, and incremental queries from them, are impossible afterwards.
 
         Returns:
@@ -391,13 +379,13 @@ class Table:
     def unschedule(
         self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
     ) -> UnscheduleReport:
-        """Removes a pending plan of a compaction, log compaction, clean or clustering, and rolls back what has begun of
-        it. Rows do not change.
+        """Removes a pending plan of a compaction, log compaction, clean or clustering, after rolling back an unfinished
+        attempt to execute it. Rows do not change.
 
         Raises:
             ConfigError: there is no such pending plan.
-            ConflictError: another process runs it; it is a clean that has begun; or it is a compaction of table version
-                6 after which rows were written, which readers would no longer see.
+            ConflictError: another process is executing it, it is a clean that has begun, or it is a compaction of table
+                version 6 after which rows were written, which readers would no longer see.
         """
         with self._serving("unschedule", options) as context:
             return unschedule(context, _time_of(instant))
@@ -430,7 +418,7 @@ class Table:
 
         Raises:
             ConfigError: there is no such commit.
-            HistoryCleanedError: files of it have been cleaned.
+            HistoryCleanedError: some of its files have been cleaned.
         """
         with self._serving("savepoint", options) as context:
             chosen = None if instant is None else _time_of(instant)
@@ -462,12 +450,12 @@ class Table:
         return pa.Table.from_pylist(rows, _SAVEPOINTS)
 
     def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
-        """Takes the table back to a savepoint; undoes everything later for good.
+        """Restores the table to a savepoint; everything later is undone permanently.
 
         Raises:
-            ConfigError: there is no savepoint of this instant.
-            ConflictError: a write is pending, or there is a later savepoint; delete that first.
-            HistoryCleanedError: a file of the savepoint is missing, or commits since then are archived.
+            ConfigError: there is no such savepoint.
+            ConflictError: a write is running, or a later savepoint exists, which has to be deleted first.
+            HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
         """
         with self._serving("restore", options) as context:
             return restore(context, _time_of(instant))
@@ -517,5 +505,5 @@ class Table:
 
 def _time_of(instant: str | int | WriteResult) -> str:
     if isinstance(instant, WriteResult) and instant.instant is None:
-        raise ConfigError(f"Cannot take {instant!r} as an instant: it committed nothing")
+        raise ConfigError(f"Cannot use {instant!r} as an instant: it committed nothing")
     return str(instant.instant if isinstance(instant, WriteResult) else instant)

@@ -50,11 +50,12 @@ def service_context(
 
     Args:
         options: options of writes, by the keys of Apache Hudi.
-        title: what the progress is of.
+        title: title of the progress line.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused.
-        TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
+        TableNotFoundError: there is no table.
+        UnsupportedTableError: the table's version can only be read.
     """
     resolved = Options.resolve(options, Scope.WRITE)
     return ServiceContext.of(
@@ -74,7 +75,7 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call: its progress is wiped from the terminal at the end."""
+    """`service_context` for one call, which clears its progress from the terminal at the end."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
         yield context
@@ -87,8 +88,8 @@ Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[Servi
 
 
 class ServicePlans(Generic[Report]):
-    """The plans of one kind of service on a table. `options` are those of writes, above those
-    the table was opened with."""
+    """The plans of one kind of service on a table. `options` are write options; they override those with which the
+    table was opened."""
 
     def __init__(self, service: AnyService[Report], serve: Serving) -> None:
         self._service = service
@@ -100,20 +101,20 @@ class ServicePlans(Generic[Report]):
             return self._service.schedule(context).instant
 
     def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
-        """Executes the pending plan of an instant; by default the oldest one.
+        """Executes the pending plan of an instant, by default the oldest one.
 
         Returns:
-            What was done; without an instant where no plan is pending.
+            The report; its instant is None if no plan is pending.
 
         Raises:
-            ConfigError: there is no pending plan of this instant.
+            ConfigError: there is no pending plan with this instant.
             ConflictError: another process is executing it.
         """
         with self._serve(self._service.name, options) as context:
             return run(self._service, context, None if instant is None else InstantTime(instant))
 
     def pending(self) -> list[InstantTime]:
-        """Instants of the plans that were made and not completed, oldest first."""
+        """Instants of the plans that are not completed, oldest first."""
         with self._serve(self._service.name, None) as context:
             return self._service.pending(context)
 
@@ -128,8 +129,8 @@ class ServicePlans(Generic[Report]):
 
 
 class MetadataPartitions:
-    """The partitions of a table's metadata table. `options` are those of writes, above those the table was opened
-    with."""
+    """The partitions of a table's metadata table. `options` are write options; they override those with which the table
+    was opened."""
 
     def __init__(self, serve: Serving) -> None:
         self._serve = serve
@@ -145,37 +146,37 @@ class MetadataPartitions:
             return verify(context, names=names or None)
 
     def rebuild(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Rebuilds partitions from the table's files, by default all present ones; named ones are made if the table
-        lacks them. Meanwhile readers do without them.
+        """Rebuilds partitions from the table's files, by default all existing ones; named ones are created if they do
+        not exist. Meanwhile readers do not use them.
 
         Returns:
-            The partitions that were made, in order.
+            The partitions that were built, in order.
 
         Raises:
             ConfigError: hudi-py does not maintain a partition, or the table has no metadata table and `files` is not
                 named.
-            ConflictError: a write is under way.
+            ConflictError: a write is running.
             CorruptFileError: data files are lost; nothing was changed.
         """
         with self._serve("rebuild the metadata table", options) as context:
             return rebuild(context, names=names or None)
 
     def drop(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Drops partitions, and those that need them; `files` takes the whole metadata table along. The next write
-        makes them again unless its options say no.
+        """Drops partitions and those that depend on them; without `files` there is no metadata table. The next write
+        creates them again unless its options disable them.
 
         Returns:
             The partitions that were dropped, sorted.
 
         Raises:
-            ConfigError: none is named, or there is no such partition, or an index that was made on purpose would be
-                dropped without being named.
-            ConflictError: a write is under way.
+            ConfigError: no partition is named, there is no such partition, or an index that was created on request
+                would be dropped without being named.
+            ConflictError: a write is running.
         """
         with self._serve("drop of the metadata table", options) as context:
             return drop(context, names)
 
 
 def _bare(options: Options) -> Options:
-    """Without options of the storage, which may hold credentials: the result is sent to other processes."""
+    """The options without those of the storage, which may contain credentials: other processes receive the result."""
     return replace(options, storage={})

@@ -13,29 +13,24 @@ from tests.connector.conftest import CONNECT
 
 pytestmark = pytest.mark.connect
 
-MODULES = (
-    "test_functions.py",
-    "test_golden.py",
-    "test_read.py",
-    "test_read_table.py",
-    "test_services.py",
-    "test_sql.py",
-    "test_stream.py",
-    "test_write.py",
-)
 # Reading, writing and errors; `make test` does without the rest, CI does not.
 FIRST = ("test_read.py", "test_write.py")
+# The rest in two parts, which run side by side.
+SECOND = ("test_functions.py", "test_golden.py", "test_services.py")
+THIRD = ("test_read_table.py", "test_sql.py", "test_stream.py")
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
     "not test_every_type or 9-cow",
     "not test_overwrite_replaces or upsert-9",
-    "not test_refused_writes or inline",
     "not test_a_task_that or upsert",
     "not test_many_and_empty",
     "not test_large_pieces",
     "not test_a_limit_leaves",
     "not test_options_reach",
+    "not test_more_files_than",
+    "not test_damage_is",
+    "not test_incremental_reads",
     "not test_a_projection_by",
     "not test_what_depends_on",
     "not test_metadata_has",
@@ -54,8 +49,12 @@ CHOSEN = (
 @pytest.mark.timeout(2500)
 @pytest.mark.parametrize(
     ("modules", "marked"),
-    [(FIRST, "not slow"), pytest.param(MODULES, "not long", marks=pytest.mark.slow)],
-    ids=["quick", "slow"],
+    [
+        pytest.param(FIRST, "not slow", id="first"),
+        pytest.param(SECOND, "not long", id="second", marks=pytest.mark.slow),
+        pytest.param(THIRD, "not long", id="third", marks=pytest.mark.slow),
+        pytest.param(FIRST, "slow and not long", id="more of the first", marks=pytest.mark.slow),
+    ],
 )
 def test_through_spark_connect(modules: tuple[str, ...], marked: str) -> None:
     folder = Path(__file__).parent

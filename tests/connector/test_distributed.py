@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -296,9 +297,22 @@ CHANGES: dict[str, dict[str, pa.Array | None]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A table by the operation that wrote to it first."""
+    made = {}
+    for operation in ("upsert", "bulk_insert"):
+        made[operation] = tmp_path_factory.mktemp(operation) / "t"
+        options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": operation}
+        hudi_py.write(str(made[operation]), pa.RecordBatch.from_pydict(WRITTEN), options=options)
+    return made
+
+
 @pytest.mark.parametrize(("operation", "nullable"), [("upsert", True), ("bulk_insert", False)])
 @pytest.mark.parametrize("change", CHANGES)
-def test_columns_are_taken_as_by_the_core(tmp_path: Path, change: str, operation: str, nullable: bool) -> None:
+def test_columns_are_taken_as_by_the_core(
+    first: dict[str, Path], tmp_path: Path, change: str, operation: str, nullable: bool
+) -> None:
     columns = {name: WRITTEN[name] if column is None else column for name, column in CHANGES[change].items()}
     fields = [
         pa.field(name, column.type, nullable or name in ("v", "s") or column.null_count > 0)
@@ -308,7 +322,7 @@ def test_columns_are_taken_as_by_the_core(tmp_path: Path, change: str, operation
     options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": operation}
 
     def written(path: Path, write: Callable[[str, pa.RecordBatch], object]) -> object:
-        hudi_py.write(str(path), pa.RecordBatch.from_pydict(WRITTEN), options=options)
+        shutil.copytree(first[operation], path)
         try:
             write(str(path), data)
         except hudi_py.HudiError as error:

@@ -96,7 +96,7 @@ def test_a_plan_that_cannot_be_carried_out_stays(spark: SparkSession, path: str)
     row = hudi_py.open_table(path).files().to_pylist()[1]
     torn = Path(path, row["partition"], row["log_files"][0])
     torn.rename(torn.with_suffix(".away"))
-    with pytest.raises(HistoryCleanedError, match=f"the file {row['partition']}/{torn.name} of the plan is gone"):
+    with pytest.raises(HistoryCleanedError, match=f"the file {row['partition']}/{torn.name} of the plan is missing"):
         run_service(spark, path, "compaction")
     assert hudi_py.open_table(path).plans()["state"].to_pylist() == ["REQUESTED"] * 3
     assert not [name for name in Path(path).rglob("*.parquet") if planned in name.name]
@@ -165,7 +165,7 @@ def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     more = [{"id": n, "p": "abc"[n % 3], "ts": 50, "v": -1.0} for n in range(12)]
     last = hudi_py.write(path, more, "upsert", QUIET).instant
     newest = hudi_py.write(path, more, "upsert", QUIET).instant
-    with pytest.raises(ConflictError, match=f"in this order: {newest}; or give with_newer=True"):
+    with pytest.raises(ConflictError, match=f"in this order: {newest}; or set with_newer=True"):
         run_service(spark, path, "rollback", instant=last)
     assert run_service(spark, path, "rollback", instant=last, with_newer=True)["rolled_back"] == [newest, last]
     assert read(path) == rows
@@ -181,13 +181,13 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "compact")
     with pytest.raises(ConfigError, match="phase 'schedule' of the service archive; it has no phases"):
         run_service(spark, path, "archive", phase="schedule")
-    with pytest.raises(ConfigError, match="without the instant it is about; give instant="):
+    with pytest.raises(ConfigError, match="without an instant; give instant="):
         run_service(spark, path, "rollback")
-    with pytest.raises(ConfigError, match="compaction with the instant 'foo': a new plan gets one of its own; "):
+    with pytest.raises(ConfigError, match="compaction with the instant 'foo': a new plan gets a new instant; "):
         run_service(spark, path, "compaction", phase="schedule", instant="foo")
-    with pytest.raises(ConfigError, match="archive with the instant '2026': it is about none; leave it out"):
+    with pytest.raises(ConfigError, match="archive with the instant '2026': it takes none; leave it out"):
         run_service(spark, path, "archive", instant="2026")
-    with pytest.raises(ConfigError, match="clean with comment: that belongs to savepoint; it takes no argument but"):
+    with pytest.raises(ConfigError, match="clean with comment: only savepoint takes this argument; it takes only"):
         run_service(spark, path, "clean", comment="spring")
 
 
@@ -206,7 +206,7 @@ def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "clean", options={"hoodie.clean.commit.retained": "1"})
     with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
         run_service(spark, path + "missing", "archive")
-    with pytest.raises(ConfigError, match=r"^Cannot find the report of a service under the token ''"), raised_here():
+    with pytest.raises(ConfigError, match=r"^Cannot use the token ''"), raised_here():
         spark.read.format("hudi-py").option("view", "service").load(path).collect()
     spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
     try:
@@ -244,10 +244,10 @@ def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
     assert "hush" not in repr(replace(call, options=phases[1]))
     gone = ServiceWriter(pickle.loads(pickle.dumps(replace(call, path=path + "elsewhere"))))
     with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* cannot: give a path that all"):
-        gone.write(iter([pa.record_batch({"piece": [0]})]))
+        gone.write(iter([pa.record_batch({"task": [0]})]))
     assert gone.write(iter([])).outcomes == ()
     writer = ServiceWriter(pickle.loads(pickle.dumps(call)))
-    messages = [writer.write(iter([pa.record_batch({"piece": pieces})])) for pieces in ([0, 1], [2], [2])]
+    messages = [writer.write(iter([pa.record_batch({"task": tasks})])) for tasks in ([0, 1], [2], [2])]
     writer.commit(messages)
     writer.commit(messages)
     assert instants(path, "commit") == [planned]
@@ -265,7 +265,7 @@ def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
     ServiceWriter.of(path, begin).commit([])
     os.utime(Path(path, ".hoodie", ".heartbeat", str(planned)), (1, 1))
     writer = pickle.loads(pickle.dumps(ServiceWriter.of(path, execute)))
-    writer.commit([writer.write(iter([pa.record_batch({"piece": [0, 1, 2]})]))])
+    writer.commit([writer.write(iter([pa.record_batch({"task": [0, 1, 2]})]))])
     assert instants(path, "commit") == [planned]
     assert read(path) == rows
 

@@ -110,7 +110,7 @@ def test_a_pair_has_the_types_of_the_table(spark: SparkSession, golden: Extracte
 
 
 def test_names_that_are_taken_or_none(spark: SparkSession, table: str, catalog_table: str) -> None:
-    with pytest.raises(ConfigError, match="table or view of this name already"):
+    with pytest.raises(ConfigError, match="a table or view with this name exists"):
         register_sql(spark, catalog_table, table)
     with pytest.raises(ConfigError, match="is not a valid table name"):
         register_sql(spark, "a; DROP TABLE b", table)

@@ -20,6 +20,7 @@ from pyspark_hudi import DefaultSource
 from pyspark_hudi.types import arrow_schema
 from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import Extracted, load
+from tests.support.choice import cases
 
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
 NEVER_NATIVE = ("v6_cow_orc", "v9_cow_drop_partition_columns", "v9_cow_schema_on_read", "v9_cow_timestamp_keygen")
@@ -182,7 +183,9 @@ def test_pins_are_the_same_in_every_process(path: str) -> None:
     assert len(pin.slices) == 3
 
 
-@pytest.mark.parametrize("name", sorted(load()))
+@pytest.mark.parametrize(
+    "name", cases(sorted(load()), "native files", 30, quick=[*NEVER_NATIVE, *ALL_NATIVE, *sorted(load())[::4]])
+)
 def test_native_files_hold_the_rows_as_the_table_shows_them(golden: Extracted, name: str) -> None:
     """Read without any of our rules, by the columns of the plan, they are the splits' rows."""
     path = str(golden(name))

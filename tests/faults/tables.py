@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -49,16 +53,25 @@ def write(storage: Storage, data: pa.Table, operation: str, version: int, kind: 
 
 
 def make_table(root: Path, version: int, kind: str, *, metadata_table: bool = False) -> None:
-    """Two commits: ids 0 to 9, of which 0 to 3 updated."""
-    storage = LocalStorage(str(root))
-    write(storage, rows(range(10), 1), "insert", version, kind)
-    write(storage, rows(range(4), 2), "upsert", version, kind)
+    """Two commits: ids 0 to 9, of which 0 to 3 updated. Written once in a process, and copied."""
+    shutil.copytree(_made(version, kind), root, dirs_exist_ok=True)
     if metadata_table:
+        storage = LocalStorage(str(root))
         # as far as a writer that does not maintain it is concerned; readers that use it are not asked
         update_table_config(storage, {"hoodie.table.metadata.partitions": "column_stats,files"})
         storage.put(".hoodie/metadata/.hoodie/hoodie.properties", b"hoodie.table.name=t_metadata\n")
         storage.put(".hoodie/metadata/files/.hoodie_partition_metadata", b"x")
         storage.put(".hoodie/.index_defs/index.json", b'{"indexDefinitions": {"column_stats": {}}}')
+
+
+@functools.cache
+def _made(version: int, kind: str) -> str:
+    folder = tempfile.mkdtemp(prefix="hudi-py-table-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    storage = LocalStorage(f"{folder}/table")
+    write(storage, rows(range(10), 1), "insert", version, kind)
+    write(storage, rows(range(4), 2), "upsert", version, kind)
+    return storage.root
 
 
 def read(root: Path) -> Rows:

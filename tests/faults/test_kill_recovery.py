@@ -54,7 +54,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             if compacted:
                 service = Compaction()
                 work = service.begin(context(storage), scheduled)
-                service.commit(context(storage), work, service.execute(context(storage), work, range(work.num_pieces)))
+                service.commit(context(storage), work, service.execute(context(storage), work, range(work.num_tasks)))
         return made[key]
 
     return table
@@ -81,7 +81,7 @@ def kill_everywhere(
     after = read(whole)
     check(whole, True)
     outcomes: list[bool] = []
-    for call in every(4 * step, len(counting.calls)):
+    for call in every(8 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -169,7 +169,7 @@ def test_rollback_of_a_clustering(golden_copy, tmp_path, name, pending):
     shutil.copytree(table, whole)
     counting = KillingStorage(str(whole))
     rollback(context(counting), clustering)
-    for call in every(4, len(counting.calls)):
+    for call in every(8, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call)
@@ -192,7 +192,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
     assert scheduled is not None
     service = Compaction(local=False)
     work = service.begin(context(storage), scheduled)
-    service.execute(context(storage), work, range(work.num_pieces))
+    service.execute(context(storage), work, range(work.num_tasks))
     storage.delete(f".hoodie/.heartbeat/{scheduled}")
     before = read(table)
     files = {path for path in data_files(table) if not path.endswith(f"_{scheduled}.parquet")}
@@ -206,7 +206,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
         rollback(ServiceContext.of(storage, options, DropMetadata(False), clock=clock), scheduled)
 
     roll_back(counting)
-    for call in every(4, len(counting.calls)):
+    for call in every(8, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call)
@@ -221,7 +221,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
         assert leftovers(root) == set(), killing.calls[-1]
         again = context(LocalStorage(str(root)))
         work = Compaction().begin(again, scheduled)
-        Compaction().commit(again, work, Compaction().execute(again, work, range(work.num_pieces)))
+        Compaction().commit(again, work, Compaction().execute(again, work, range(work.num_tasks)))
         assert read(root) == before
         assert leftovers(root) == set()
         shutil.rmtree(root)

@@ -74,7 +74,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
             scheduled = Compaction(always=True).schedule(context(storage)).instant
             assert scheduled is not None
             work = Compaction().begin(context(storage), scheduled)
-            outcomes = Compaction().execute(context(storage), work, range(work.num_pieces))
+            outcomes = Compaction().execute(context(storage), work, range(work.num_tasks))
             Compaction().commit(context(storage), work, outcomes)
             write_rows(storage, rows(range(3), 3), "upsert", options, metadata=writer)
         return made[version]
@@ -110,7 +110,7 @@ def test_it_tells_the_truth(tables, tmp_path, version, torn, step, action):
     # Log files that were undone by blocks stay in version 6: they are listed, and have no statistics any more
     names = ["files"] if version == 6 else None
     assert verify(context(LocalStorage(str(whole))), names=names).ok
-    for call in every(4 * step, len(counting.calls)):
+    for call in every(8 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=torn)

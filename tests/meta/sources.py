@@ -43,11 +43,25 @@ class Module:
     def shown(self) -> str:
         return str(self.path.relative_to(ROOT))
 
-    def imports(self) -> list[Import]:
+    @property
+    def tree(self) -> ast.Module:
+        return _parsed(self.path)
+
+    def imports(self) -> tuple[Import, ...]:
         """Every import statement, those inside functions and `if TYPE_CHECKING` included."""
-        found: list[Import] = []
-        _visit(ast.parse(self.text), self, False, False, found)
-        return found
+        return _imports(self)
+
+
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _imports(module: Module) -> tuple[Import, ...]:
+    found: list[Import] = []
+    _visit(module.tree, module, False, False, found)
+    return tuple(found)
 
 
 def _visit(node: ast.AST, module: Module, in_function: bool, for_types: bool, found: list[Import]) -> None:

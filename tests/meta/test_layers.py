@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import pytest
-
 import hudi_py
 from tests.meta.sources import Import, Module, connector, core
 
@@ -83,54 +81,62 @@ def own_imports(module: Module) -> list[Import]:
 
 
 def test_every_package_has_a_layer() -> None:
+    assert len(core()) > 300
     packages = {package_of(module.name) for module in core()} - {None}
     assert packages <= LAYER_OF.keys(), f"no layer is given for {packages - LAYER_OF.keys()}"
 
 
-@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
-def test_imports_go_down(module: Module) -> None:
-    package = package_of(module.name)
-    if package is None:
-        return  # the facade names what is public, from any layer
+def test_imports_go_down() -> None:
     problems = []
-    for found in own_imports(module):
-        target = targets(found)
-        if target is None:
-            problems.append(f"line {found.line}: imports the facade hudi_py, which imports everything")
-        elif LAYER_OF[target] > LAYER_OF[package]:
-            problems.append(
-                f"line {found.line}: {package} (layer {LAYER_OF[package]}) imports {target} (layer {LAYER_OF[target]})"
-            )
-        elif LAYER_OF[target] == LAYER_OF[package] and target != package and LAYER_OF[package] != 0:
-            problems.append(f"line {found.line}: {package} imports its neighbour {target}")
-    assert not problems, f"{module.shown}: " + "; ".join(problems)
+    for module in core():
+        package = package_of(module.name)
+        if package is None:
+            continue  # the facade names what is public, from any layer
+        for found in own_imports(module):
+            target = targets(found)
+            place = f"{module.shown}:{found.line}"
+            if target is None:
+                problems.append(f"{place}: imports the facade hudi_py, which imports everything")
+            elif LAYER_OF[target] > LAYER_OF[package]:
+                problems.append(
+                    f"{place}: {package} (layer {LAYER_OF[package]}) imports {target} (layer {LAYER_OF[target]})"
+                )
+            elif LAYER_OF[target] == LAYER_OF[package] and target != package and LAYER_OF[package] != 0:
+                problems.append(f"{place}: {package} imports its neighbour {target}")
+    assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
-def test_imports_inside_functions_are_for_optional_packages(module: Module) -> None:
+def test_imports_inside_functions_are_for_optional_packages() -> None:
     # The connector's facade loads the rest on demand, so that Spark's look-up of any data source stays quick.
-    lazy = LAZY | {"hudi_py", "pyspark_hudi"} if module.name == "pyspark_hudi" else LAZY
     problems = [
-        f"line {found.line}: {found.module}"
+        f"{module.shown}:{found.line}: {found.module}"
+        for module in (*core(), *connector())
         for found in module.imports()
-        if found.in_function and found.top not in lazy and (found.module, found.name) not in LAZY_PARTS
+        if found.in_function
+        and found.top not in (LAZY | {"hudi_py", "pyspark_hudi"} if module.name == "pyspark_hudi" else LAZY)
+        and (found.module, found.name) not in LAZY_PARTS
     ]
-    assert not problems, f"{module.shown} imports inside a function what belongs to the top: {problems}"
+    assert not problems, "imported inside a function, but belongs to the top:\n" + "\n".join(problems)
 
 
-@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
-def test_optional_packages_are_imported_where_they_are_used(module: Module) -> None:
+def test_optional_packages_are_imported_where_they_are_used() -> None:
     problems = [
-        f"line {found.line}: {found.module}"
+        f"{module.shown}:{found.line}: {found.module}"
+        for module in core()
         for found in module.imports()
         if found.top in LAZY and not found.in_function and not found.for_types_only
     ]
-    assert not problems, f"{module.shown} loads at import: {problems}"
+    assert not problems, "loaded at import:\n" + "\n".join(problems)
 
 
-@pytest.mark.parametrize("module", core(), ids=lambda module: module.name)
-def test_the_core_never_imports_spark(module: Module) -> None:
-    assert not {"pyspark", "py4j", "pyspark_hudi"} & {found.top for found in module.imports()}
+def test_the_core_never_imports_spark() -> None:
+    problems = [
+        f"{module.shown}:{found.line}: {found.module}"
+        for module in core()
+        for found in module.imports()
+        if found.top in ("pyspark", "py4j", "pyspark_hudi")
+    ]
+    assert not problems, "\n".join(problems)
 
 
 def test_the_connector_uses_a_narrow_face_of_the_core() -> None:
@@ -148,23 +154,23 @@ def test_the_connector_uses_a_narrow_face_of_the_core() -> None:
     assert len(FOR_CONNECTOR) < 12
 
 
-@pytest.mark.parametrize("module", connector(), ids=lambda module: module.name)
-def test_the_connector_works_on_connect(module: Module) -> None:
+def test_the_connector_works_on_connect() -> None:
     """No py4j and no RDD: neither is there on a Spark Connect client."""
-    assert "py4j" not in {found.top for found in module.imports()}
-    for name in ("._jvm", "._jsc", "._jdf", ".sparkContext", ".rdd"):
-        assert name not in module.text, f"{module.shown} uses {name}"
+    assert connector()
+    for module in connector():
+        assert "py4j" not in {found.top for found in module.imports()}, module.shown
+        for name in ("._jvm", "._jsc", "._jdf", ".sparkContext", ".rdd"):
+            assert name not in module.text, f"{module.shown} uses {name}"
 
 
-@pytest.mark.parametrize("module", [*core(), *connector()], ids=lambda module: module.name)
-def test_private_names_stay_in_their_package(module: Module) -> None:
-    home = module.name if module.is_package else module.name.rpartition(".")[0]
+def test_private_names_stay_in_their_package() -> None:
     problems = [
-        f"line {found.line}: {found.module}.{found.name}"
+        f"{module.shown}:{found.line}: {found.module}.{found.name}"
+        for module in (*core(), *connector())
         for found in module.imports()
         if found.top in ("hudi_py", "pyspark_hudi")
         and found.name is not None
         and found.name.startswith("_")
-        and not found.module.startswith(home)
+        and not found.module.startswith(module.name if module.is_package else module.name.rpartition(".")[0])
     ]
-    assert not problems, f"{module.shown} imports private names: {problems}"
+    assert not problems, "private names imported:\n" + "\n".join(problems)

@@ -192,7 +192,7 @@ def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "they clean by our plan", 2))
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "they clean by our plan", 1))
 def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     make(path, version, kind, 5)
@@ -260,7 +260,7 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 4))
+@pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 2))
 def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = load()[name].extract(tmp_path)
     for policy, number in (("commits", 1), ("versions", 1)):

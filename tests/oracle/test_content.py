@@ -90,7 +90,7 @@ def promoted(ids: Sequence[int], which: int, ordering: int, *, nested: bool) -> 
 
 @pytest.mark.parametrize(
     ("kind", "version", "nested"),
-    cases([(*table, nested) for table in TABLES for nested in (False, True)], "promotions", 2),
+    cases([(*table, nested) for table in TABLES for nested in (False, True)], "promotions", 1),
 )
 def test_promotions(oracle: Oracle, tmp_path: Path, kind: str, version: int, nested: bool) -> None:
     path = tmp_path / "t"
@@ -182,7 +182,7 @@ def evolve(oracle: Oracle, path: Path, columns: str, kind: str, version: int, te
     oracle.sql(f"drop table {name}")
 
 
-@pytest.mark.parametrize(("kind", "version"), cases([("cow", 6), ("mor", 9), ("mor", 6)], "schema on read", 2))
+@pytest.mark.parametrize(("kind", "version"), cases([("cow", 6), ("mor", 9), ("mor", 6)], "schema on read", 1))
 def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     columns = "id int, name string, qty int, rate float, ts bigint, pt string"
     evolve(oracle, tmp_path / "t", columns, kind, version, EVOLUTION, "pt")
@@ -317,7 +317,7 @@ KEYS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 6))
+@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 4))
 def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -> None:
     kind, partition, options = KEYS[case]
     path = tmp_path / "t"
@@ -334,7 +334,7 @@ def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -
 
 @pytest.mark.parametrize(
     ("kind", "version", "selector"),
-    cases([(*table, selector) for table in TABLES for selector in ("MetadataOnly", "FullRecord")], "bootstrap", 2),
+    cases([(*table, selector) for table in TABLES for selector in ("MetadataOnly", "FullRecord")], "bootstrap", 1),
 )
 def test_bootstrap(oracle: Oracle, tmp_path: Path, kind: str, version: int, selector: str) -> None:
     for name in ("2024-01-02", "2023-12-31"):

@@ -95,7 +95,7 @@ def grid(times: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     yield from pairs[::6]
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "services and late rows", 2), ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "services and late rows", 1), ids=IDS)
 def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
     made.write(rows(range(10), 10, "a"), "insert")
@@ -122,7 +122,7 @@ def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Pat
     assert_rows_equal(made.ours("earliest", None), made.theirs("000", None))
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "archived ranges", 2), ids=IDS)
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "archived ranges", 1), ids=IDS)
 def test_archived_and_cleaned_ranges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
     options = {**CLEAN, **(COMPACT if kind == "mor" else {}), "hoodie.compact.inline.max.delta.commits": "3"}

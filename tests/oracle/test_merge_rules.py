@@ -94,7 +94,7 @@ CASES = [(version, "EVENT", kind, marked) for version in (6, 9) for kind in KIND
 CASES += [(8, "EVENT", "long", True), *((version, "COMMIT", "long", True) for version in (6, 8, 9))]
 
 
-@pytest.mark.parametrize(("version", "mode", "kind", "marked"), cases(CASES, "merge rules", 12))
+@pytest.mark.parametrize(("version", "mode", "kind", "marked"), cases(CASES, "merge rules", 8))
 def test_random_logs(oracle: Oracle, tmp_path: Path, version: int, mode: str, kind: str, marked: bool) -> None:
     table = random_table(tmp_path / "t", version, mode, kind, marked=marked)
     ours = hudi_py.open_table(table.uri).scan().to_table()

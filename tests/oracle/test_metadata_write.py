@@ -87,7 +87,7 @@ def test_apache_hudi_reads_and_goes_on(oracle: Oracle, tmp_path: Path, version: 
     write(storage, rows(range(8), 1), version=version, kind=kind)
     write(storage, rows(range(3, 10), 2), version=version, kind=kind)
     expected = {**dict.fromkeys(range(3), 1), **dict.fromkeys(range(3, 10), 2)}
-    agreed(oracle, root, expected)
+    assert read(storage) == theirs(oracle, root) == expected
     before = load_table_config(storage).metadata_partitions
     oracle.write(root, rows(range(2, 5), 3))
     expected |= dict.fromkeys(range(2, 5), 3)
@@ -96,7 +96,7 @@ def test_apache_hudi_reads_and_goes_on(oracle: Oracle, tmp_path: Path, version: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "indexed"), cases(BY_TURNS, "by turns", 3))
+@pytest.mark.parametrize(("version", "kind", "indexed"), cases(BY_TURNS, "by turns", 2))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, indexed: str) -> None:
     """Upserts and overwrites by both sides in turn. No delete: a key which comes back after one is lost in Apache
     Hudi's record index of a merge-on-read table (1.2.0, without us too)."""

@@ -243,7 +243,7 @@ WHOLE = pa.schema(
 
 
 @pytest.mark.parametrize(
-    ("version", "mode", "ignores"), cases(product((8, 9), ("EVENT", "COMMIT"), (False, True)), "partial updates", 2)
+    ("version", "mode", "ignores"), cases(product((8, 9), ("EVENT", "COMMIT"), (False, True)), "partial updates", 1)
 )
 def test_blocks_of_partial_updates(oracle: Oracle, tmp_path: Path, version: int, mode: str, ignores: bool) -> None:
     """Whole records first in some logs, then partial ones of changing columns, with deletes between."""

@@ -13,7 +13,7 @@ from tests.support.choice import cases
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", cases([1, 2, 12, 21], "random tables", 2))
+@pytest.mark.parametrize("seed", cases([1, 2, 12, 21], "random tables", 1))
 def test_both_sides_answer_every_query_alike(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     outcome = make_and_compare(oracle, tmp_path, seed)
     assert not outcome.failures, outcome.recipe.title + "\n" + "\n".join(outcome.failures)

@@ -87,7 +87,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), (
 @pytest.mark.parametrize(
     ("version", "kind", "index", "turns"),
     [
-        *((*param.values, 5) for param in cases(TABLES, "record index", 2) if not param.marks),
+        *((*param.values, 5) for param in cases(TABLES, "record index", 1) if not param.marks),
         *(pytest.param(*table, 9, marks=pytest.mark.long) for table in TABLES),
     ],
 )

@@ -192,7 +192,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "rollbacks", 2))
+@pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "rollbacks", 1))
 def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
     (_, _, before, after), options = make(oracle, table, version, kind, not metadata)

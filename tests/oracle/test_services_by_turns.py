@@ -20,7 +20,7 @@ TABLES = [
     (9, "COPY_ON_WRITE"),
     (9, "MERGE_ON_READ"),
 ]
-ROUNDS = 20
+ROUNDS = 12
 CITIES = ("oslo", "lima", "pune")
 SCHEMA = pa.schema(
     [("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("score", pa.float64()), ("note", pa.string())]
@@ -149,14 +149,16 @@ class Turns:
 
     # -- what must hold
 
-    def agree(self) -> None:
+    def agree(self, *, listed: bool) -> None:
+        """`listed`: Apache Hudi is asked once more, without the metadata table."""
         found = self.table.scan().to_table()
         told = "; ".join(self.log)
         assert dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True)) == self.state, told
         assert found.num_rows == len(self.state), told
         try:
             assert_rows_equal(found, self.oracle.read(self.path))
-            assert_rows_equal(found, self.oracle.read(self.path, options={"hoodie.metadata.enable": "false"}))
+            if listed:
+                assert_rows_equal(found, self.oracle.read(self.path, options={"hoodie.metadata.enable": "false"}))
         except AssertionError as error:
             raise AssertionError(f"after {told}: {error}") from error
         report = self.table.metadata.verify()
@@ -165,11 +167,11 @@ class Turns:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "twenty rounds", 1))
-def test_twenty_rounds(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+def test_rounds_of_both(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))
     turns.write(True, "upsert", False)
-    for _ in range(ROUNDS):
+    for number in range(1, ROUNDS + 1):
         turns.play()
-        turns.agree()
+        turns.agree(listed=number % 4 == 0)
     report = oracle.check(turns.path, keys=1, deep=True)
     assert report["problems"] == [], "; ".join(turns.log)

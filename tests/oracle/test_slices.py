@@ -61,7 +61,7 @@ KEYS: dict[str, pa.Table] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 3)
+    ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 2)
 )
 def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, version: int) -> None:
     path = str(tmp_path / "t")

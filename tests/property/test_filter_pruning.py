@@ -145,8 +145,8 @@ def parsed(text: str, schema: pa.Schema) -> Filter | None:
         return None
 
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(QUICK, max_examples=20_000)
+QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(QUICK, max_examples=8_000)
 
 
 def check_row_groups(draw: Callable[[st.SearchStrategy[Any]], Any], count: dict[str, int]) -> None:
@@ -280,7 +280,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found, found.scan().to_table()
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [12, pytest.param(400, marks=pytest.mark.slow)])
 def test_tables(table: tuple[hudi_py.Table, pa.Table], examples: int) -> None:
     found, rows = table
     count = {"answered": 0, "left out": 0}

@@ -23,7 +23,7 @@ def build(entries: dict[bytes, bytes], shape: tuple[int, int, bool, int]) -> byt
 
 
 @given(ENTRIES, SHAPES, st.lists(st.binary(max_size=4), max_size=5))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_round_trip_and_look_ups(
     entries: dict[bytes, bytes], shape: tuple[int, int, bool, int], others: list[bytes]
 ) -> None:
@@ -44,7 +44,7 @@ def test_round_trip_and_look_ups(
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 def test_damage_is_an_error_or_other_entries(
     entries: dict[bytes, bytes], shape: tuple[int, int, bool, int], changes: list[tuple[float, int]], head: bool
 ) -> None:
@@ -69,7 +69,7 @@ def test_damage_is_an_error_or_other_entries(
     st.lists(st.integers(0, 40), max_size=4),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_what_is_written_comes_back_whatever_the_batches(
     entries: dict[bytes, bytes], block_bytes: int, compression: str, cuts: list[int], base: bool
 ) -> None:

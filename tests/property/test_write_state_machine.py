@@ -149,4 +149,4 @@ class Writes(RuleBasedStateMachine):
 )
 def test_writes_read_back(version: int, table_type: str) -> None:
     machine = type("Machine", (Writes,), {"version": version, "table_type": table_type})
-    run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=8, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=4, stateful_step_count=8, deadline=None))

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, flag, integer
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, declared, flag, integer
 
 AUTOMATIC = flag(
     "hoodie.archive.automatic",
     "Whether instants are archived after a commit if there are more than `hoodie.keep.max.commits`.",
     Scope.SERVICE,
     True,
-    since=_SINCE,
 )
 ASYNC = flag(
     "hoodie.archive.async",
@@ -22,7 +19,6 @@ ASYNC = flag(
     "hudi-py still archives after the commit, which takes milliseconds.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 MAX_COMMITS = integer(
     "hoodie.keep.max.commits",
@@ -32,7 +28,6 @@ MAX_COMMITS = integer(
     30,
     minimum=1,
     aliases=("archive.max_commits",),
-    since=_SINCE,
 )
 MIN_COMMITS = integer(
     "hoodie.keep.min.commits",
@@ -42,7 +37,6 @@ MIN_COMMITS = integer(
     20,
     minimum=1,
     aliases=("archive.min_commits",),
-    since=_SINCE,
 )
 BATCH_SIZE = integer(
     "hoodie.commits.archival.batch",
@@ -50,7 +44,6 @@ BATCH_SIZE = integer(
     Scope.SERVICE,
     10,
     minimum=1,
-    since=_SINCE,
 )
 BEYOND_SAVEPOINT = flag(
     "hoodie.archive.beyond.savepoint",
@@ -59,21 +52,18 @@ BEYOND_SAVEPOINT = flag(
     "and once it has deleted the savepoint Apache Hudi sees them again.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 BLOCK_ON_CLEAN = flag(
     "hoodie.archive.block.on.latest.clean.ectr",
     "Whether the earliest commit that the last clean retained, and all later ones, stay on the active timeline.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 MERGE = flag(
     "hoodie.archive.merge.enable",
     "Tables before version 8: whether small archive files are merged into larger ones after archiving.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 MERGE_LIMIT = integer(
     "hoodie.archive.merge.small.file.limit.bytes",
@@ -81,7 +71,6 @@ MERGE_LIMIT = integer(
     Scope.SERVICE,
     20 << 20,
     unit="bytes",
-    since=_SINCE,
 )
 MERGE_BATCH = integer(
     "hoodie.archive.merge.files.batch.size",
@@ -89,7 +78,6 @@ MERGE_BATCH = integer(
     Scope.SERVICE,
     10,
     minimum=2,
-    since=_SINCE,
 )
 COMPACTION_BATCH = integer(
     "hoodie.timeline.compaction.batch.size",
@@ -97,7 +85,6 @@ COMPACTION_BATCH = integer(
     Scope.SERVICE,
     10,
     minimum=2,
-    since=_SINCE,
 )
 COMPACTION_TARGET = integer(
     "hoodie.timeline.compaction.target.file.max.bytes",
@@ -106,7 +93,6 @@ COMPACTION_TARGET = integer(
     1000 << 20,
     unit="bytes",
     minimum=1,
-    since=_SINCE,
 )
 MANIFESTS_RETAINED = integer(
     "hoodie.timeline.manifest.retained.versions",
@@ -115,21 +101,6 @@ MANIFESTS_RETAINED = integer(
     Scope.SERVICE,
     3,
     minimum=1,
-    since=_SINCE,
 )
 
-OPTIONS = (
-    AUTOMATIC,
-    ASYNC,
-    MAX_COMMITS,
-    MIN_COMMITS,
-    BATCH_SIZE,
-    BEYOND_SAVEPOINT,
-    BLOCK_ON_CLEAN,
-    MERGE,
-    MERGE_LIMIT,
-    MERGE_BATCH,
-    COMPACTION_BATCH,
-    COMPACTION_TARGET,
-    MANIFESTS_RETAINED,
-)
+OPTIONS = declared(globals())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, flag, integer, names, optional_choice, optional_text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, optional_choice, optional_text
 
-_SINCE = "0.1.0"
 _SERVICE = Scope.SERVICE
 
 KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
@@ -16,7 +15,6 @@ AUTOMATIC = flag(
     "Whether a clean follows each commit. It deletes file versions that no query of the retained commits needs.",
     _SERVICE,
     True,
-    since=_SINCE,
 )
 POLICY = optional_choice(
     "hoodie.clean.policy",
@@ -27,7 +25,6 @@ POLICY = optional_choice(
     _SERVICE,
     (KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS, KEEP_LATEST_BY_HOURS),
     aliases=("hoodie.cleaner.policy", "clean.policy"),
-    since=_SINCE,
 )
 COMMITS_RETAINED = integer(
     "hoodie.clean.commits.retained",
@@ -37,7 +34,6 @@ COMMITS_RETAINED = integer(
     minimum=1,
     unit="commits",
     aliases=("hoodie.cleaner.commits.retained", "clean.retain_commits"),
-    since=_SINCE,
 )
 HOURS_RETAINED = integer(
     "hoodie.clean.hours.retained",
@@ -46,7 +42,6 @@ HOURS_RETAINED = integer(
     24,
     unit="hours",
     aliases=("hoodie.cleaner.hours.retained", "clean.retain_hours"),
-    since=_SINCE,
 )
 FILE_VERSIONS_RETAINED = integer(
     "hoodie.clean.fileversions.retained",
@@ -57,7 +52,6 @@ FILE_VERSIONS_RETAINED = integer(
     minimum=1,
     unit="versions",
     aliases=("hoodie.cleaner.fileversions.retained", "clean.retain_file_versions"),
-    since=_SINCE,
 )
 INCREMENTAL = flag(
     "hoodie.clean.incremental.enabled",
@@ -65,7 +59,6 @@ INCREMENTAL = flag(
     _SERVICE,
     True,
     aliases=("hoodie.cleaner.incremental.mode",),
-    since=_SINCE,
 )
 TRIGGER_STRATEGY = choice(
     "hoodie.clean.trigger.strategy",
@@ -73,7 +66,6 @@ TRIGGER_STRATEGY = choice(
     _SERVICE,
     "NUM_COMMITS",
     ("NUM_COMMITS",),
-    since=_SINCE,
 )
 TRIGGER_MAX_COMMITS = integer(
     "hoodie.clean.trigger.max.commits",
@@ -82,7 +74,6 @@ TRIGGER_MAX_COMMITS = integer(
     1,
     unit="commits",
     aliases=("hoodie.clean.max.commits",),
-    since=_SINCE,
 )
 MAX_COMMITS_TO_CLEAN = integer(
     "hoodie.clean.max.commits.to.clean",
@@ -91,7 +82,6 @@ MAX_COMMITS_TO_CLEAN = integer(
     2**63 - 1,
     minimum=1,
     unit="commits",
-    since=_SINCE,
 )
 PARALLELISM = integer(
     "hoodie.clean.parallelism",
@@ -101,21 +91,18 @@ PARALLELISM = integer(
     minimum=1,
     unit="parts",
     aliases=("hoodie.cleaner.parallelism",),
-    since=_SINCE,
 )
 PARTITION_REGEX = optional_text(
     "hoodie.clean.partition.filter.regex",
     "Clean only partitions whose whole path matches; not with incremental cleaning.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.regex",),
-    since=_SINCE,
 )
 PARTITIONS_SELECTED = names(
     "hoodie.clean.partition.filter.selected",
     "Clean only these partitions; not with incremental cleaning. Takes precedence over the pattern.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.selected",),
-    since=_SINCE,
 )
 EMPTY_CLEAN_INTERVAL_HOURS = integer(
     "hoodie.write.empty.clean.interval.hours",
@@ -125,21 +112,6 @@ EMPTY_CLEAN_INTERVAL_HOURS = integer(
     -1,
     minimum=-1,
     unit="hours",
-    since=_SINCE,
 )
 
-OPTIONS = (
-    AUTOMATIC,
-    POLICY,
-    COMMITS_RETAINED,
-    HOURS_RETAINED,
-    FILE_VERSIONS_RETAINED,
-    INCREMENTAL,
-    TRIGGER_STRATEGY,
-    TRIGGER_MAX_COMMITS,
-    MAX_COMMITS_TO_CLEAN,
-    PARALLELISM,
-    PARTITION_REGEX,
-    PARTITIONS_SELECTED,
-    EMPTY_CLEAN_INTERVAL_HOURS,
-)
+OPTIONS = declared(globals())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Option, Scope, choice, flag, integer, optional_text
+from hudi_py.config.option import Option, Scope, choice, declared, flag, integer, optional_text
 
-_SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _PLAN_GENERATOR = "org.apache.hudi.table.action.compact.plan.generators.HoodieCompactionPlanGenerator"
 
@@ -36,23 +35,19 @@ INLINE = flag(
     "Whether a commit to a merge-on-read table is followed by the compaction that is due, and by pending ones.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 ASYNC = flag(
     "hoodie.datasource.compaction.async.enable",
     "With `false`, a commit to a merge-on-read table is followed by the compaction that is due, as with "
-    "`hoodie.compact.inline`. With `true`, compactions run separately from writes, if somebody runs them.",
+    "`hoodie.compact.inline`. With `true`, compactions run separately from writes, when they are started.",
     Scope.SERVICE,
     True,
-    since=_SINCE,
 )
 SCHEDULE_INLINE = flag(
     "hoodie.compact.schedule.inline",
-    "Whether a commit to a merge-on-read table is followed by planning the compaction that is due, for somebody else "
-    "to run.",
+    "Whether a commit to a merge-on-read table is followed by planning the compaction that is due, to be run later.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 TRIGGER_STRATEGY = choice(
     "hoodie.compact.inline.trigger.strategy",
@@ -61,7 +56,6 @@ TRIGGER_STRATEGY = choice(
     Scope.SERVICE,
     "NUM_COMMITS",
     ("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"),
-    since=_SINCE,
 )
 MAX_DELTA_COMMITS = integer(
     "hoodie.compact.inline.max.delta.commits",
@@ -69,7 +63,6 @@ MAX_DELTA_COMMITS = integer(
     Scope.SERVICE,
     5,
     unit="commits",
-    since=_SINCE,
 )
 MAX_DELTA_SECONDS = integer(
     "hoodie.compact.inline.max.delta.seconds",
@@ -77,7 +70,6 @@ MAX_DELTA_SECONDS = integer(
     Scope.SERVICE,
     3600,
     unit="seconds",
-    since=_SINCE,
 )
 STRATEGY: Option[tuple[str, ...]] = Option(
     "hoodie.compaction.strategy",
@@ -86,9 +78,8 @@ STRATEGY: Option[tuple[str, ...]] = Option(
     ("LogFileSizeBasedCompactionStrategy",),
     "Which file groups a compaction takes, and in which order: "
     + ", ".join(f"`{name}`" for name in STRATEGIES)
-    + ", with or without their package. Of several, each chooses from what the one before it left.",
+    + ", with or without their package. If several are given, each chooses from what the one before it left.",
     Scope.SERVICE,
-    since=_SINCE,
 )
 TARGET_IO_MB = integer(
     "hoodie.compaction.target.io",
@@ -96,7 +87,6 @@ TARGET_IO_MB = integer(
     Scope.SERVICE,
     500 * 1024,
     unit="MB",
-    since=_SINCE,
 )
 LOG_SIZE_THRESHOLD = integer(
     "hoodie.compaction.logfile.size.threshold",
@@ -104,7 +94,6 @@ LOG_SIZE_THRESHOLD = integer(
     Scope.SERVICE,
     0,
     unit="bytes",
-    since=_SINCE,
 )
 LOG_NUM_THRESHOLD = integer(
     "hoodie.compaction.logfile.num.threshold",
@@ -112,7 +101,6 @@ LOG_NUM_THRESHOLD = integer(
     Scope.SERVICE,
     0,
     unit="files",
-    since=_SINCE,
 )
 DAY_PARTITIONS = integer(
     "hoodie.compaction.daybased.target.partitions",
@@ -120,13 +108,11 @@ DAY_PARTITIONS = integer(
     Scope.SERVICE,
     10,
     unit="partitions",
-    since=_SINCE,
 )
 PARTITION_REGEX = optional_text(
     "hoodie.compaction.partition.path.regex",
     "Only partitions whose path contains a match are considered (PartitionRegexBasedCompactionStrategy).",
     Scope.SERVICE,
-    since=_SINCE,
 )
 INCREMENTAL = flag(
     "hoodie.table.services.incremental.enabled",
@@ -134,7 +120,6 @@ INCREMENTAL = flag(
     "all are considered.",
     Scope.SERVICE,
     True,
-    since=_SINCE,
 )
 PLAN_GENERATOR = choice(
     "hoodie.compaction.plan.generator",
@@ -142,14 +127,12 @@ PLAN_GENERATOR = choice(
     Scope.SERVICE,
     _PLAN_GENERATOR,
     (_PLAN_GENERATOR,),
-    since=_SINCE,
 )
 LOG_INLINE = flag(
     "hoodie.log.compaction.inline",
     "Whether a commit to a merge-on-read table is followed by a log compaction, which merges many log files into one.",
     Scope.SERVICE,
     False,
-    since=_SINCE,
 )
 LOG_BLOCKS_THRESHOLD = integer(
     "hoodie.log.compaction.blocks.threshold",
@@ -157,24 +140,6 @@ LOG_BLOCKS_THRESHOLD = integer(
     Scope.SERVICE,
     5,
     unit="blocks",
-    since=_SINCE,
 )
 
-OPTIONS = (
-    INLINE,
-    ASYNC,
-    SCHEDULE_INLINE,
-    TRIGGER_STRATEGY,
-    MAX_DELTA_COMMITS,
-    MAX_DELTA_SECONDS,
-    STRATEGY,
-    TARGET_IO_MB,
-    LOG_SIZE_THRESHOLD,
-    LOG_NUM_THRESHOLD,
-    DAY_PARTITIONS,
-    PARTITION_REGEX,
-    INCREMENTAL,
-    PLAN_GENERATOR,
-    LOG_INLINE,
-    LOG_BLOCKS_THRESHOLD,
-)
+OPTIONS = declared(globals())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, flag, integer
+from hudi_py.config.option import Scope, choice, declared, flag, integer
 
-_SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction."
 
 SINGLE_WRITER: Final = "SINGLE_WRITER"
@@ -27,7 +26,6 @@ MODE = choice(
         "NON_BLOCKING_CONCURRENCY_CONTROL": "it needs the bucket index, which is not built yet; use "
         f"{OPTIMISTIC} with hoodie.write.num.retries.on.conflict.failures",
     },
-    since=_SINCE,
 )
 STRATEGY = choice(
     "hoodie.write.lock.conflict.resolution.strategy",
@@ -39,7 +37,6 @@ STRATEGY = choice(
     SIMPLE_STRATEGY,
     (SIMPLE_STRATEGY, PREFER_WRITER_STRATEGY),
     not_built={BUCKET_STRATEGY.upper(): "it belongs to the bucket index, which is not built yet"},
-    since=_SINCE,
 )
 RESOLVE_SCHEMAS = flag(
     "hoodie.write.concurrency.schema.conflict.resolution.enable",
@@ -47,7 +44,6 @@ RESOLVE_SCHEMAS = flag(
     "differently meanwhile. A write that leaves the schema as it was takes over the other's.",
     Scope.LOCK,
     True,
-    since=_SINCE,
 )
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
@@ -57,7 +53,6 @@ RETRIES = integer(
     Scope.LOCK,
     0,
     unit="retries",
-    since=_SINCE,
 )
 FAILED_WRITES = choice(
     "hoodie.clean.failed.writes.policy",
@@ -67,9 +62,8 @@ FAILED_WRITES = choice(
     Scope.LOCK,
     "EAGER",
     ("EAGER", "LAZY"),
-    not_built={"NEVER": "a failed write would stay pending for ever and hold up cleaning and archiving"},
+    not_built={"NEVER": "a failed write would stay pending forever and block cleaning and archiving"},
     aliases=("hoodie.cleaner.policy.failed.writes",),
-    since=_SINCE,
 )
 
-OPTIONS = (MODE, STRATEGY, RESOLVE_SCHEMAS, RETRIES, FAILED_WRITES)
+OPTIONS = declared(globals())

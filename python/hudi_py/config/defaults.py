@@ -1,4 +1,4 @@
-"""`hudi-defaults.conf`: options below those given with a call (`DFSPropertiesConfiguration`, 1.2.0)."""
+"""`hudi-defaults.conf`: defaults for options that a call does not set (`DFSPropertiesConfiguration`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SYSTEM_FOLDER = Path("/etc/hudi/conf")
 
 
 def load_defaults() -> dict[str, str]:
-    """Options of `/etc/hudi/conf/hudi-defaults.conf`, where there is one, under those of the folder in `HUDI_CONF_DIR`.
+    """The options in the folder that `HUDI_CONF_DIR` names, and those in `/etc/hudi/conf` that it does not set.
 
-    A line is `key=value` or `key value`; `#` begins a comment line; `include=<file>` reads another file in place, of
-    the same folder when it is no absolute path.
+    A line is `key=value` or `key value`; `#` starts a comment line; `include=<file>` includes another file, relative to
+    the including one.
 
     Raises:
-        ConfigError: `HUDI_CONF_DIR` is set and holds no readable file of this name, or files include each other.
+        ConfigError: `HUDI_CONF_DIR` is set and has no readable file of this name, or files include each other.
     """
     result: dict[str, str] = {}
     system = SYSTEM_FOLDER / FILE_NAME
@@ -39,12 +39,12 @@ def _local(folder: str) -> Path:
     parts = urlsplit(folder)
     if parts.scheme in ("", "file"):
         return Path(unquote(parts.path) if parts.scheme else folder)
-    raise ConfigError(f"{FOLDER_VARIABLE} = '{folder}' is not supported: expected a folder of the local file system")
+    raise ConfigError(f"{FOLDER_VARIABLE} = '{folder}' is not supported: expected a folder on the local file system")
 
 
 def _read(path: Path, into: dict[str, str], including: tuple[Path, ...]) -> None:
     if path in including:
-        raise ConfigError(f"Options file {path} includes itself, by way of {' -> '.join(map(str, including))}")
+        raise ConfigError(f"Options file {path} includes itself, through {' -> '.join(map(str, including))}")
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

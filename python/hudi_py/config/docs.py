@@ -1,31 +1,13 @@
-"""The page which lists every option: `python -m hudi_py.config.docs > docs/options.md`."""
+"""Generates the page that lists every option: `python -m hudi_py.config.docs > docs/options.md`."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from hudi_py.config import (
-    archive,
-    clean,
-    compaction,
-    concurrency,
-    harmless,
-    incremental,
-    indexes,
-    lock,
-    metadata,
-    read,
-    recovery,
-    refused,
-    service,
-    spark,
-    streaming,
-    table,
-    write,
-)
+from hudi_py.config import harmless, refused
 from hudi_py.config.option import Option
-from hudi_py.config.options import STORAGE_PREFIX
+from hudi_py.config.options import SECTIONS, STORAGE_PREFIX
 
 _HEAD = f"""# Options
 
@@ -45,24 +27,7 @@ suggests the nearest known one. A write refuses an option that contradicts the t
 def options_page() -> str:
     """The page in Markdown."""
     parts = [_HEAD]
-    sections: tuple[tuple[str, tuple[Option[Any], ...]], ...] = (
-        ("Reading", read.OPTIONS),
-        ("Incremental reads", incremental.OPTIONS),
-        ("Indexes in reads", indexes.OPTIONS),
-        ("Reading through Spark", spark.OPTIONS),
-        ("Streaming reads", streaming.OPTIONS),
-        ("Writing", write.OPTIONS),
-        ("Creating a table", table.OPTIONS),
-        ("Metadata table", metadata.OPTIONS),
-        ("Lock, clock and heartbeat", lock.OPTIONS),
-        ("Concurrent writers", concurrency.OPTIONS),
-        ("Table services after a commit", service.OPTIONS),
-        ("Clean", clean.OPTIONS),
-        ("Archive", archive.OPTIONS),
-        ("Compaction", compaction.OPTIONS),
-        ("Rollback", recovery.OPTIONS),
-    )
-    for title, options in sections:
+    for title, options in SECTIONS.items():
         parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
     parts += [
         "## Refused\n",

@@ -1,5 +1,5 @@
-"""Options of Apache Hudi 1.2.0 which are accepted and change nothing: they tune machinery which hudi-py does not have,
-or parameters of a feature that is off."""
+"""Options of Apache Hudi 1.2.0 that are accepted and change nothing: hudi-py does not have what they tune, or the
+feature that they belong to is off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hudi_py.config.option import Option, Scope, harmless
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A family of keys, all of them harmless unless a key of it is declared otherwise."""
+    """A family of keys. All are harmless, except those declared otherwise."""
 
     prefix: str
     help: str
@@ -82,8 +82,6 @@ PREFIXES = (
     Prefix("_hoodie.", "Internal to the Java implementation."),
     Prefix("_.hoodie.", "Internal to the Java implementation."),
 )
-_PARALLELISM = "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it."
-_STORAGE_LEVEL = "Caching of the Java implementation."
 
 
 def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
@@ -92,7 +90,7 @@ def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
 
 OPTIONS = (
     *_all(
-        _PARALLELISM,
+        "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it.",
         Scope.WRITE,
         "hoodie.insert.shuffle.parallelism",
         "hoodie.upsert.shuffle.parallelism",
@@ -127,20 +125,14 @@ OPTIONS = (
         "hoodie.clean.optimize.using.local.engine.context",
     ),
     *_all(
-        "How the Java implementation deletes what it has archived.",
-        Scope.SERVICE,
-        "hoodie.archive.delete.parallelism",
+        "How the Java implementation deletes what it has archived.", Scope.SERVICE, "hoodie.archive.delete.parallelism"
     ),
     *_all(
         "An instant that cannot be archived stays on the active timeline, and archiving fails.",
         Scope.SERVICE,
         "hoodie.fail.on.timeline.archiving",
     ),
-    *_all(
-        "Services which hudi-py does not run after a write.",
-        Scope.SERVICE,
-        "hoodie.auto.adjust.lock.configs",
-    ),
+    *_all("Services which hudi-py does not run after a write.", Scope.SERVICE, "hoodie.auto.adjust.lock.configs"),
     *_all(
         "How the Java implementation reads logs and writes files when it compacts.",
         Scope.SERVICE,
@@ -203,13 +195,9 @@ OPTIONS = (
         "hoodie.merge.use.record.positions",
         "hoodie.cdc.file.group.iterator.memory.spill.bytes",
     ),
+    *_all("hudi-py writes markers as files.", Scope.WRITE, "hoodie.write.markers.type"),
     *_all(
-        "hudi-py writes markers as files.",
-        Scope.WRITE,
-        "hoodie.write.markers.type",
-    ),
-    *_all(
-        _STORAGE_LEVEL,
+        "Caching of the Java implementation.",
         Scope.WRITE,
         "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",
@@ -257,10 +245,7 @@ OPTIONS = (
         "hoodie.table.cdc.supplemental.logging.mode",
     ),
     harmless(
-        "hoodie.write.ignore.failed",
-        "A row that cannot be written fails the write.",
-        Scope.WRITE,
-        unless=("", "false"),
+        "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")
     ),
     harmless(
         "hoodie.write.record.positions",
@@ -275,10 +260,7 @@ OPTIONS = (
         unless=("", "true"),
     ),
     harmless(
-        "hoodie.parquet.page.size",
-        "Pages of base files have at most 1 MiB.",
-        Scope.WRITE,
-        unless=("", "1048576"),
+        "hoodie.parquet.page.size", "Pages of base files have at most 1 MiB.", Scope.WRITE, unless=("", "1048576")
     ),
     *_all(
         "The size of a row is measured.",
@@ -293,10 +275,7 @@ OPTIONS = (
         unless=("", "1073741824"),
     ),
     harmless(
-        "hoodie.parquet.field_id.write.enabled",
-        "Spark's field ids are not written.",
-        Scope.WRITE,
-        unless=("", "false"),
+        "hoodie.parquet.field_id.write.enabled", "Spark's field ids are not written.", Scope.WRITE, unless=("", "false")
     ),
     *_all(
         "Where releases make different keys, hudi-py makes keys like those in the table.",

@@ -1,13 +1,12 @@
-"""Options of incremental queries: ranges, change format, what becomes of holes and of cleaned files.
+"""Options of incremental queries: ranges, change format, and how holes and cleaned files are handled.
 
 `DataSourceReadOptions`, `HoodieCommonConfig` and `FlinkOptions`, 1.2.0. Streams read some of them too.
 """
 
 from __future__ import annotations
 
-from hudi_py.config.option import Option, Scope, choice, flag, integer, optional_text, text
+from hudi_py.config.option import Option, Scope, choice, declared, flag, integer, optional_text, text
 
-_SINCE = "0.1.0"
 LATEST_STATE, CDC = "latest_state", "cdc"
 
 FORMAT = choice(
@@ -17,7 +16,6 @@ FORMAT = choice(
     Scope.READ,
     LATEST_STATE,
     (LATEST_STATE, CDC),
-    since=_SINCE,
 )
 BEGIN = optional_text(
     "hoodie.datasource.read.begin.instanttime",
@@ -27,7 +25,6 @@ BEGIN = optional_text(
     "every version, like `ts_ms`.",
     Scope.READ,
     aliases=("read.start-commit",),
-    since=_SINCE,
 )
 END = optional_text(
     "hoodie.datasource.read.end.instanttime",
@@ -35,21 +32,18 @@ END = optional_text(
     "commit.",
     Scope.READ,
     aliases=("read.end-commit",),
-    since=_SINCE,
 )
 PATH_GLOB = optional_text(
     "hoodie.datasource.read.incr.path.glob",
     "An incremental query returns only rows of files whose path ends with a match of this pattern, for example "
     "`/2024/*/*`.",
     Scope.READ,
-    since=_SINCE,
 )
 FILTERS = text(
     "hoodie.datasource.read.incr.filters",
     "Comma-separated conditions that rows of an incremental query must satisfy, in addition to `filter`.",
     Scope.READ,
     "",
-    since=_SINCE,
 )
 FALLBACK: Option[bool | None] = Option(
     "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
@@ -61,7 +55,6 @@ FALLBACK: Option[bool | None] = Option(
     "missing. If false, such a query reads the archived timeline, and fails if files are gone. As in Apache Hudi, the "
     "default is true for tables of version 8 and later, and false before.",
     Scope.READ,
-    since=_SINCE,
 )
 HOLLOW_COMMITS = choice(
     "hoodie.read.timeline.holes.resolution.policy",
@@ -72,7 +65,6 @@ HOLLOW_COMMITS = choice(
     "FAIL",
     ("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
     aliases=("hoodie.datasource.read.handle.hollow.commit",),
-    since=_SINCE,
 )
 SCHEMA_AT_END = flag(
     "hoodie.datasource.read.schema.use.end.instanttime",
@@ -80,7 +72,6 @@ SCHEMA_AT_END = flag(
     "current ones.",
     Scope.READ,
     False,
-    since=_SINCE,
 )
 SKIP_COMPACTION = flag(
     "hoodie.datasource.read.incr.skip_compact",
@@ -89,7 +80,6 @@ SKIP_COMPACTION = flag(
     Scope.READ,
     False,
     aliases=("read.streaming.skip_compaction",),
-    since=_SINCE,
 )
 SKIP_CLUSTERING = flag(
     "hoodie.datasource.read.incr.skip_cluster",
@@ -98,7 +88,6 @@ SKIP_CLUSTERING = flag(
     Scope.READ,
     False,
     aliases=("read.streaming.skip_clustering",),
-    since=_SINCE,
 )
 TABLE_VERSION = integer(
     "hoodie.datasource.read.incr.table.version",
@@ -106,19 +95,6 @@ TABLE_VERSION = integer(
     "use completion times from version 8 on. 0: the table's own.",
     Scope.READ,
     0,
-    since=_SINCE,
 )
 
-OPTIONS = (
-    FORMAT,
-    BEGIN,
-    END,
-    PATH_GLOB,
-    FILTERS,
-    FALLBACK,
-    HOLLOW_COMMITS,
-    SCHEMA_AT_END,
-    SKIP_COMPACTION,
-    SKIP_CLUSTERING,
-    TABLE_VERSION,
-)
+OPTIONS = declared(globals())

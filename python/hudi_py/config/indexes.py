@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, flag, integer, names
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
@@ -13,7 +11,6 @@ METADATA_ENABLE = flag(
     "it up to date; with `false` a write drops it.",
     Scope.BOTH,
     True,
-    since=_SINCE,
 )
 DATA_SKIPPING = flag(
     "hoodie.enable.data.skipping",
@@ -21,7 +18,6 @@ DATA_SKIPPING = flag(
     "as long as no key occurs twice in a table with a record index.",
     Scope.READ,
     True,
-    since=_SINCE,
 )
 
 BUCKETS = integer(
@@ -30,13 +26,11 @@ BUCKETS = integer(
     "Together with `hoodie.index.type=BUCKET`, it lets a read by record keys open only their buckets. 0: unknown.",
     Scope.READ,
     0,
-    since=_SINCE,
 )
 BUCKET_FIELDS = names(
     "hoodie.bucket.index.hash.field",
     "Columns that are hashed into buckets. Default: the columns of the record key.",
     Scope.READ,
-    since=_SINCE,
 )
 
 BUCKET_ENGINE = choice(
@@ -45,7 +39,6 @@ BUCKET_ENGINE = choice(
     Scope.READ,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),
-    since=_SINCE,
 )
 
-OPTIONS = (METADATA_ENABLE, DATA_SKIPPING, BUCKETS, BUCKET_FIELDS, BUCKET_ENGINE)
+OPTIONS = declared(globals())

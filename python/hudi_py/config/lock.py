@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Option, Scope, choice, integer, optional_text
+from hudi_py.config.option import Option, Scope, choice, declared, integer, optional_text
 
-_SINCE = "0.1.0"
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 _AWS_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 
@@ -41,15 +40,14 @@ LOCK_PROVIDER: Option[str | None] = Option(
     "choice",
     _provider,
     None,
-    "What keeps the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` on "
-    "object "
-    "stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table must use the same one, Apache Hudi among "
-    "them. `InProcessLockProvider` protects threads of one process only, so Spark writes refuse it. The providers for "
-    "ZooKeeper and DynamoDB need the extras `zookeeper` and `dynamodb`. If `FileSystemBasedLockProvider` is given, "
-    "hudi-py checks the lock again after acquiring it, because Apache Hudi may remove it when releasing its own.",
+    "What holds the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` on "
+    "object stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table, including Apache Hudi, must use "
+    "the same one. `InProcessLockProvider` protects threads of one process only, so Spark writes refuse it. The "
+    "providers for ZooKeeper and DynamoDB need the extras `zookeeper` and `dynamodb`. If "
+    "`FileSystemBasedLockProvider` is set, hudi-py checks the lock again after acquiring it, because Apache Hudi may "
+    "remove it when releasing its own.",
     Scope.LOCK,
     choices=PROVIDERS,
-    since=_SINCE,
 )
 STORAGE_VALIDITY_S = integer(
     "hoodie.write.lock.storage.validity.timeout.secs",
@@ -58,7 +56,6 @@ STORAGE_VALIDITY_S = integer(
     300,
     minimum=10,
     unit="seconds",
-    since=_SINCE,
 )
 STORAGE_RENEW_S = integer(
     "hoodie.write.lock.storage.renew.interval.secs",
@@ -68,32 +65,27 @@ STORAGE_RENEW_S = integer(
     minimum=1,
     unit="seconds",
     aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",),
-    since=_SINCE,
 )
 ZOOKEEPER_URL = optional_text(
     "hoodie.write.lock.zookeeper.url",
-    "Servers of the ZooKeeper that keeps the lock, as `host:port,host:port`.",
+    "Servers of the ZooKeeper that holds the lock, as `host:port,host:port`.",
     Scope.LOCK,
-    since=_SINCE,
 )
 ZOOKEEPER_PORT = optional_text(
     "hoodie.write.lock.zookeeper.port",
     "Port of the servers in `hoodie.write.lock.zookeeper.url` that are given without one.",
     Scope.LOCK,
-    since=_SINCE,
 )
 ZOOKEEPER_BASE_PATH = optional_text(
     "hoodie.write.lock.zookeeper.base_path",
     "Node below which the lock's node is created. `ZookeeperBasedImplicitBasePathLockProvider` derives it from the "
     "table's path instead.",
     Scope.LOCK,
-    since=_SINCE,
 )
 ZOOKEEPER_LOCK_KEY = optional_text(
     "hoodie.write.lock.zookeeper.lock_key",
     "Name of the lock's node below the base path. Default: the table's name.",
     Scope.LOCK,
-    since=_SINCE,
 )
 ZOOKEEPER_SESSION_MS = integer(
     "hoodie.write.lock.zookeeper.session_timeout_ms",
@@ -102,7 +94,6 @@ ZOOKEEPER_SESSION_MS = integer(
     60_000,
     minimum=1,
     unit="milliseconds",
-    since=_SINCE,
 )
 ZOOKEEPER_CONNECTION_MS = integer(
     "hoodie.write.lock.zookeeper.connection_timeout_ms",
@@ -111,32 +102,27 @@ ZOOKEEPER_CONNECTION_MS = integer(
     15_000,
     minimum=1,
     unit="milliseconds",
-    since=_SINCE,
 )
 DYNAMODB_TABLE = optional_text(
     "hoodie.write.lock.dynamodb.table",
-    "DynamoDB table that keeps locks; created if there is none. Default: `hudi_locks`.",
+    "DynamoDB table that holds the locks; created if it does not exist. Default: `hudi_locks`.",
     Scope.LOCK,
-    since=_SINCE,
 )
 DYNAMODB_KEY = optional_text(
     "hoodie.write.lock.dynamodb.partition_key",
     "Key of this table's lock. Default: the table's name. `DynamoDBBasedImplicitPartitionKeyLockProvider` derives it "
     "from the table's path instead.",
     Scope.LOCK,
-    since=_SINCE,
 )
 DYNAMODB_REGION = optional_text(
     "hoodie.write.lock.dynamodb.region",
     "Region of the DynamoDB table. Default: the environment variable `AWS_REGION`, else `us-east-1`.",
     Scope.LOCK,
-    since=_SINCE,
 )
 DYNAMODB_ENDPOINT = optional_text(
     "hoodie.write.lock.dynamodb.endpoint_url",
-    "Address of DynamoDB, where it is not that of the region.",
+    "Address of DynamoDB, if it is not the region's.",
     Scope.LOCK,
-    since=_SINCE,
 )
 DYNAMODB_BILLING = choice(
     "hoodie.write.lock.dynamodb.billing_mode",
@@ -144,7 +130,6 @@ DYNAMODB_BILLING = choice(
     Scope.LOCK,
     "PAY_PER_REQUEST",
     ("PAY_PER_REQUEST", "PROVISIONED"),
-    since=_SINCE,
 )
 DYNAMODB_READ_CAPACITY = integer(
     "hoodie.write.lock.dynamodb.read_capacity",
@@ -152,7 +137,6 @@ DYNAMODB_READ_CAPACITY = integer(
     Scope.LOCK,
     20,
     minimum=1,
-    since=_SINCE,
 )
 DYNAMODB_WRITE_CAPACITY = integer(
     "hoodie.write.lock.dynamodb.write_capacity",
@@ -160,7 +144,6 @@ DYNAMODB_WRITE_CAPACITY = integer(
     Scope.LOCK,
     10,
     minimum=1,
-    since=_SINCE,
 )
 DYNAMODB_CREATION_MS = integer(
     "hoodie.write.lock.dynamodb.table_creation_timeout",
@@ -168,13 +151,11 @@ DYNAMODB_CREATION_MS = integer(
     Scope.LOCK,
     120_000,
     unit="milliseconds",
-    since=_SINCE,
 )
 LOCK_PATH = optional_text(
     "hoodie.write.lock.filesystem.path",
     "Folder of the lock file. Default: `.hoodie` of the table.",
     Scope.LOCK,
-    since=_SINCE,
 )
 LOCK_EXPIRE_MINUTES = integer(
     "hoodie.write.lock.filesystem.expire",
@@ -182,7 +163,6 @@ LOCK_EXPIRE_MINUTES = integer(
     Scope.LOCK,
     0,
     unit="minutes",
-    since=_SINCE,
 )
 LOCK_RETRIES = integer(
     "hoodie.write.lock.client.num_retries",
@@ -190,7 +170,6 @@ LOCK_RETRIES = integer(
     Scope.LOCK,
     50,
     unit="tries",
-    since=_SINCE,
 )
 LOCK_RETRY_WAIT_MS = integer(
     "hoodie.write.lock.client.wait_time_ms_between_retry",
@@ -198,7 +177,6 @@ LOCK_RETRY_WAIT_MS = integer(
     Scope.LOCK,
     5000,
     unit="milliseconds",
-    since=_SINCE,
 )
 LOCK_WAIT_MS = integer(
     "hoodie.write.lock.wait_time_ms",
@@ -206,7 +184,6 @@ LOCK_WAIT_MS = integer(
     Scope.LOCK,
     60000,
     unit="milliseconds",
-    since=_SINCE,
 )
 MAX_CLOCK_SKEW_MS = integer(
     "hoodie.time.generator.max_expected_clock_skew_ms",
@@ -215,7 +192,6 @@ MAX_CLOCK_SKEW_MS = integer(
     Scope.LOCK,
     200,
     unit="milliseconds",
-    since=_SINCE,
 )
 HEARTBEAT_INTERVAL_MS = integer(
     "hoodie.client.heartbeat.interval_in_ms",
@@ -224,7 +200,6 @@ HEARTBEAT_INTERVAL_MS = integer(
     60000,
     minimum=1,
     unit="milliseconds",
-    since=_SINCE,
 )
 HEARTBEAT_TOLERABLE_MISSES = integer(
     "hoodie.client.heartbeat.tolerable.misses",
@@ -232,33 +207,6 @@ HEARTBEAT_TOLERABLE_MISSES = integer(
     Scope.LOCK,
     2,
     unit="beats",
-    since=_SINCE,
 )
 
-OPTIONS = (
-    LOCK_PROVIDER,
-    STORAGE_VALIDITY_S,
-    STORAGE_RENEW_S,
-    ZOOKEEPER_URL,
-    ZOOKEEPER_PORT,
-    ZOOKEEPER_BASE_PATH,
-    ZOOKEEPER_LOCK_KEY,
-    ZOOKEEPER_SESSION_MS,
-    ZOOKEEPER_CONNECTION_MS,
-    DYNAMODB_TABLE,
-    DYNAMODB_KEY,
-    DYNAMODB_REGION,
-    DYNAMODB_ENDPOINT,
-    DYNAMODB_BILLING,
-    DYNAMODB_READ_CAPACITY,
-    DYNAMODB_WRITE_CAPACITY,
-    DYNAMODB_CREATION_MS,
-    LOCK_PATH,
-    LOCK_EXPIRE_MINUTES,
-    LOCK_RETRIES,
-    LOCK_RETRY_WAIT_MS,
-    LOCK_WAIT_MS,
-    MAX_CLOCK_SKEW_MS,
-    HEARTBEAT_INTERVAL_MS,
-    HEARTBEAT_TOLERABLE_MISSES,
-)
+OPTIONS = declared(globals())

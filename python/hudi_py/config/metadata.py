@@ -5,9 +5,7 @@ Whether there is a metadata table at all is `indexes.METADATA_ENABLE`, for reads
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, flag, integer, names, number, text
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, text
 
 AUTO_INITIALIZE = flag(
     "hoodie.metadata.auto.initialize",
@@ -15,7 +13,6 @@ AUTO_INITIALIZE = flag(
     "which is refused for a table that has commits, because readers would miss their files.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 DIRECTORY_FILTER = text(
     "hoodie.metadata.dir.filter.regex",
@@ -23,7 +20,6 @@ DIRECTORY_FILTER = text(
     "from a listing of the storage.",
     Scope.WRITE,
     "",
-    since=_SINCE,
 )
 AUTO_DELETE_PARTITIONS = flag(
     "hoodie.metadata.auto.delete.partitions",
@@ -32,7 +28,6 @@ AUTO_DELETE_PARTITIONS = flag(
     "stay up to date until they are dropped by name.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 
 COLUMN_STATS = flag(
@@ -41,7 +36,6 @@ COLUMN_STATS = flag(
     "tables of version 8 and later, of each partition (`partition_stats`).",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 COLUMN_STATS_FILE_GROUPS = integer(
     "hoodie.metadata.index.column.stats.file.group.count",
@@ -49,20 +43,17 @@ COLUMN_STATS_FILE_GROUPS = integer(
     Scope.WRITE,
     2,
     minimum=1,
-    since=_SINCE,
 )
 COLUMN_STATS_COLUMNS = names(
     "hoodie.metadata.index.column.stats.column.list",
     "Columns whose ranges are stored, besides the meta columns. Default: the table's first columns.",
     Scope.WRITE,
-    since=_SINCE,
 )
 COLUMN_STATS_MAX_COLUMNS = integer(
     "hoodie.metadata.index.column.stats.max.columns.to.index",
     "How many of the table's first columns have their ranges stored if no columns are named.",
     Scope.WRITE,
     32,
-    since=_SINCE,
 )
 PARTITION_STATS_FILE_GROUPS = integer(
     "hoodie.metadata.index.partition.stats.file.group.count",
@@ -70,14 +61,12 @@ PARTITION_STATS_FILE_GROUPS = integer(
     Scope.WRITE,
     1,
     minimum=1,
-    since=_SINCE,
 )
 BLOOM_FILTERS = flag(
     "hoodie.metadata.index.bloom.filter.enable",
     "Whether the metadata table has the bloom filters of the base files (`bloom_filters`).",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 BLOOM_FILTERS_FILE_GROUPS = integer(
     "hoodie.metadata.index.bloom.filter.file.group.count",
@@ -85,7 +74,6 @@ BLOOM_FILTERS_FILE_GROUPS = integer(
     Scope.WRITE,
     4,
     minimum=1,
-    since=_SINCE,
 )
 GLOBAL_RECORD_INDEX = flag(
     "hoodie.metadata.global.record.level.index.enable",
@@ -93,14 +81,12 @@ GLOBAL_RECORD_INDEX = flag(
     Scope.WRITE,
     False,
     aliases=("hoodie.metadata.record.index.enable",),
-    since=_SINCE,
 )
 RECORD_INDEX = flag(
     "hoodie.metadata.record.level.index.enable",
     "Whether the metadata table has the location of every record by its partition and key (`record_index`).",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.min.filegroup.count",
@@ -109,7 +95,6 @@ GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
     10,
     minimum=1,
     aliases=("hoodie.metadata.record.index.min.filegroup.count",),
-    since=_SINCE,
 )
 GLOBAL_RECORD_INDEX_MAX_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.max.filegroup.count",
@@ -118,7 +103,6 @@ GLOBAL_RECORD_INDEX_MAX_GROUPS = integer(
     10000,
     minimum=1,
     aliases=("hoodie.metadata.record.index.max.filegroup.count",),
-    since=_SINCE,
 )
 RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.record.level.index.min.filegroup.count",
@@ -127,7 +111,6 @@ RECORD_INDEX_MIN_GROUPS = integer(
     1,
     minimum=1,
     aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
-    since=_SINCE,
 )
 RECORD_INDEX_MAX_GROUPS = integer(
     "hoodie.metadata.record.level.index.max.filegroup.count",
@@ -136,7 +119,6 @@ RECORD_INDEX_MAX_GROUPS = integer(
     10,
     minimum=1,
     aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
-    since=_SINCE,
 )
 RECORD_INDEX_MAX_GROUP_BYTES = integer(
     "hoodie.metadata.record.index.max.filegroup.size",
@@ -145,7 +127,6 @@ RECORD_INDEX_MAX_GROUP_BYTES = integer(
     1024 * 1024 * 1024,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 RECORD_INDEX_GROWTH = number(
     "hoodie.metadata.record.index.growth.factor",
@@ -154,7 +135,6 @@ RECORD_INDEX_GROWTH = number(
     2.0,
     low=0.001,
     high=1e9,
-    since=_SINCE,
 )
 DEFER_RECORD_INDEX = flag(
     "hoodie.metadata.record.level.index.defer.init",
@@ -162,7 +142,6 @@ DEFER_RECORD_INDEX = flag(
     "estimated better.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 
 COMPACT_DELTA_COMMITS = integer(
@@ -171,7 +150,6 @@ COMPACT_DELTA_COMMITS = integer(
     Scope.WRITE,
     10,
     minimum=1,
-    since=_SINCE,
 )
 COMPACT_DELTA_SECONDS = integer(
     "hoodie.metadata.compact.max.delta.seconds",
@@ -180,7 +158,6 @@ COMPACT_DELTA_SECONDS = integer(
     7200,
     minimum=1,
     unit="seconds",
-    since=_SINCE,
 )
 COMPACT_TRIGGER = choice(
     "hoodie.metadata.compact.trigger.strategy",
@@ -194,14 +171,12 @@ COMPACT_TRIGGER = choice(
         "NUM_AND_TIME",
         "NUM_OR_TIME",
     ),
-    since=_SINCE,
 )
 LOG_COMPACTION = flag(
     "hoodie.metadata.log.compaction.enable",
     "Whether small log blocks of the metadata table are merged between compactions.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 LOG_COMPACTION_BLOCKS = integer(
     "hoodie.metadata.log.compaction.blocks.threshold",
@@ -209,14 +184,12 @@ LOG_COMPACTION_BLOCKS = integer(
     Scope.WRITE,
     5,
     minimum=1,
-    since=_SINCE,
 )
 DERIVE_CLEAN_POLICY = flag(
     "hoodie.metadata.derive.from.datatable.clean.policy",
     "Whether the metadata table cleans its old files by the table's own cleaning policy.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 MAX_DELTA_COMMITS_WHEN_PENDING = integer(
     "hoodie.metadata.max.deltacommits.when_pending",
@@ -225,34 +198,6 @@ MAX_DELTA_COMMITS_WHEN_PENDING = integer(
     Scope.WRITE,
     1000,
     minimum=1,
-    since=_SINCE,
 )
 
-OPTIONS = (
-    AUTO_INITIALIZE,
-    DIRECTORY_FILTER,
-    AUTO_DELETE_PARTITIONS,
-    COLUMN_STATS,
-    COLUMN_STATS_FILE_GROUPS,
-    COLUMN_STATS_COLUMNS,
-    COLUMN_STATS_MAX_COLUMNS,
-    PARTITION_STATS_FILE_GROUPS,
-    BLOOM_FILTERS,
-    BLOOM_FILTERS_FILE_GROUPS,
-    GLOBAL_RECORD_INDEX,
-    RECORD_INDEX,
-    GLOBAL_RECORD_INDEX_MIN_GROUPS,
-    GLOBAL_RECORD_INDEX_MAX_GROUPS,
-    RECORD_INDEX_MIN_GROUPS,
-    RECORD_INDEX_MAX_GROUPS,
-    RECORD_INDEX_MAX_GROUP_BYTES,
-    RECORD_INDEX_GROWTH,
-    DEFER_RECORD_INDEX,
-    COMPACT_DELTA_COMMITS,
-    COMPACT_DELTA_SECONDS,
-    COMPACT_TRIGGER,
-    LOG_COMPACTION,
-    LOG_COMPACTION_BLOCKS,
-    DERIVE_CLEAN_POLICY,
-    MAX_DELTA_COMMITS_WHEN_PENDING,
-)
+OPTIONS = declared(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,19 +14,20 @@ from typing import Any, Generic, TypeVar
 from hudi_py.errors import ConfigError
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class Scope(str, Enum):
-    """Where an option counts. Keys of another scope are known there, and change nothing."""
+    """Where an option applies. Elsewhere it is accepted and changes nothing."""
 
     READ = "read"
     WRITE = "write"
     TABLE = "table"
-    """A property of the table: chosen when the table is created, compared with it afterwards. Counts with writes."""
+    """A property of the table: set when the table is created, compared with it afterwards. Applies to writes."""
     LOCK = "lock"
-    """Counts with writes."""
+    """Applies to writes."""
     SERVICE = "service"
-    """Table services: compaction, clustering, cleaning, archival. Counts with writes."""
+    """Table services: compaction, clustering, cleaning, archiving. Applies to writes."""
     BOTH = "read and write"
 
     def counts_in(self, other: Scope) -> bool:
@@ -34,32 +36,32 @@ class Scope(str, Enum):
 
 
 class Policy(str, Enum):
-    """What becomes of an option that is given."""
+    """How an option is treated."""
 
     HONOURED = "honoured"
     HARMLESS = "harmless"
-    """Accepted and without effect: it tunes machinery of the Java implementation, never rows. A warning says so where
-    files would look otherwise (`why`), unless the value is that of `accepts`."""
+    """Accepted without effect: it tunes the Java implementation and never changes rows. If it would change files (`why`
+    is set), values other than those in `accepts` cause a warning."""
     REFUSED = "refused"
-    """Its behaviour is not built; values that ask for nothing (`accepts`) are taken."""
+    """Its behaviour is not built. Only the values in `accepts`, which do not ask for it, are accepted."""
 
 
 class Problems:
-    """What is wrong with the options of a call, to be reported at once."""
+    """Collects the errors in the options of a call, to report them all at once."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keeps a ConfigError from within."""
+        """Collects a ConfigError raised in the block."""
         try:
             yield
         except ConfigError as error:
             self._texts.append(str(error))
 
     def check(self) -> None:
-        """Raises ConfigError for all that was collected, in order."""
+        """Raises one ConfigError for everything collected, in order."""
         if len(self._texts) == 1:
             raise ConfigError(self._texts[0])
         if self._texts:
@@ -75,24 +77,24 @@ class Option(Generic[T]):
     kind: str
     """The type as the documentation names it."""
     parse: Callable[[str], T] = field(repr=False, compare=False)
-    """Text to value; raises ValueError with what was expected."""
+    """Converts text to a value, or raises ValueError with what was expected."""
     default: T
     help: str
     scope: Scope
     policy: Policy = Policy.HONOURED
     aliases: tuple[str, ...] = ()
-    since: str = ""
+    since: str = "0.1.0"
     """First release of hudi-py that knows it."""
     choices: tuple[str, ...] = ()
     why: str = ""
-    """Refused options: the reason and what to do instead. Harmless ones: what a warning says."""
+    """Refused options: the reason and what to do instead. Harmless options: the text of the warning."""
     accepts: tuple[str, ...] = ()
-    """Values (lower case; `*` stands for anything) which ask for nothing: not refused, and no reason for a warning."""
+    """Patterns (lower case) of values that neither are refused nor cause a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
 
     def asks_for_nothing(self, text: str) -> bool:
-        """Whether a value is among those that `accepts` names."""
+        """Whether a value matches `accepts`."""
         value = text.strip().lower()
         return any(fnmatchcase(value, pattern) for pattern in self.accepts)
 
@@ -104,7 +106,7 @@ class Option(Generic[T]):
         """The value of `text`.
 
         Raises:
-            ConfigError: the text is no value of this option, or one that is refused.
+            ConfigError: the value is not valid, or it is refused.
         """
         name = given_as or self.key
         reason = self.not_built.get(text.strip().upper())
@@ -120,13 +122,18 @@ class Option(Generic[T]):
         return ", ".join(self.choices) if self.choices else self.kind
 
 
+def declared(names: Mapping[str, object]) -> tuple[Option[Any], ...]:
+    """The options among a module's global names, in the order of their declaration."""
+    return tuple(value for value in names.values() if isinstance(value, Option))
+
+
 def text(key: str, help: str, scope: Scope, default: str, **more: Any) -> Option[str]:
     """An option holding text."""
     return Option(key, "text", _text, default, help, scope, **more)
 
 
 def optional_text(key: str, help: str, scope: Scope, **more: Any) -> Option[str | None]:
-    """An option holding text, None when it is not given or blank."""
+    """An option holding text; None if it is not set or blank."""
     return Option(key, "text", _optional_text, None, help, scope, **more)
 
 
@@ -145,77 +152,35 @@ def integer(
 ) -> Option[int]:
     """A whole number of at least `minimum`."""
     kind = f"whole number{' of ' + unit if unit else ''}, at least {minimum}"
-
-    def parse(value: str) -> int:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            raise ValueError(f"a {kind}") from None
-        if number < minimum:
-            raise ValueError(f"a {kind}")
-        return number
-
-    return Option(key, kind, parse, default, help, scope, **more)
+    return Option(key, kind, _bounded(int, kind, minimum, math.inf), default, help, scope, **more)
 
 
 def number(key: str, help: str, scope: Scope, default: float, *, low: float, high: float, **more: Any) -> Option[float]:
     """A number between `low` and `high`, both included."""
     kind = f"number from {low:g} to {high:g}"
-
-    def parse(value: str) -> float:
-        try:
-            result = float(value.strip())
-        except ValueError:
-            raise ValueError(f"a {kind}") from None
-        if not low <= result <= high:
-            raise ValueError(f"a {kind}")
-        return result
-
-    return Option(key, kind, parse, default, help, scope, **more)
+    return Option(key, kind, _bounded(float, kind, low, high), default, help, scope, **more)
 
 
 def choice(key: str, help: str, scope: Scope, default: str, choices: tuple[str, ...], **more: Any) -> Option[str]:
-    """One of a few values, in the spelling of `choices` whatever case it is given in."""
+    """One of a few values, in any case; the value has the spelling in `choices`."""
     return Option(key, "choice", _choice(choices), default, help, scope, choices=choices, **more)
 
 
 def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...], **more: Any) -> Option[str | None]:
-    """One of a few values, None when it is not given."""
+    """One of a few values; None if it is not set."""
     return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
 
 
 def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str, ...] | None = None) -> Option[str]:
-    """An option which is accepted and changes nothing. A warning says so for values other than those of `unless`."""
-    return Option(
-        key,
-        "text",
-        _text,
-        "",
-        help,
-        scope,
-        policy=Policy.HARMLESS,
-        aliases=aliases,
-        why="" if unless is None else help,
-        accepts=unless or (),
-        since="0.1.0",
-    )
+    """An option that is accepted and changes nothing. With `unless`, all other values cause a warning."""
+    why = "" if unless is None else help
+    policy = Policy.HARMLESS
+    return Option(key, "text", _text, "", help, scope, policy, aliases=aliases, why=why, accepts=unless or ())
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
-    """An option whose behaviour is not built; the values in `accepts` ask for nothing and are taken."""
-    return Option(
-        key,
-        "text",
-        _text,
-        "",
-        "",
-        scope,
-        policy=Policy.REFUSED,
-        aliases=aliases,
-        why=why,
-        accepts=accepts,
-        since="0.1.0",
-    )
+    """An option whose behaviour is not built; only the values in `accepts` are accepted."""
+    return Option(key, "text", _text, "", "", scope, Policy.REFUSED, aliases=aliases, why=why, accepts=accepts)
 
 
 def _text(value: str) -> str:
@@ -235,6 +200,19 @@ def _flag(value: str) -> bool:
     if lowered not in ("true", "false"):
         raise ValueError("true or false")
     return lowered == "true"
+
+
+def _bounded(convert: Callable[[str], N], kind: str, low: float, high: float) -> Callable[[str], N]:
+    def parse(value: str) -> N:
+        try:
+            result = convert(value.strip())
+        except ValueError:
+            raise ValueError(f"a {kind}") from None
+        if not low <= result <= high:
+            raise ValueError(f"a {kind}")
+        return result
+
+    return parse
 
 
 def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:

@@ -36,75 +36,66 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-HONOURED: tuple[Option[Any], ...] = (
-    *read.OPTIONS,
-    *incremental.OPTIONS,
-    *indexes.OPTIONS,
-    *metadata.OPTIONS,
-    *spark.OPTIONS,
-    *streaming.OPTIONS,
-    *write.OPTIONS,
-    *table.OPTIONS,
-    *archive.OPTIONS,
-    *clean.OPTIONS,
-    *lock.OPTIONS,
-    *concurrency.OPTIONS,
-    *compaction.OPTIONS,
-    *recovery.OPTIONS,
-    *service.OPTIONS,
-)
-"""Every option with an effect."""
+SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
+    "Reading": read.OPTIONS,
+    "Incremental reads": incremental.OPTIONS,
+    "Indexes in reads": indexes.OPTIONS,
+    "Reading through Spark": spark.OPTIONS,
+    "Streaming reads": streaming.OPTIONS,
+    "Writing": write.OPTIONS,
+    "Creating a table": table.OPTIONS,
+    "Metadata table": metadata.OPTIONS,
+    "Lock, clock and heartbeat": lock.OPTIONS,
+    "Concurrent writers": concurrency.OPTIONS,
+    "Table services after a commit": service.OPTIONS,
+    "Clean": clean.OPTIONS,
+    "Archive": archive.OPTIONS,
+    "Compaction": compaction.OPTIONS,
+    "Rollback": recovery.OPTIONS,
+}
+"""Every option with an effect, under its heading in docs/options.md."""
+HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)
 """Every declared option; families of harmless keys are in `harmless.PREFIXES`."""
 STORAGE_PREFIX = "storage."
-"""Options with this prefix go to the storage, without it; they are never shown, logged or put into splits."""
+"""Options with this prefix are passed to the storage, without it. They are never shown, logged or put into splits."""
 SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "provider", "owner", "location"})
-"""Keys which Spark itself puts among the options."""
+"""Keys that Spark itself adds to the options."""
 
 _ARGUMENTS: Mapping[Option[Any], str] = {
-    **{
-        option: f"{name}= of hudi_py.write"
-        for name, option in (
-            ("record_key", table.RECORD_KEY),
-            ("partition_by", table.PARTITION_PATH),
-            ("ordering_by", table.ORDERING),
-            ("table_type", table.TABLE_TYPE),
-            ("table_version", table.TABLE_VERSION),
-            ("operation", write.OPERATION),
-        )
-    },
-    **{
-        option: f"{name}= of Table.scan"
-        for name, option in (
-            ("query_type", read.QUERY_TYPE),
-            ("as_of", read.AS_OF_INSTANT),
-            ("begin", incremental.BEGIN),
-            ("end", incremental.END),
-            ("keys", read.KEYS),
-            ("merge", read.MERGE_TYPE),
-            ("emit_deletes", read.CHANGELOG),
-        )
-    },
+    table.RECORD_KEY: "record_key= of hudi_py.write",
+    table.PARTITION_PATH: "partition_by= of hudi_py.write",
+    table.ORDERING: "ordering_by= of hudi_py.write",
+    table.TABLE_TYPE: "table_type= of hudi_py.write",
+    table.TABLE_VERSION: "table_version= of hudi_py.write",
+    write.OPERATION: "operation= of hudi_py.write",
+    read.QUERY_TYPE: "query_type= of Table.scan",
+    read.AS_OF_INSTANT: "as_of= of Table.scan",
+    incremental.BEGIN: "begin= of Table.scan",
+    incremental.END: "end= of Table.scan",
+    read.KEYS: "keys= of Table.scan",
+    read.MERGE_TYPE: "merge= of Table.scan",
+    read.CHANGELOG: "emit_deletes= of Table.scan",
 }
-"""Options for which a call in Python has an argument."""
+"""Options that are arguments of a Python function."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options that were checked; pickles.
+    """Validated options. Pickles.
 
-    `values` holds the text of each known option that was given, by its first key; `names` the key it was given as.
+    `values` maps the first key of each option that was set to its text, `names` to the key that was used.
     """
 
     scope: Scope
     values: Mapping[str, str]
     names: Mapping[str, str] = field(repr=False)
     storage: Mapping[str, str] = field(repr=False)
-    """Storage options: those with the prefix `storage.`, without it. Credentials may be among them."""
+    """Options with the prefix `storage.`, without it. They may contain credentials."""
     commit_metadata: Mapping[str, str]
-    """What goes into the commit's extra metadata: options with the prefix of
-    `hoodie.datasource.write.commitmeta.key.prefix`. Keys as given."""
+    """Extra metadata of the commit: options with the prefix that `hoodie.datasource.write.commitmeta.key.prefix` sets.
+    Keys as given."""
 
     @classmethod
     def resolve(
@@ -118,14 +109,14 @@ class Options:
         """Check the options of a call.
 
         Args:
-            given: keys in any case; values text, or bool, number, path, list of text. None values count as not given.
-            scope: `READ` or `WRITE`. Options which do not count there are known, and not checked.
-            defaults: options below the given ones; those of `hudi-defaults.conf` when None.
-            problems: takes what is wrong instead of an error; the caller adds its own, and checks.
+            given: keys in any case; values are text, bool, number, path or list of text. None counts as not set.
+            scope: `READ` or `WRITE`. Options that do not apply there are not checked.
+            defaults: used for options that are not given; None: those of `hudi-defaults.conf`.
+            problems: collects errors instead of raising them; the caller adds its own and raises them all.
 
         Raises:
-            ConfigError: an unknown key, with the nearest known one; a value that is not valid; an option that is
-                refused; one option given twice with different values. All of them are reported at once.
+            ConfigError: an unknown key (the error suggests the nearest known one), an invalid value, a refused option,
+                or an option given twice with different values. All errors are reported at once.
         """
         found = Problems() if problems is None else problems
         prefix = _commit_prefix(given or {})
@@ -161,32 +152,32 @@ class Options:
         return cls(scope, values, names, storage, extra)
 
     def get(self, option: Option[T]) -> T:
-        """The value given, else the option's default."""
+        """The option's value, or its default."""
         text = self.values.get(option.key)
         return option.default if text is None else option.read(text, self.names.get(option.key))
 
     def given(self, option: Option[Any]) -> bool:
-        """Whether the option was given, with the call or in `hudi-defaults.conf`."""
+        """Whether the option was set, in the call or in `hudi-defaults.conf`."""
         return option.key in self.values
 
     def name_of(self, option: Option[Any]) -> str:
-        """The key the option was given as, for messages; its first key when it was not given."""
+        """The key under which the option was set, for messages; its first key if it was not set."""
         return self.names.get(option.key, option.key)
 
     def replace(self, values: Mapping[Option[Any], str]) -> Options:
-        """These options with some set to other values."""
+        """A copy with some options set."""
         texts = {option.key: text for option, text in values.items()}
         return Options(self.scope, {**self.values, **texts}, self.names, self.storage, self.commit_metadata)
 
     def without(self, *options: Option[Any]) -> Options:
-        """These options with some not given."""
+        """A copy without some options."""
         keys = {option.key for option in options}
         kept = {key: text for key, text in self.values.items() if key not in keys}
         return Options(self.scope, kept, self.names, self.storage, self.commit_metadata)
 
 
 def _text(key: object, value: object) -> str | None:
-    """The text of a value; None where it was not given."""
+    """The text of a value; None if it is not set."""
     if not isinstance(key, str):
         raise ConfigError(f"Option key {key!r} is not valid: expected text")
     if value is None:
@@ -206,7 +197,7 @@ def _take(
     if option.policy is Policy.REFUSED:
         if option.scope.counts_in(scope) and not option.asks_for_nothing(text):
             taken = [value for value in option.accepts if value]
-            hint = f"; the value accepted is {' or '.join(taken)}" if taken else "; leave it out"
+            hint = f"; accepted is only {' or '.join(taken)}" if taken else "; leave it out"
             raise ConfigError(f"Option {key} = '{text}' is not supported: {option.why}{hint}")
         return
     if option.policy is Policy.HARMLESS:
@@ -218,8 +209,8 @@ def _take(
         before = values.get(option.key)
         if before is not None and option.read(before) != value:
             raise ConfigError(
-                f"Options {names[option.key]} = '{before}' and {key} = '{text}' name the same thing with different "
-                "values: give one of them"
+                f"Options {names[option.key]} = '{before}' and {key} = '{text}' are the same option with different "
+                "values: set only one of them"
             )
     values[option.key] = text
     names[option.key] = key

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from hudi_py.config.option import Scope, choice, flag, integer, optional_text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_text
 from hudi_py.errors import ConfigError
-
-_SINCE = "0.1.0"
 
 QUERY_TYPE = choice(
     "hoodie.datasource.query.type",
@@ -19,13 +17,11 @@ QUERY_TYPE = choice(
     ("snapshot", "read_optimized", "incremental", "cdc"),
     aliases=("hoodie.datasource.view.type",),
     not_built={"REALTIME": "it is the old name of snapshot"},
-    since=_SINCE,
 )
 AS_OF_INSTANT = optional_text(
     "as.of.instant",
     "Time travel: the table as of this instant. `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss[.SSS]`.",
     Scope.READ,
-    since=_SINCE,
 )
 MERGE_TYPE = choice(
     "hoodie.datasource.merge.type",
@@ -34,7 +30,6 @@ MERGE_TYPE = choice(
     Scope.READ,
     "payload_combine",
     ("payload_combine", "skip_merge"),
-    since=_SINCE,
 )
 CHANGELOG = flag(
     "changelog.enabled",
@@ -43,20 +38,17 @@ CHANGELOG = flag(
     Scope.READ,
     False,
     aliases=("changelog.enable",),
-    since=_SINCE,
 )
 KEYS = optional_text(
     "hoodie.py.read.keys",
     "Read only rows with these record keys (`_hoodie_record_key`): a JSON list of strings, or a single key.",
     Scope.READ,
-    since=_SINCE,
 )
 COLUMNS = optional_text(
     "columns",
     "Comma-separated columns to read, in this order. Put names that contain a comma in backticks. Only these columns "
     "are read from the files.",
     Scope.READ,
-    since=_SINCE,
 )
 FILTER = optional_text(
     "filter",
@@ -65,7 +57,6 @@ FILTER = optional_text(
     "are in UTC when they are compared with a column that has one, regardless of the session's zone; `TIMESTAMP "
     "'2026-03-08 01:30:00-05:00'` names a zone.",
     Scope.READ,
-    since=_SINCE,
 )
 BATCH_ROWS = integer(
     "hoodie.py.read.batch.rows",
@@ -74,7 +65,6 @@ BATCH_ROWS = integer(
     131072,
     minimum=1,
     unit="rows",
-    since=_SINCE,
 )
 SPLIT_BYTES = integer(
     "hoodie.py.read.split.bytes",
@@ -84,7 +74,6 @@ SPLIT_BYTES = integer(
     128 * 1024 * 1024,
     minimum=1024 * 1024,
     unit="bytes",
-    since=_SINCE,
 )
 OPEN_COST_BYTES = integer(
     "hoodie.py.read.open.cost.bytes",
@@ -93,7 +82,6 @@ OPEN_COST_BYTES = integer(
     Scope.READ,
     4 * 1024 * 1024,
     unit="bytes",
-    since=_SINCE,
 )
 MIN_TASKS = integer(
     "hoodie.py.read.min.tasks",
@@ -103,27 +91,23 @@ MIN_TASKS = integer(
     Scope.READ,
     0,
     unit="tasks",
-    since=_SINCE,
 )
 RECORD_MERGER = optional_text(
     "hoodie.py.record.merger",
     "Merges the records of a table whose merge mode is CUSTOM: `module:Class` names a Python class (see "
     "`hudi_py.merge.RecordMerger`), which every reading process must be able to import. Tables do not store it.",
     Scope.READ,
-    since=_SINCE,
 )
 DELETE_FIELD = optional_text(
     "hoodie.payload.delete.field",
     "Column that marks a row as deleted if its text is `hoodie.payload.delete.marker`; for tables that do not store "
     "this themselves.",
     Scope.BOTH,
-    since=_SINCE,
 )
 DELETE_MARKER = optional_text(
     "hoodie.payload.delete.marker",
     "The text in `hoodie.payload.delete.field` that marks a delete.",
     Scope.BOTH,
-    since=_SINCE,
 )
 DAMAGED = flag(
     "hoodie.py.read.damaged",
@@ -132,7 +116,6 @@ DAMAGED = flag(
     "outdated. Otherwise such a read fails with `CorruptFileError`.",
     Scope.READ,
     False,
-    since=_SINCE,
 )
 MERGE_MEMORY = integer(
     "hoodie.memory.merge.max.size",
@@ -142,7 +125,6 @@ MERGE_MEMORY = integer(
     1024 * 1024 * 1024,
     minimum=1024 * 1024,
     unit="bytes",
-    since=_SINCE,
 )
 FLINK_MERGE_MEMORY = integer(
     "compaction.max_memory",
@@ -151,39 +133,18 @@ FLINK_MERGE_MEMORY = integer(
     1024,
     minimum=1,
     unit="megabytes",
-    since=_SINCE,
 )
 SPILL_FOLDER = optional_text(
     "hoodie.memory.spillable.map.path",
     "Folder for the temporary files of a merge, which removes them again. Default: the system's temporary folder.",
     Scope.READ,
-    since=_SINCE,
 )
 
-OPTIONS = (
-    QUERY_TYPE,
-    AS_OF_INSTANT,
-    MERGE_TYPE,
-    CHANGELOG,
-    COLUMNS,
-    FILTER,
-    KEYS,
-    BATCH_ROWS,
-    SPLIT_BYTES,
-    OPEN_COST_BYTES,
-    MIN_TASKS,
-    RECORD_MERGER,
-    DELETE_FIELD,
-    DELETE_MARKER,
-    DAMAGED,
-    MERGE_MEMORY,
-    FLINK_MERGE_MEMORY,
-    SPILL_FOLDER,
-)
+OPTIONS = declared(globals())
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """The names in a value of `columns`; those in backticks may hold commas. None when it is not given."""
+    """The names in a value of `columns`; those in backticks may contain commas. None if it is not set."""
     if text is None:
         return None
     names, name, quoted = [], "", False
@@ -201,7 +162,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def record_keys(text: str | None) -> list[str] | None:
-    """The keys in a value of `hoodie.py.read.keys`; None when it is not given."""
+    """The keys in a value of `hoodie.py.read.keys`; None if it is not set."""
     if text is None:
         return None
     if not text.startswith("["):
@@ -211,5 +172,5 @@ def record_keys(text: str | None) -> list[str] | None:
     except (ValueError, RecursionError):
         keys = None
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise ConfigError(f"Option {KEYS.key} = '{text}' is not valid: expected a JSON list of texts, or one key")
+        raise ConfigError(f"Option {KEYS.key} = '{text}' is not valid: expected a JSON list of strings, or one key")
     return keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, flag
+from hudi_py.config.option import Scope, declared, flag
 
 ROLLBACK_BY_MARKERS = flag(
     "hoodie.rollback.using.markers",
@@ -10,7 +10,6 @@ ROLLBACK_BY_MARKERS = flag(
     "table is listed.",
     Scope.SERVICE,
     True,
-    since="0.1.0",
 )
 
-OPTIONS = (ROLLBACK_BY_MARKERS,)
+OPTIONS = declared(globals())

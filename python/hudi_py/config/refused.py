@@ -1,4 +1,4 @@
-"""Options of Apache Hudi 1.2.0 whose behaviour is not built: refused by name where a value asks for it."""
+"""Options of Apache Hudi 1.2.0 whose behaviour is not built. Values that ask for it are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi'
 _INDEX = "this index is not built yet"
 _EVOLUTION = "schema evolution by internal schema is not built yet"
 _SCHEMA = "the schema of a write is that of its rows"
-_OWN = "it is kept by the table itself and cannot be set"
+_OWN = "the table maintains it itself, so it cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
 _EMPTY = ("",)
 _HUDIS = ("", "org.apache.hudi.*")
@@ -104,11 +104,7 @@ OPTIONS = (
         _CLASS,
         _TABLE,
         "hoodie.datasource.write.record.merger.impls",
-        accepts=(
-            "",
-            "org.apache.hudi.defaultsparkrecordmerger",
-            "org.apache.hudi.common.model.hoodieavrorecordmerger",
-        ),
+        accepts=("", "org.apache.hudi.defaultsparkrecordmerger", "org.apache.hudi.common.model.hoodieavrorecordmerger"),
     ),
     refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
     refused(

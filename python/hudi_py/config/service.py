@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, flag
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, declared, flag
 
 ENABLED = flag(
     "hoodie.table.services.enabled",
@@ -12,7 +10,6 @@ ENABLED = flag(
     "services' own options; they can still be run on demand.",
     Scope.SERVICE,
     True,
-    since=_SINCE,
 )
 FAIL_ON_ERROR = flag(
     "hoodie.fail.writes.on.inline.table.service.exception",
@@ -20,7 +17,6 @@ FAIL_ON_ERROR = flag(
     "committed. `false`: logs a warning.",
     Scope.SERVICE,
     True,
-    since=_SINCE,
 )
 
-OPTIONS = (ENABLED, FAIL_ON_ERROR)
+OPTIONS = declared(globals())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, flag, optional_choice, optional_text
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, choice, declared, flag, optional_choice, optional_text
 
 VIEW = optional_choice(
     "view",
@@ -15,14 +13,12 @@ VIEW = optional_choice(
     "Python has for hudi-py (`environment`).",
     Scope.READ,
     ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "environment"),
-    since=_SINCE,
 )
 PIN = optional_text(
     "hoodie.py.read.pin",
     "Reads the state and the file slices that an earlier plan saw: the column `pin` of the view `plan`. If Spark "
     "resolves a DataFrame again for each action, as Spark Connect does, all actions then see the same rows.",
     Scope.READ,
-    since=_SINCE,
 )
 NATIVE = choice(
     "hoodie.py.read.native",
@@ -31,7 +27,6 @@ NATIVE = choice(
     Scope.READ,
     "auto",
     ("auto", "never"),
-    since=_SINCE,
 )
 REPLACED = flag(
     "hoodie.py.read.replaced",
@@ -39,7 +34,6 @@ REPLACED = flag(
     "`pyspark_hudi`, with a pin.",
     Scope.READ,
     False,
-    since=_SINCE,
 )
 
 SERVICE = optional_text(
@@ -47,32 +41,26 @@ SERVICE = optional_text(
     "A table service to run instead of writing rows. `run_service` of `pyspark_hudi` sets this option and the next "
     "four.",
     Scope.WRITE,
-    since=_SINCE,
 )
 SERVICE_PHASE = choice(
     "hoodie.py.service.phase",
-    "Which part of the service to run: all of it in one process (`call`), its plan (`schedule`), its begin (`begin`, "
-    "`begin_pending`), or its pieces in tasks and then its completion (`execute`).",
+    "Which part of the service to run: all of it in one process (`call`), planning (`schedule`), beginning a plan "
+    "(`begin`, `begin_pending`), or executing a plan and completing it (`execute`).",
     Scope.WRITE,
     "call",
     ("call", "schedule", "begin", "begin_pending", "execute"),
-    since=_SINCE,
 )
-SERVICE_INSTANT = optional_text(
-    "hoodie.py.service.instant", "The instant that the service works on.", Scope.WRITE, since=_SINCE
-)
+SERVICE_INSTANT = optional_text("hoodie.py.service.instant", "The instant that the service works on.", Scope.WRITE)
 SERVICE_ARGUMENTS = optional_text(
     "hoodie.py.service.arguments",
     "Further arguments of the service, as a JSON object: `user` and `comment` of a savepoint, `with_newer` of a "
     "rollback.",
     Scope.WRITE,
-    since=_SINCE,
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
     "Name under which the report of the service is stored; the view `service` reads it.",
     Scope.BOTH,
-    since=_SINCE,
 )
 
-OPTIONS = (VIEW, PIN, NATIVE, REPLACED, SERVICE, SERVICE_PHASE, SERVICE_INSTANT, SERVICE_ARGUMENTS, SERVICE_TOKEN)
+OPTIONS = declared(globals())

@@ -5,9 +5,7 @@ Ranges, change formats and hole policies are those of `hudi_py.config.incrementa
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, integer, optional_text
-
-_SINCE = "0.1.0"
+from hudi_py.config.option import Scope, declared, integer, optional_text
 
 START_OFFSET = optional_text(
     "hoodie.datasource.streaming.startOffset",
@@ -15,7 +13,6 @@ START_OFFSET = optional_text(
     "after the start), or an instant (exclusive). Without it, the first batch is a snapshot of the table, and later "
     "commits follow. A query with a checkpoint resumes there.",
     Scope.READ,
-    since=_SINCE,
 )
 MAX_COMMITS = integer(
     "hoodie.py.read.streaming.max.commits",
@@ -25,7 +22,6 @@ MAX_COMMITS = integer(
     0,
     unit="commits",
     aliases=("read.commits.limit",),
-    since=_SINCE,
 )
 MAX_BYTES = integer(
     "hoodie.py.read.streaming.max.bytes",
@@ -34,7 +30,6 @@ MAX_BYTES = integer(
     Scope.READ,
     0,
     unit="bytes",
-    since=_SINCE,
 )
 
-OPTIONS = (START_OFFSET, MAX_COMMITS, MAX_BYTES)
+OPTIONS = declared(globals())

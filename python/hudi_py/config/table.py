@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Option, Scope, choice, flag, names, optional_choice, optional_text
+from hudi_py.config.option import Option, Scope, choice, declared, flag, names, optional_choice, optional_text
 
-_SINCE = "0.1.0"
 _MODEL = "org.apache.hudi.common.model."
 _KEYGEN = "org.apache.hudi.keygen."
 _NO_KEYGEN = "this key generator is not built yet"
@@ -23,9 +22,8 @@ TABLE_NAME = optional_text(
     "Name of a new table. Default: the last part of its path.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.table.name",),
-    since=_SINCE,
 )
-DATABASE_NAME = optional_text("hoodie.database.name", "Database of a new table.", Scope.TABLE, since=_SINCE)
+DATABASE_NAME = optional_text("hoodie.database.name", "Database of a new table.", Scope.TABLE)
 TABLE_TYPE = choice(
     "hoodie.datasource.write.table.type",
     "Whether an update rewrites base files or appends to logs.",
@@ -33,7 +31,6 @@ TABLE_TYPE = choice(
     "COPY_ON_WRITE",
     ("COPY_ON_WRITE", "MERGE_ON_READ"),
     aliases=("hoodie.datasource.write.storage.type", "hoodie.table.type"),
-    since=_SINCE,
 )
 TABLE_VERSION: Option[int] = Option(
     "hoodie.write.table.version",
@@ -44,28 +41,24 @@ TABLE_VERSION: Option[int] = Option(
     Scope.TABLE,
     aliases=("hoodie.table.version",),
     choices=("6", "8", "9"),
-    since=_SINCE,
 )
 RECORD_KEY = names(
     "hoodie.datasource.write.recordkey.field",
     "Columns that make up the record key.",
     Scope.TABLE,
     aliases=("hoodie.table.recordkey.fields",),
-    since=_SINCE,
 )
 PARTITION_PATH = names(
     "hoodie.datasource.write.partitionpath.field",
     "Columns that make up the partition path; empty for a table without partitions.",
     Scope.TABLE,
     aliases=("hoodie.table.partition.fields",),
-    since=_SINCE,
 )
 ORDERING = names(
     "hoodie.table.ordering.fields",
     "Columns that decide which row of a key is the newest, with event-time ordering.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.precombine.field"),
-    since=_SINCE,
 )
 KEYGEN_CLASS = optional_choice(
     "hoodie.datasource.write.keygenerator.class",
@@ -82,7 +75,6 @@ KEYGEN_CLASS = optional_choice(
         for stem in ("TimestampBased", "Custom", "GlobalDelete", "AutoRecordGen")
         for infix in ("", "Avro")
     },
-    since=_SINCE,
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
@@ -99,21 +91,18 @@ KEYGEN_TYPE = optional_choice(
         ),
         _NO_KEYGEN,
     ),
-    since=_SINCE,
 )
 HIVE_STYLE = flag(
     "hoodie.datasource.write.hive_style_partitioning",
     "Whether partition folders are named `column=value`.",
     Scope.TABLE,
     False,
-    since=_SINCE,
 )
 URL_ENCODE = flag(
     "hoodie.datasource.write.partitionpath.urlencode",
     "Whether partition values are URL-encoded in folder names.",
     Scope.TABLE,
     False,
-    since=_SINCE,
 )
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
@@ -121,7 +110,6 @@ COMPLEX_NEW_ENCODING = flag(
     "`column:value`.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 MERGE_MODE = optional_choice(
     "hoodie.write.record.merge.mode",
@@ -131,7 +119,6 @@ MERGE_MODE = optional_choice(
     ("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
     aliases=("hoodie.record.merge.mode",),
     not_built={"CUSTOM": _NO_MODE},
-    since=_SINCE,
 )
 MERGE_STRATEGY_ID = optional_choice(
     "hoodie.write.record.merge.strategy.id",
@@ -144,7 +131,6 @@ MERGE_STRATEGY_ID = optional_choice(
         "hoodie.compaction.record.merger.strategy",
     ),
     not_built=dict.fromkeys(("00000000-0000-0000-0000-000000000000", "1897EF5F-18BC-4557-939C-9D6A8AFD1519"), _NO_MODE),
-    since=_SINCE,
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
@@ -171,7 +157,6 @@ PAYLOAD_CLASS = optional_choice(
         )
         for name in names_
     },
-    since=_SINCE,
 )
 BASE_FILE_FORMAT = choice(
     "hoodie.table.base.file.format",
@@ -181,7 +166,6 @@ BASE_FILE_FORMAT = choice(
     ("PARQUET",),
     aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
     not_built=dict.fromkeys(("ORC", "HFILE", "LANCE"), "only Parquet base files are written yet"),
-    since=_SINCE,
 )
 TIMEZONE = choice(
     "hoodie.table.timeline.timezone",
@@ -189,25 +173,6 @@ TIMEZONE = choice(
     Scope.TABLE,
     "LOCAL",
     ("LOCAL", "UTC"),
-    since=_SINCE,
 )
 
-OPTIONS = (
-    TABLE_NAME,
-    DATABASE_NAME,
-    TABLE_TYPE,
-    TABLE_VERSION,
-    RECORD_KEY,
-    PARTITION_PATH,
-    ORDERING,
-    KEYGEN_CLASS,
-    KEYGEN_TYPE,
-    HIVE_STYLE,
-    URL_ENCODE,
-    COMPLEX_NEW_ENCODING,
-    MERGE_MODE,
-    MERGE_STRATEGY_ID,
-    PAYLOAD_CLASS,
-    BASE_FILE_FORMAT,
-    TIMEZONE,
-)
+OPTIONS = declared(globals())

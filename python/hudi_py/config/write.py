@@ -1,43 +1,10 @@
-"""Options of writes (`DataSourceWriteOptions`, `HoodieWriteConfig`, `HoodieIndexConfig`, `HoodieStorageConfig`, 1.2.0).
-
-Those of the table and of the lock are reached from here too: `write.RECORD_KEY`, `write.LOCK_PATH`.
-"""
+"""Options of writes (`DataSourceWriteOptions`, `HoodieWriteConfig`, `HoodieIndexConfig`, `HoodieStorageConfig`,
+1.2.0)."""
 
 from __future__ import annotations
 
-from hudi_py.config.lock import (
-    HEARTBEAT_INTERVAL_MS,
-    HEARTBEAT_TOLERABLE_MISSES,
-    LOCK_EXPIRE_MINUTES,
-    LOCK_PATH,
-    LOCK_PROVIDER,
-    LOCK_RETRIES,
-    LOCK_RETRY_WAIT_MS,
-    LOCK_WAIT_MS,
-    MAX_CLOCK_SKEW_MS,
-)
-from hudi_py.config.option import Scope, choice, flag, integer, names, number, optional_choice, text
-from hudi_py.config.table import (
-    BASE_FILE_FORMAT,
-    COMPLEX_NEW_ENCODING,
-    DATABASE_NAME,
-    HIVE_STYLE,
-    KEYGEN_CLASS,
-    KEYGEN_TYPE,
-    MERGE_MODE,
-    MERGE_STRATEGY_ID,
-    ORDERING,
-    PARTITION_PATH,
-    PAYLOAD_CLASS,
-    RECORD_KEY,
-    TABLE_NAME,
-    TABLE_TYPE,
-    TABLE_VERSION,
-    TIMEZONE,
-    URL_ENCODE,
-)
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_choice, text
 
-_SINCE = "0.1.0"
 _MB = 1024 * 1024
 
 OPERATION = choice(
@@ -52,7 +19,6 @@ OPERATION = choice(
         "BOOTSTRAP": "bootstrapping is not built",
         "ALTER_SCHEMA": "changing the schema is not built yet",
     },
-    since=_SINCE,
 )
 OVERWRITE_MODE = choice(
     "hoodie.datasource.overwrite.mode",
@@ -61,40 +27,34 @@ OVERWRITE_MODE = choice(
     Scope.WRITE,
     "STATIC",
     ("STATIC", "DYNAMIC"),
-    since=_SINCE,
 )
 OVERWRITTEN_PARTITIONS = names(
     "hoodie.static.overwrite.partition.paths",
     "Paths of the partitions that `insert_overwrite` replaces, instead of those that it writes to.",
     Scope.WRITE,
-    since=_SINCE,
 )
 DELETED_PARTITIONS = names(
     "hoodie.datasource.write.partitions.to.delete",
     "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` stands for any text.",
     Scope.WRITE,
-    since=_SINCE,
 )
 COMBINE_BEFORE_INSERT = flag(
     "hoodie.combine.before.insert",
     "Whether an insert keeps only one row per key of the data.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 COMBINE_BEFORE_UPSERT = flag(
     "hoodie.combine.before.upsert",
     "Whether an upsert keeps only one row per key of the data.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 COMBINE_BEFORE_DELETE = flag(
     "hoodie.combine.before.delete",
     "Whether a delete keeps only one row per key of the data.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 ALLOW_DUPLICATES_ON_INSERT = flag(
     "hoodie.merge.allow.duplicate.on.inserts",
@@ -102,10 +62,9 @@ ALLOW_DUPLICATES_ON_INSERT = flag(
     "row.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 ALLOW_EMPTY_COMMIT = flag(
-    "hoodie.allow.empty.commit", "Whether a write without rows makes a commit.", Scope.WRITE, True, since=_SINCE
+    "hoodie.allow.empty.commit", "Whether a write without rows makes a commit.", Scope.WRITE, True
 )
 SET_NULL_FOR_MISSING_COLUMNS = flag(
     "hoodie.write.set.null.for.missing.columns",
@@ -113,7 +72,6 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     "columns, and columns that are not nullable, must always be there.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 BULK_INSERT_SORT_MODE = choice(
     "hoodie.bulkinsert.sort.mode",
@@ -123,7 +81,6 @@ BULK_INSERT_SORT_MODE = choice(
     Scope.WRITE,
     "NONE",
     ("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),
-    since=_SINCE,
 )
 WIDEN_COLUMNS = flag(
     "hoodie.py.write.widen.columns",
@@ -133,14 +90,12 @@ WIDEN_COLUMNS = flag(
     "decimals needs no option.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 COMMIT_METADATA_PREFIX = text(
     "hoodie.datasource.write.commitmeta.key.prefix",
     "Options whose keys begin with this prefix are stored in the commit's extra metadata.",
     Scope.WRITE,
     "_",
-    since=_SINCE,
 )
 INDEX_TYPE = choice(
     "hoodie.index.type",
@@ -156,7 +111,6 @@ INDEX_TYPE = choice(
         "BUCKET": "the bucket index is not built yet",
         **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
     },
-    since=_SINCE,
 )
 RECORD_INDEX_UPDATE_PARTITION = flag(
     "hoodie.record.index.update.partition.path",
@@ -164,7 +118,6 @@ RECORD_INDEX_UPDATE_PARTITION = flag(
     "otherwise it is written where the key is.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 BLOOM_FPP = number(
     "hoodie.index.bloom.fpp",
@@ -173,7 +126,6 @@ BLOOM_FPP = number(
     1e-9,
     low=1e-15,
     high=0.5,
-    since=_SINCE,
 )
 BLOOM_NUM_ENTRIES = integer(
     "hoodie.index.bloom.num_entries",
@@ -182,7 +134,6 @@ BLOOM_NUM_ENTRIES = integer(
     60000,
     minimum=1,
     unit="keys",
-    since=_SINCE,
 )
 BLOOM_MAX_ENTRIES = integer(
     "hoodie.bloom.index.filter.dynamic.max.entries",
@@ -191,7 +142,6 @@ BLOOM_MAX_ENTRIES = integer(
     100000,
     minimum=1,
     unit="keys",
-    since=_SINCE,
 )
 BLOOM_TYPE = choice(
     "hoodie.bloom.index.filter.type",
@@ -199,21 +149,18 @@ BLOOM_TYPE = choice(
     Scope.WRITE,
     "DYNAMIC_V0",
     ("DYNAMIC_V0", "SIMPLE"),
-    since=_SINCE,
 )
 BLOOM_ENABLED = flag(
     "hoodie.parquet.bloom.filter.enabled",
     "Whether base files have a bloom filter of their keys; with the bloom index they always do.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 BLOOM_PRUNE_BY_RANGES = flag(
     "hoodie.bloom.index.prune.by.ranges",
     "Whether the bloom index looks only into files whose key range contains the key.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 SMALL_FILE_LIMIT = integer(
     "hoodie.parquet.small.file.limit",
@@ -221,7 +168,6 @@ SMALL_FILE_LIMIT = integer(
     Scope.WRITE,
     100 * _MB,
     unit="bytes",
-    since=_SINCE,
 )
 MAX_FILE_SIZE = integer(
     "hoodie.parquet.max.file.size",
@@ -230,7 +176,6 @@ MAX_FILE_SIZE = integer(
     120 * _MB,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 BLOCK_SIZE = integer(
     "hoodie.parquet.block.size",
@@ -239,7 +184,6 @@ BLOCK_SIZE = integer(
     120 * _MB,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 COMPRESSION_CODEC = choice(
     "hoodie.parquet.compression.codec",
@@ -248,7 +192,6 @@ COMPRESSION_CODEC = choice(
     "gzip",
     ("gzip", "snappy", "zstd", "brotli", "lz4_raw", "uncompressed"),
     not_built=dict.fromkeys(("LZO", "LZ4"), "Arrow writes no such files; lz4_raw is the form that replaced lz4"),
-    since=_SINCE,
 )
 LOG_BLOCK_MAX_SIZE = integer(
     "hoodie.logfile.data.block.max.size",
@@ -257,7 +200,6 @@ LOG_BLOCK_MAX_SIZE = integer(
     256 * _MB,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",
@@ -265,7 +207,6 @@ LOG_BLOCK_FORMAT = optional_choice(
     Scope.WRITE,
     ("avro",),
     not_built=dict.fromkeys(("PARQUET", "HFILE"), "only Avro blocks are written yet"),
-    since=_SINCE,
 )
 RECORD_SIZE_ESTIMATE = integer(
     "hoodie.copyonwrite.record.size.estimate",
@@ -274,7 +215,6 @@ RECORD_SIZE_ESTIMATE = integer(
     1024,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 RECORD_SIZE_THRESHOLD = number(
     "hoodie.record.size.estimation.threshold",
@@ -283,14 +223,12 @@ RECORD_SIZE_THRESHOLD = number(
     1.0,
     low=0.0,
     high=1000.0,
-    since=_SINCE,
 )
 INSERT_AUTO_SPLIT = flag(
     "hoodie.copyonwrite.insert.auto.split",
     "Whether new base files are sized by the observed size of a row, instead of by `insert.split.size`.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 INSERT_SPLIT_SIZE = integer(
     "hoodie.copyonwrite.insert.split.size",
@@ -299,7 +237,6 @@ INSERT_SPLIT_SIZE = integer(
     500000,
     minimum=1,
     unit="rows",
-    since=_SINCE,
 )
 SMALL_FILE_CANDIDATES = integer(
     "hoodie.merge.small.file.group.candidates.limit",
@@ -307,7 +244,6 @@ SMALL_FILE_CANDIDATES = integer(
     Scope.WRITE,
     1,
     unit="file groups",
-    since=_SINCE,
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
@@ -315,7 +251,6 @@ DROP_INDEXES = flag(
     "writes to a table that has them are refused.",
     Scope.WRITE,
     False,
-    since=_SINCE,
 )
 STAGING_MAX_BYTES = integer(
     "hoodie.py.staging.max.bytes",
@@ -325,7 +260,6 @@ STAGING_MAX_BYTES = integer(
     2048 * _MB,
     minimum=1,
     unit="bytes",
-    since=_SINCE,
 )
 DURABLE = flag(
     "hoodie.py.write.durable",
@@ -334,7 +268,6 @@ DURABLE = flag(
     "after. `false` is faster for many small commits, but a power failure may then damage the table.",
     Scope.WRITE,
     True,
-    since=_SINCE,
 )
 WRITE_THREADS = integer(
     "hoodie.py.write.threads",
@@ -342,106 +275,6 @@ WRITE_THREADS = integer(
     Scope.WRITE,
     0,
     unit="threads",
-    since=_SINCE,
 )
 
-OPTIONS = (
-    OPERATION,
-    OVERWRITE_MODE,
-    OVERWRITTEN_PARTITIONS,
-    DELETED_PARTITIONS,
-    COMBINE_BEFORE_INSERT,
-    COMBINE_BEFORE_UPSERT,
-    COMBINE_BEFORE_DELETE,
-    ALLOW_DUPLICATES_ON_INSERT,
-    ALLOW_EMPTY_COMMIT,
-    SET_NULL_FOR_MISSING_COLUMNS,
-    BULK_INSERT_SORT_MODE,
-    WIDEN_COLUMNS,
-    COMMIT_METADATA_PREFIX,
-    INDEX_TYPE,
-    RECORD_INDEX_UPDATE_PARTITION,
-    BLOOM_FPP,
-    BLOOM_NUM_ENTRIES,
-    BLOOM_MAX_ENTRIES,
-    BLOOM_TYPE,
-    BLOOM_ENABLED,
-    BLOOM_PRUNE_BY_RANGES,
-    SMALL_FILE_LIMIT,
-    MAX_FILE_SIZE,
-    BLOCK_SIZE,
-    COMPRESSION_CODEC,
-    LOG_BLOCK_MAX_SIZE,
-    LOG_BLOCK_FORMAT,
-    RECORD_SIZE_ESTIMATE,
-    RECORD_SIZE_THRESHOLD,
-    INSERT_AUTO_SPLIT,
-    INSERT_SPLIT_SIZE,
-    SMALL_FILE_CANDIDATES,
-    DROP_INDEXES,
-    STAGING_MAX_BYTES,
-    DURABLE,
-    WRITE_THREADS,
-)
-
-__all__ = [
-    "ALLOW_DUPLICATES_ON_INSERT",
-    "ALLOW_EMPTY_COMMIT",
-    "BASE_FILE_FORMAT",
-    "BLOCK_SIZE",
-    "BLOOM_ENABLED",
-    "BLOOM_FPP",
-    "BLOOM_MAX_ENTRIES",
-    "BLOOM_NUM_ENTRIES",
-    "BLOOM_PRUNE_BY_RANGES",
-    "BLOOM_TYPE",
-    "BULK_INSERT_SORT_MODE",
-    "COMBINE_BEFORE_DELETE",
-    "COMBINE_BEFORE_INSERT",
-    "COMBINE_BEFORE_UPSERT",
-    "COMMIT_METADATA_PREFIX",
-    "COMPLEX_NEW_ENCODING",
-    "COMPRESSION_CODEC",
-    "DATABASE_NAME",
-    "DROP_INDEXES",
-    "DURABLE",
-    "HEARTBEAT_INTERVAL_MS",
-    "HEARTBEAT_TOLERABLE_MISSES",
-    "HIVE_STYLE",
-    "INDEX_TYPE",
-    "INSERT_AUTO_SPLIT",
-    "INSERT_SPLIT_SIZE",
-    "KEYGEN_CLASS",
-    "KEYGEN_TYPE",
-    "LOCK_EXPIRE_MINUTES",
-    "LOCK_PATH",
-    "LOCK_PROVIDER",
-    "LOCK_RETRIES",
-    "LOCK_RETRY_WAIT_MS",
-    "LOCK_WAIT_MS",
-    "LOG_BLOCK_FORMAT",
-    "LOG_BLOCK_MAX_SIZE",
-    "MAX_CLOCK_SKEW_MS",
-    "MAX_FILE_SIZE",
-    "MERGE_MODE",
-    "MERGE_STRATEGY_ID",
-    "OPERATION",
-    "OPTIONS",
-    "ORDERING",
-    "PARTITION_PATH",
-    "PAYLOAD_CLASS",
-    "RECORD_INDEX_UPDATE_PARTITION",
-    "RECORD_KEY",
-    "RECORD_SIZE_ESTIMATE",
-    "RECORD_SIZE_THRESHOLD",
-    "SMALL_FILE_CANDIDATES",
-    "SMALL_FILE_LIMIT",
-    "STAGING_MAX_BYTES",
-    "TABLE_NAME",
-    "TABLE_TYPE",
-    "TABLE_VERSION",
-    "TIMEZONE",
-    "URL_ENCODE",
-    "WIDEN_COLUMNS",
-    "WRITE_THREADS",
-]
+OPTIONS = declared(globals())

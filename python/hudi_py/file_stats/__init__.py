@@ -1,1 +1,1 @@
-"""Statistics and keys of data files, for the metadata table; collected as the files are written."""
+"""Collects statistics and keys of data files for the metadata table while the files are written."""

@@ -1,4 +1,4 @@
-"""Which columns of a table have their ranges kept, and the types they are kept in.
+"""Which columns have statistics, and the types in which their bounds are stored.
 
 Sources: `HoodieTableMetadataUtil.getColumnsToIndex`, `isColumnTypeSupported`; `ValueType`; Apache Hudi 1.2.0.
 """
@@ -9,6 +9,7 @@ import enum
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from hudi_py.errors import SchemaMismatchError
@@ -16,7 +17,7 @@ from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from hudi_py.schema.meta import META_FIELDS, OPERATION
 
 ALWAYS: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
-"""Meta columns whose ranges are always kept, in the order in which Apache Hudi names them."""
+"""Meta columns that always have statistics, in Apache Hudi's order."""
 DECIMAL_DIGITS: Final = 30
 DECIMAL_SCALE: Final = 15
 """Precision and scale of decimals in statistics of version 1 (`DecimalWrapper`)."""
@@ -50,7 +51,7 @@ class ValueType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """A column with ranges. `name` has dots if the column is nested."""
+    """A column with statistics. `name` has dots if the column is nested."""
 
     name: str
     type: ValueType
@@ -60,31 +61,26 @@ class IndexedColumn:
 
     @property
     def detail(self) -> str | None:
-        """What is stored beside the type: precision and scale of decimals."""
+        """The precision and scale of a decimal, as stored with the type."""
         return f"{self.precision},{self.scale}" if self.type is ValueType.DECIMAL else None
 
 
 def indexed_columns(
-    schema_json: str,
-    *,
-    names: Sequence[str] = (),
-    limit: int = 32,
-    meta_columns: bool = True,
-    index_version: int = 2,
+    schema_json: str, *, names: Sequence[str] = (), limit: int = 32, meta_columns: bool = True, index_version: int = 2
 ) -> tuple[IndexedColumn, ...]:
-    """The columns whose ranges are kept, in Apache Hudi's order: meta columns, then those named or else the first ones.
+    """The columns with statistics, in Apache Hudi's order: meta columns, then the named columns or else the first ones.
 
-    Leaves out columns of types without an order, and names without a column.
+    Leaves out columns whose type has no order, and names without a column.
 
     Args:
         schema_json: Avro JSON of the table's schema, with or without meta columns; empty: only meta columns are known.
         names: columns to index (`hoodie.metadata.index.column.stats.column.list`), with dots for nested ones.
         limit: the number of columns to index if none are named.
         meta_columns: whether rows of the table have meta columns (`hoodie.populate.meta.fields`).
-        index_version: of the statistics: 1 or 2 (`HoodieIndexVersion`). Those of version 1 cannot hold wide decimals.
+        index_version: version of the statistics, 1 or 2 (`HoodieIndexVersion`). Version 1 cannot store wide decimals.
 
     Raises:
-        SchemaMismatchError: the schema is no Avro record.
+        SchemaMismatchError: the schema is not an Avro record.
     """
     fields = _Fields(schema_json) if schema_json else None
     found: dict[str, IndexedColumn] = {}
@@ -94,7 +90,7 @@ def indexed_columns(
         return tuple(found.values())
     if names:
         for name in names:
-            if name in ALWAYS:  # there already, or not in a table without meta columns
+            if name in ALWAYS:  # included already, or missing in a table without meta columns
                 continue
             column = fields.column(name)
             if column is None and meta_columns and name in (*META_FIELDS, OPERATION):
@@ -102,25 +98,13 @@ def indexed_columns(
             if column is not None and _supported(column, index_version):
                 found[name] = column
         return tuple(found.values())
-    left = limit
-    for name in fields.names():
-        if left <= 0:
-            break
-        if name in META_FIELDS or name == OPERATION:
-            continue
-        column = fields.column(name)
-        if column is not None and _supported(column, index_version):
-            found[name] = column
-            left -= 1
-    return tuple(found.values())
+    own = (fields.column(name) for name in fields.names() if name not in META_FIELDS and name != OPERATION)
+    supported = (column for column in own if column is not None and _supported(column, index_version))
+    return (*found.values(), *islice(supported, max(limit, 0)))
 
 
 def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
-    """The columns of exactly these names, from `indexed_columns`, with their types in a schema.
-
-    Raises:
-        SchemaMismatchError: the schema is no Avro record.
-    """
+    """The columns with exactly these names, in this order, and their types in the schema; see `indexed_columns`."""
     found = {column.name: column for column in indexed_columns(schema_json, names=names)}
     return tuple(found[name] for name in names if name in found)
 
@@ -156,9 +140,11 @@ class _Fields:
         try:
             schema = json.loads(schema_json)
         except (ValueError, RecursionError) as error:
-            raise SchemaMismatchError(f"Cannot choose the columns to index: the schema is no JSON ({error})") from error
+            raise SchemaMismatchError(
+                f"Cannot choose the columns to index: the schema is not JSON ({error})"
+            ) from error
         if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-            raise SchemaMismatchError("Cannot choose the columns to index: the schema is no Avro record")
+            raise SchemaMismatchError("Cannot choose the columns to index: the schema is not an Avro record")
         self._named: dict[str, Any] = {}
         self._root = schema
         self._collect(schema, "")
@@ -168,7 +154,7 @@ class _Fields:
             yield field["name"]
 
     def column(self, name: str) -> IndexedColumn | None:
-        """The column of that name; None: there is none, or it is of a type without bounds."""
+        """The column with this name; None if there is none or its type has no bounds."""
         kind: Any = self._root
         for part in name.split("."):
             kind = self._single(kind)
@@ -178,7 +164,7 @@ class _Fields:
         return _column(name, self._single(kind))
 
     def _collect(self, kind: Any, namespace: str) -> None:
-        """Collects named types: a type is defined where it occurs first, and named after that."""
+        """Collects named types: a type is defined at its first occurrence, and referred to by name later."""
         if isinstance(kind, list):
             for branch in kind:
                 self._collect(branch, namespace)
@@ -197,7 +183,7 @@ class _Fields:
                 self._collect(kind.get(inner), namespace)
 
     def _single(self, kind: Any) -> Any:
-        """The only type other than null, with its name resolved; None: there are several."""
+        """The only type besides null, with its name resolved; None if there are several."""
         if isinstance(kind, list):
             others = [branch for branch in kind if branch != "null"]
             kind = others[0] if len(others) == 1 else None

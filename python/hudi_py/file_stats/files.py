@@ -1,4 +1,4 @@
-"""Ranges of data files, from their sidecars, or else from the files themselves.
+"""Column ranges of data files, from their sidecars or else from the files themselves.
 
 Sources: `HoodieTableMetadataUtil.readColumnRangeMetadataFrom`, `getLogFileColumnRangeMetadata`, 1.2.0.
 """
@@ -46,11 +46,13 @@ class DataFile:
 def ranges_of_files(
     storage: Storage, files: Iterable[DataFile], columns: Sequence[IndexedColumn], *, sidecars: str = ""
 ) -> Iterator[tuple[DataFile, ColumnRanges | None]]:
-    """Each file with its ranges, in order. None for ORC, HFile and bootstrapped base files, for change data files, and,
-    with a warning, for files that cannot be read. Several threads read files; local sidecars are read one by one.
+    """Each file with its ranges, in order; reads in parallel, except local sidecars.
+
+    The ranges are None for ORC, HFile and bootstrapped base files, for change data files, and, with a warning, for
+    files that cannot be read.
 
     Args:
-        sidecars: folder with the sidecars of the files.
+        sidecars: folder of the files' sidecars.
     """
 
     def one(file: DataFile) -> ColumnRanges | None:
@@ -59,7 +61,7 @@ def ranges_of_files(
         except FileNotFoundError:
             return None
         except (CorruptFileError, UnsupportedTableError, SchemaMismatchError) as error:
-            warnings.warn(f"No statistics are kept of the file {file.name}: {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"No statistics for the file {file.name}: {error}", UserWarning, stacklevel=2)
             return None
 
     listed = list(files)
@@ -70,7 +72,7 @@ def ranges_of_files(
 def ranges_of_file(
     storage: Storage, file: DataFile, columns: Sequence[IndexedColumn], *, sidecars: str = ""
 ) -> ColumnRanges | None:
-    """As `ranges_of_files`, of one file.
+    """As `ranges_of_files`, for one file.
 
     Raises:
         CorruptFileError, UnsupportedTableError, SchemaMismatchError: the file cannot be read.
@@ -91,13 +93,13 @@ def ranges_of_file(
 
 
 def log_ranges(storage: Storage, file: LogFile, columns: Sequence[IndexedColumn]) -> ColumnRanges:
-    """Ranges of the records of a log file, none of them merged; deletes do not count.
+    """Ranges of the unmerged records of a log file, without deletes.
 
     Raises:
         CorruptFileError: a block cannot be decoded.
     """
     blocks = scan_log(storage, [file], committed=None)
-    if not blocks:  # blocks of a log compaction replace those of other files
+    if not blocks:  # the blocks of a log compaction replace those of other files
         blocks = [b for b in read_blocks(storage, file.path, file.size) if HeaderKey.COMPACTED_BLOCK_TIMES in b.header]
     parts = [
         part
@@ -113,7 +115,7 @@ def _block_ranges(storage: Storage, block: LogBlock, columns: Sequence[IndexedCo
     schema_json = block.header.get(HeaderKey.SCHEMA)
     if not schema_json:
         raise CorruptFileError(f"Data block at byte {block.content_offset} of {block.path} has no SCHEMA")
-    # the types with which the records were written; those of absent columns do not matter
+    # the types in which the records were written; for missing columns the type does not matter
     written = {column.name: column for column in named_columns(schema_json, [each.name for each in columns])}
     stored = [written.get(column.name, column) for column in columns]
     heads = {column.name.partition(".")[0] for column in columns}

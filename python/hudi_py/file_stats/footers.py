@@ -1,7 +1,7 @@
-"""Ranges of the columns of base files, by their Parquet footers (`ParquetUtils.readColumnStatsFromMetadata`, 1.2.0).
+"""Column ranges of base files, from their Parquet footers (`ParquetUtils.readColumnStatsFromMetadata`, 1.2.0).
 
-Footers are incomplete: writers leave out the bounds of long texts and of columns with a NaN, or ignore the NaN. Apache
-Hudi then stores bounds that lose rows (0.0, or none, as for a column of nulls); here, the column is read.
+Footers are incomplete: writers omit the bounds of long texts and of columns with NaN, or ignore NaN. Apache Hudi then
+stores bounds that lose rows (0.0, or none, as for a column of nulls); hudi-py reads the column instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIMES: Final = {
 }
 _FLOATS: Final = (ValueType.FLOAT, ValueType.DOUBLE)
 _DEFAULTS: Final[dict[str, Bound]] = {"BOOLEAN": 0, "INT32": 0, "INT64": 0, "FLOAT": 0.0, "DOUBLE": 0.0}
-"""What Java takes for the bounds of a column of nulls, by its physical type (`Statistics.genericGetMin`)."""
+"""The bounds that Java assumes for a column of nulls, by physical type (`Statistics.genericGetMin`)."""
 
 
 def footer_ranges(
@@ -46,14 +46,14 @@ def footer_ranges(
 ) -> ColumnRanges:
     """Ranges of the columns that a base file has, in the types of the file, which may be older than the table's.
 
-    Reads the columns whose range is not in the footer: texts of more than 4096 bytes, and floating-point numbers unless
-    the footer lists those with a NaN, or its writer is known to handle NaN.
+    Reads the columns whose range is not in the footer: texts of more than 4096 bytes, and floating-point columns unless
+    the footer lists those with NaN or its writer is known to handle NaN.
 
     Args:
-        nan: names of the floating-point columns with a NaN, from the writer of the file; None: unknown.
+        nan: names of the floating-point columns with NaN, from the writer of the file; None: unknown.
 
     Raises:
-        CorruptFileError: the file is no whole Parquet file.
+        CorruptFileError: the file is not a complete Parquet file.
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
@@ -64,13 +64,9 @@ def footer_ranges(
 
 
 def written_ranges(
-    storage: Storage,
-    path: str,
-    metadata: pq.FileMetaData,
-    columns: Sequence[IndexedColumn],
-    nan: Collection[str],
+    storage: Storage, path: str, metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str]
 ) -> ColumnRanges:
-    """As `footer_ranges`, with a footer that is already in memory: opens the file only if that is not enough."""
+    """As `footer_ranges`, with the footer in memory: opens the file only if the footer is not enough."""
     found, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
@@ -81,7 +77,7 @@ def written_ranges(
 def _of_metadata(
     metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
 ) -> tuple[list[Range], list[Range]]:
-    """The ranges of existing columns, and those of them that the footer does not determine."""
+    """The ranges of the existing columns, and those among them that the footer does not determine."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
     listed = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
     if nan is None and listed is not None:
@@ -102,10 +98,10 @@ def _of_metadata(
 
 
 def stored_column(schema: Any, name: str) -> IndexedColumn | None:
-    """The type of a column in a file (`ValueType.fromParquetPrimitiveType`); None: of values without an order.
+    """The type of a column in a file (`ValueType.fromParquetPrimitiveType`); None if its values have no order.
 
     Args:
-        schema: its `pyarrow.parquet.ColumnSchema`.
+        schema: the column's `pyarrow.parquet.ColumnSchema`.
     """
     physical, logical = schema.physical_type, schema.logical_type
     kind = logical.type
@@ -161,7 +157,7 @@ def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: b
 
 
 def _decoded(raw: Any, column: IndexedColumn) -> Bound:
-    """A bound as footers have it; None: it is cut within a character."""
+    """A bound in a footer; None if it was truncated within a character."""
     if column.type is ValueType.DECIMAL:
         return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
     if column.type is ValueType.STRING:
@@ -175,7 +171,7 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
 
 
 def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
-    """Computes the ranges from the values; sizes stay."""
+    """Computes the ranges from the values; sizes do not change."""
     fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
     names = [each.column.name for each in fresh]
     for batch in file.iter_batches(columns=names, use_threads=False):

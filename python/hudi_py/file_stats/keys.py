@@ -1,7 +1,7 @@
-"""Which record keys a data file adds to its file group or removes from it, according to the files themselves.
+"""Finds out from the files which record keys a data file adds to its file group or removes from it.
 
 Sources: `BaseFileRecordParsingUtils`, `HoodieTableMetadataUtil.getRevivedAndDeletedKeysFromMergedLogs`, 1.2.0. Unlike
-in Java, a delete in a log does not count if it loses against a base row by its ordering value.
+in Java, a delete in a log is ignored if a base row has a greater ordering value.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class KeyReader:
-    """How the keys of a table's files are read."""
+    """Reads the keys in a table's files."""
 
     storage: Storage
     schema: pa.Schema
-    """All columns of a row, the meta columns first."""
+    """All columns of a row, meta columns first."""
     merge: MergeSettings
     committed: CommittedInstants | None
-    """Instants whose log blocks count; None since table version 8, where the names of log files decide."""
+    """Instants whose log blocks count; None since table version 8, where log file names decide."""
     history: SchemaHistory | None = None
 
     def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
-        """The keys (string) of the rows of a slice, its log files merged."""
+        """The keys (string) of the merged rows of a slice."""
         if not slice_.log_files:
             if slice_.base_file is not None:
                 yield from self.of_base_file(slice_.base_file.path)
@@ -57,7 +57,7 @@ class KeyReader:
             yield batch.column(0).cast(pa.string())
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
-        """For each key whether the slice has a row of it."""
+        """Whether the slice has a row for each of the keys."""
         found = np.zeros(len(keys), np.bool_)
         for some in self.of_slice(slice_):
             place = pc.index_in(some, value_set=keys).drop_null()
@@ -65,7 +65,7 @@ class KeyReader:
         return found
 
     def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
-        """`_hoodie_record_key` and the ordering columns of the rows of a slice with some keys (string, distinct)."""
+        """`_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string, distinct)."""
         columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
         batches = self._rows(slice_, columns)
@@ -86,7 +86,7 @@ class KeyReader:
         return read_slice(self.storage, slice_.base_file, slice_.log_files, spec)
 
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
-        """The keys (string) which log files delete, whatever the base file has."""
+        """The keys (string) that log files delete, regardless of the base file."""
         wanted = {RECORD_KEY, *self.merge.columns}
         schema = pa.schema([field for field in self.schema if field.name in wanted])
         blocks = scan_log(self.storage, log_files, committed=self.committed)
@@ -108,20 +108,20 @@ class KeyReader:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """Changes to the keys of a file group. Both string, distinct."""
+    """Changes to the keys of a file group; both string, distinct."""
 
     added: pa.Array
     removed: pa.Array
 
 
 def no_changes() -> KeyChanges:
-    """No key was added or removed."""
+    """No key is added or removed."""
     empty = pa.array([], pa.string())
     return KeyChanges(empty, empty)
 
 
 def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> KeyChanges:
-    """What a base file changes against the previous one of its file group, or against none."""
+    """The difference between a base file and the previous one of its file group (None: there is none)."""
     keys = _all(reader.of_base_file(path))
     if previous is None:
         return KeyChanges(keys, pa.array([], pa.string()))
@@ -130,11 +130,11 @@ def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> Key
 
 
 def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array | None = None) -> KeyChanges:
-    """What a log file changes in its slice, by merging it with and without the file.
+    """What a log file changes in its slice, found by merging the slice with and without the file.
 
     Args:
-        before: the slice; the log file itself does not count.
-        keys: distinct ones to look at; None: all that the log file has.
+        before: the slice; the log file itself is ignored in it.
+        keys: distinct keys to consider; None: all in the log file.
     """
     touched = reader.touched_by(log) if keys is None else keys
     if not len(touched):
@@ -146,21 +146,15 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
 
 
 def written_log_changes(
-    reader: KeyReader,
-    before: FileSlice,
-    log: LogFile,
-    keys: pa.Array,
-    deletes: Mask | None,
-    *,
-    known_live: bool,
+    reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array, deletes: Mask | None, *, known_live: bool
 ) -> KeyChanges:
     """What a log file that was just written changes, found with as little reading as possible.
 
     Args:
         before: the slice without the log file.
-        keys: of the rows written, data and deletes; those of the table's rows as tagging found them.
-        deletes: which rows are deletes; None: all, and they count whatever came before.
-        known_live: the keys were found among merged rows, not only in base files.
+        keys: of the rows that were written, including deletes.
+        deletes: which rows are deletes; None: all of them, unconditionally.
+        known_live: whether tagging found the keys among merged rows, not only in base files.
     """
     distinct = keys.unique()
     if len(distinct) < len(keys) or before.base_file is None or reader.merge.folds:
@@ -175,7 +169,7 @@ def written_log_changes(
     elif len(deleted):
         unsure.append(deleted)
     if len(data) and before.log_files and not known_live:
-        # an update of a row that only a log deletes brings it back
+        # an update restores a row that only a log has deleted
         unsure.append(data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files))))
     checked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
     if len(checked):

@@ -1,4 +1,4 @@
-"""Ranges of columns: minimum and maximum, number of values and of nulls, for one file or many.
+"""Column ranges: minimum, maximum, and the numbers of values and nulls, of one file or several.
 
 Sources: `HoodieTableMetadataUtil.collectColumnRangeMetadata` for log records, `HoodieColumnRangeMetadata.merge` and
 `FileFormatUtils.getColumnRangeInPartition` for merging (1.2.0). Text and bytes are ordered bytewise as in Spark,
@@ -17,22 +17,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import IndexedColumn, ValueType
+from hudi_py.formats.arrays import combined
 
 Bound = bool | int | float | str | bytes | None
-"""Unscaled numbers of decimals, days of dates, numbers of the type's unit for times and timestamps."""
+"""Decimals are unscaled integers, dates are days, times and timestamps are integers in the type's unit."""
 
 _NUMBER: Final = pa.decimal256(76, 0)
 BOUND: Final = pa.struct(
     {"whole": pa.int64(), "real": pa.float64(), "text": pa.string(), "bytes": pa.binary(), "number": _NUMBER}.items()
 )
-"""A bound: the member for its type is set, see `slot_of`. All members are null if there is no bound."""
+"""A bound: the member for its type is set (see `slot_of`); all members are null if there is no bound."""
 _COUNTS: Final = ("values", "nulls", "size", "raw_size")
 RANGES: Final = pa.schema(
     [("column", pa.string()), ("type", pa.int32()), ("detail", pa.string()), ("low", BOUND), ("high", BOUND)]
     + [(name, pa.int64()) for name in _COUNTS]
 )
-"""Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`),
-`values` counts nulls too, sizes are bytes in the file and before compression (0 for log records)."""
+"""Columns of `ColumnRanges.rows`. `type` is a `ValueType`, `detail` the precision and scale of a decimal (`18,6`);
+`values` includes nulls; `size` and `raw_size` are the compressed and uncompressed bytes (0 for log records)."""
 _UNITS: Final = {
     **dict.fromkeys((ValueType.TIME_MILLIS, ValueType.TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_MILLIS), 10**3),
     **dict.fromkeys((ValueType.TIME_MICROS, ValueType.TIMESTAMP_MICROS, ValueType.LOCAL_TIMESTAMP_MICROS), 10**6),
@@ -44,13 +45,13 @@ _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 """The years 1 to 9999."""
 _REST: Final = 2**63 - 1
-"""All bits but the sign."""
+"""All bits except the sign."""
 _LAST_TEXT: Final = "\U0010ffff" * 8
 _LAST_BYTES: Final = b"\xff" * 32
 
 
 def slot_of(kind: ValueType) -> str:
-    """The member of `BOUND` which holds bounds of a type."""
+    """The member of `BOUND` for bounds of a type."""
     if kind in _WHOLE:
         return "whole"
     if kind in (ValueType.FLOAT, ValueType.DOUBLE):
@@ -73,7 +74,7 @@ class Range:
     raw_size: int = 0
 
     def add(self, other: Range) -> None:
-        """Extends it by a range of the same type."""
+        """Extends the range by another one of the same type."""
         self.include(other.low, other.high)
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -87,7 +88,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRanges:
-    """Ranges of the columns of a file, or of files put together. `rows` has the columns of `RANGES`."""
+    """Ranges of the columns of one or more files. `rows` has the columns of `RANGES`."""
 
     rows: pa.RecordBatch
 
@@ -97,7 +98,7 @@ class ColumnRanges:
     @classmethod
     def of(cls, ranges: Sequence[Range]) -> ColumnRanges:
         """The ranges, one row each."""
-        # some dozens: one for each column
+        # a loop over columns, not rows
         arrays = [
             pa.array([each.column.name for each in ranges], pa.string()),
             pa.array([int(each.column.type) for each in ranges], pa.int32()),
@@ -110,33 +111,32 @@ class ColumnRanges:
 
     @classmethod
     def merged(cls, parts: Iterable[ColumnRanges], columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-        """One range for each column that any part has, in the order of `columns`, then the others.
+        """One range for each column that any part has: those of `columns` in their order, then the others.
 
         Args:
-            columns: the types of the result, since columns may have other types in older files; other columns have the
+            columns: determine the types of the result, because older files may have other types; other columns get the
                 type of the last part.
         """
-        table = pa.Table.from_batches([part.rows for part in parts], RANGES)
-        return merge_rows(table, columns)
+        return merge_rows(pa.Table.from_batches([part.rows for part in parts], RANGES), columns)
 
 
 def merge_rows(table: pa.Table, columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-    """As `ColumnRanges.merged`, of rows with the columns of `RANGES`."""
+    """As `ColumnRanges.merged`, for rows with the columns of `RANGES`."""
     return merge_groups(table, pa.nulls(table.num_rows, pa.int32()), columns).get(None, ColumnRanges.of(()))
 
 
 def merge_groups(
     table: pa.Table, groups: pa.Array, columns: Sequence[IndexedColumn] = ()
 ) -> dict[int | None, ColumnRanges]:
-    """As `merge_rows`, for each group of rows apart.
+    """As `merge_rows`, separately for each group of rows.
 
     Args:
-        groups: int32, the group of each row.
+        groups: the group of each row (int32).
     """
     wanted = {column.name: column for column in columns}
     reduced = _reduced(table, groups)
     found: dict[int | None, dict[str, list[Range]]] = {}
-    # a row for each column of a group, or several if its type changed
+    # one row for each column of a group, or several if its type changed
     for row in reduced.to_pylist():
         part = Range(column_of(row["column"], row["type"], row["detail"]))
         slot = slot_of(part.column.type)
@@ -171,15 +171,14 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
     flat |= {name: table[name] for name in _COUNTS}
     aggregations = [(name, "sum") for name in _COUNTS]
     for name, function in (("low", "min"), ("high", "max")):
-        whole = table[name].combine_chunks()
-        bounds = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+        bounds = combined(table[name])
         for field in BOUND:
             values = pc.struct_field(bounds, field.name)
             flat[f"{name}_{field.name}"] = _ordered(values) if field.name == "real" else values
             aggregations.append((f"{name}_{field.name}", function))
     kinds = pa.table(flat).group_by(["group", "column", "type", "detail"], use_threads=False).aggregate(aggregations)
     for name in ("low_real_min", "high_real_max"):
-        numbers = _unordered(pa.concat_arrays(kinds[name].chunks) if kinds.num_rows else pa.array([], pa.int64()))
+        numbers = _unordered(combined(kinds[name]))
         kinds = kinds.set_column(kinds.schema.get_field_index(name), name, numbers)
     return kinds
 
@@ -187,7 +186,7 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
 def _ordered(numbers: pa.Array) -> pa.Array:
     """Floating-point numbers as integers in the order of `Double.compareTo`."""
     values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-    values[np.isnan(values)] = np.nan  # all of one sign
+    values[np.isnan(values)] = np.nan  # with the same sign
     bits = values.view(np.int64)
     return pa.array(np.where(bits < 0, bits ^ np.int64(_REST), bits), mask=np.asarray(numbers.is_null()))
 
@@ -201,12 +200,12 @@ def _unordered(whole: pa.Array) -> pa.Array:
 def column_ranges(
     data: pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch], columns: Sequence[IndexedColumn]
 ) -> ColumnRanges:
-    """Ranges of rows as they are written to a log: data rows, deletes left out.
+    """Ranges of data rows, as they are written to a log.
 
-    Without rows every range is empty and its type is NULL. A column which the rows lack is null in all of them.
+    Without rows, every range is empty and its type is NULL. A column that the rows lack counts as null.
 
     Args:
-        data: rows with the table's Arrow types, with meta columns if those are indexed.
+        data: rows in the table's Arrow types, with meta columns if these are indexed.
         columns: see `indexed_columns`.
     """
     if isinstance(data, pa.Table):
@@ -264,23 +263,22 @@ def add_values(target: Range, array: pa.Array) -> None:
 
 
 def widen_zeros(target: Range) -> None:
-    """Includes the zeros of both signs if one is a bound: Apache Hudi orders -0.0 before 0.0, to Spark they are equal.
-    Java does so as it reads a footer (`Statistics.DoubleBuilder`), but not for log records.
-    """
+    """Includes both zeros if one of them is a bound: Apache Hudi orders -0.0 before 0.0, but Spark treats them as
+    equal. Java does this when it reads a footer (`Statistics.DoubleBuilder`), but not for log records."""
     if slot_of(target.column.type) == "real" and target.nulls < target.values:
         target.low = -0.0 if target.low == 0 else target.low
         target.high = 0.0 if target.high == 0 else target.high
 
 
 def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
-    """A column of the type in a record of the metadata table."""
+    """A column with the type that a record of the metadata table has."""
     precision, _, scale = (detail or "").partition(",")
     digits = (int(precision), int(scale)) if precision.strip().isdecimal() and scale.strip().isdecimal() else (0, 0)
     return IndexedColumn(name, ValueType(kind), *digits)
 
 
 def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) -> tuple[Bound, Bound]:
-    """Bounds of one type as bounds of another, wide enough for every value in between as Apache Hudi promotes it."""
+    """Converts bounds from one type to another so that they include every value as Apache Hudi promotes it."""
     if low is None or high is None or (old.type, old.scale) == (new.type, new.scale) or old.type is ValueType.NULL:
         return low, high
     if new.type is ValueType.DECIMAL and old.type in (ValueType.DECIMAL, ValueType.INT, ValueType.LONG):
@@ -294,7 +292,7 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
             return low, high
     if slot_of(new.type) == "real":
         if old.type is ValueType.FLOAT:
-            # as texts, for a promoted 0.1 stays 0.1
+            # through text, because a promoted 0.1 stays 0.1
             return float(str(np.float32(low))), float(str(np.float32(high)))
         if old.type in (ValueType.BOOLEAN, ValueType.INT, ValueType.LONG):
             as_type = np.float32 if new.type is ValueType.FLOAT else np.float64
@@ -307,7 +305,7 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
 
 
 def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
-    """Bounds that include every value of a type, for a column whose range is unknown: Apache Hudi treats a file without
+    """Bounds that include every value of a type, for columns whose range is unknown: Apache Hudi treats a file without
     bounds as one without values."""
     kind = column.type
     if kind in _UNITS:
@@ -351,7 +349,7 @@ def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
 
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
-    """Bounds of floating-point numbers, not all of them null."""
+    """Bounds of floating-point numbers, at least one of which is not null."""
     numbers = array.drop_null().to_numpy(zero_copy_only=False)
     real = numbers[~np.isnan(numbers)]
     if not len(real):
@@ -371,7 +369,7 @@ def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound
         return int(exact.to_integral_value(decimal.ROUND_HALF_UP))
     if types.is_timestamp(kind) or types.is_time(kind):
         whole = scalar.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).as_py()
-        # Avro's milliseconds are rounded down as they are written
+        # milliseconds are rounded down when they are written as Avro
         return int(whole) * _UNITS.get(column.type, _ARROW_UNITS[kind.unit]) // _ARROW_UNITS[kind.unit]
     if types.is_date(kind):
         return int(scalar.cast(pa.date32()).cast(pa.int32()).as_py())

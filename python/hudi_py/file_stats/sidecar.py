@@ -1,5 +1,5 @@
-"""Sidecars: small files beside a write's staged data with what the metadata table needs to know of one data file each,
-so that the process that commits neither reads the data file nor holds its keys.
+"""Sidecars: small files beside a write's staged data. Each has what the metadata table needs from one data file, so
+that the committing process neither reads the data file nor holds its keys in memory.
 
 A sidecar is one or two consecutive Arrow IPC streams, named in their schema metadata: `keys`, the record keys added to
 the file group or removed from it, in any order; and `ranges`, one batch of column statistics.
@@ -28,16 +28,16 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True, slots=True)
 class SidecarSettings:
-    """What the metadata table needs to know of each data file of a write. Pickles."""
+    """What the metadata table needs from each data file of a write. Pickles."""
 
     keys: bool = False
-    """Added and removed keys, for the record index."""
+    """Whether added and removed keys are needed, for the record index."""
     columns: tuple[str, ...] = ()
-    """Columns whose ranges of values are needed."""
+    """Columns whose ranges are needed."""
 
 
 class Sidecar:
-    """The sidecar of one data file while it is written, compressed in memory. For one thread at a time."""
+    """The sidecar of one data file, built compressed in memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._sink = pa.BufferOutputStream()
@@ -51,18 +51,18 @@ class Sidecar:
             self._keys = pa.ipc.new_stream(self._sink, schema, options=_COMPRESSED)
 
     def add_keys(self, keys: pa.Array, *, removed: bool = False) -> None:
-        """Keys (string) added to the file group or removed from it."""
+        """Adds keys (string) that were added to the file group or removed from it."""
         self.begin_keys()
         if len(keys) and self._keys is not None:
             flags = pa.repeat(pa.scalar(removed), len(keys))
             self._keys.write_batch(pa.RecordBatch.from_arrays([keys.cast(pa.string()), flags], schema=KEYS_SCHEMA))
 
     def set_ranges(self, ranges: pa.RecordBatch) -> None:
-        """Statistics of the file's columns, one row for each."""
+        """Sets the statistics, one row for each column."""
         self._ranges = ranges
 
     def save(self, storage: Storage, folder: str, name: str) -> None:
-        """Stores it as the sidecar of the data file `name` (without its partition)."""
+        """Stores the sidecar of the data file `name` (without its partition)."""
         if self._keys is not None:
             self._keys.close()
         if self._ranges is not None:
@@ -74,7 +74,7 @@ class Sidecar:
 
 
 class SidecarContent:
-    """A sidecar as it was stored."""
+    """A stored sidecar."""
 
     def __init__(self, data: bytes, context: str) -> None:
         self._data = pa.py_buffer(data)
@@ -95,7 +95,7 @@ class SidecarContent:
 
     @property
     def ranges(self) -> pa.RecordBatch | None:
-        """Statistics of the columns, if there are any."""
+        """Statistics of the columns; None if there are none."""
         reader = self._section(_RANGES)
         return None if reader is None else next(iter(reader), None)
 
@@ -106,7 +106,7 @@ class SidecarContent:
                 reader = pa.ipc.open_stream(source)
                 if (reader.schema.metadata or {}).get(_SECTION) == name:
                     return reader
-                for _ in reader:  # up to its end, where the next one begins
+                for _ in reader:  # skip to its end, where the next one begins
                     pass
         except (pa.ArrowInvalid, OSError) as error:
             raise CorruptFileError(f"Cannot read the sidecar {self._context}: {error}") from error
@@ -114,15 +114,14 @@ class SidecarContent:
 
 
 def sidecar_path(folder: str, name: str) -> str:
-    """Path of the sidecar of the data file `name`. Names are unique in a table, whatever the partition."""
+    """Path of the sidecar of the data file `name`. File names are unique in a table, across partitions."""
     return f"{folder}/{name}.arrow"
 
 
 def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | None:
-    """The sidecar of the data file `name`; None if there is none, or `folder` is empty.
+    """The sidecar of the data file `name`; None if there is none or `folder` is empty.
 
-    Raises:
-        CorruptFileError: on access to its content, which is not that of a sidecar.
+    Accessing its content raises CorruptFileError if it is not a sidecar.
     """
     if not folder:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 
@@ -12,6 +14,12 @@ def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def true_where(mask: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """A boolean column as a NumPy array; nulls count as false."""
+    filled = combined(mask).fill_null(False) if mask.null_count else combined(mask)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def is_text(kind: pa.DataType) -> bool:

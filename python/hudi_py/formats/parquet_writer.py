@@ -20,13 +20,7 @@ import pyarrow.parquet as pq
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.hashing import Texts
-from hudi_py.formats.parquet import (
-    AVRO_SCHEMA,
-    BLOOM_FILTER,
-    BLOOM_FILTER_TYPE_CODE,
-    MAX_RECORD_KEY,
-    MIN_RECORD_KEY,
-)
+from hudi_py.formats.parquet import AVRO_SCHEMA, BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage

@@ -78,9 +78,10 @@ def read_versions(
     """
     check_blocks(blocks, settings)
     history = history or SchemaHistory()
-    for block in blocks:
-        if block.type is BlockType.AVRO and not block.is_partial:
-            check_column_names(storage, block, _writer_schema(block), history.columns(_instant(block), schema.names))
+    by_schema = {_schema_key(block, history): block for block in reversed(blocks) if block.type is BlockType.AVRO}
+    for (writer_schema, _, is_partial), block in by_schema.items():
+        if not is_partial:
+            check_column_names(storage, block, writer_schema, history.columns(_instant(block), schema.names))
     partial = next((block for block in blocks if block.is_partial), None)
     start = 0
     partial_from: int | None = None
@@ -117,8 +118,8 @@ class _Portion:
         self._lacking: list[frozenset[str]] = []
         self._entries: list[pa.Table] = []
         self._counts: list[int] = []
-        # by writer schema and, where columns are identified by id, by version of the table's schema
         self._groups: dict[tuple[str, int, bool], _Group] = {}
+        """By `_schema_key`."""
 
     def add(self, content: bytes, block: LogBlock, start: int) -> int:
         """Adds a block whose first record has position `start`; returns its number of records."""
@@ -134,9 +135,7 @@ class _Portion:
             return len(deletes.keys)
         if block.type is BlockType.AVRO:
             count = _record_count(content, block)
-            version = self._history.at(_instant(block))
-            key = (_writer_schema(block), -1 if version is None else version.version_id, block.is_partial)
-            group = self._groups.setdefault(key, _Group(block))
+            group = self._groups.setdefault(_schema_key(block, self._history), _Group(block))
             group.contents.append(content)
             group.places.append(np.arange(start, start + count, dtype=np.int64))
             return count
@@ -227,6 +226,13 @@ def _parsed(schema: str, block: LogBlock) -> Any:
         raise CorruptFileError(
             f"Data block at byte {block.content_offset} of {block.path} has a SCHEMA that is not JSON: {error}"
         ) from None
+
+
+def _schema_key(block: LogBlock, history: SchemaHistory) -> tuple[str, int, bool]:
+    """What the blocks that one call can decode have in common: the writer schema, the version of the table's schema if
+    columns are identified by id, and whether they hold partial updates."""
+    version = history.at(_instant(block))
+    return _writer_schema(block), -1 if version is None else version.version_id, block.is_partial
 
 
 def _writer_schema(block: LogBlock) -> str:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined, is_text
+from hudi_py.formats.arrays import combined, is_text, true_where
 from hudi_py.merge.ordering import ordering_values
-from hudi_py.merge.reduce import Mask, Rows
+from hudi_py.merge.reduce import Mask, Rows, versions_by_key
 from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
 from hudi_py.schema import META_FIELDS, conform_array
 
@@ -64,7 +64,7 @@ def choose(condition: Mask, first: Records, second: Records) -> Records:
 
 
 class FoldSpace:
-    """The rows that records are made of, with what a merge needs to know about them.
+    """The rows that records consist of, with what a merge needs to know about them.
 
     Args:
         rows: data rows, which have the numbers of their versions; deletes without rows are numbered after them.
@@ -217,10 +217,7 @@ def fold_versions(
         entries: deletes from delete blocks.
         partial_from: versions from this position on fill only the columns that they lack; None: there are none.
     """
-    order = np.lexsort((position, ids)).astype(np.int64)
-    in_order = ids[order]
-    starts = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]]) if len(order) else np.zeros(0, np.int64)
-    lengths = np.diff(np.r_[starts, len(order)])
+    order, starts, lengths = versions_by_key(ids, position)
     heads = order[starts]
     result = space.first(heads, deleted[heads])
     assert len(starts) == count
@@ -335,10 +332,10 @@ def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
         Payload.OVERWRITE_NON_DEFAULTS,
     )
     if ignores:
-        return _mask(column.is_null()) if column.null_count else None
+        return true_where(column.is_null()) if column.null_count else None
     fills = settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None
     if fills and is_text(column.type):
-        return _mask(pc.equal(column, pa.scalar(settings.unavailable, column.type)).fill_null(False))
+        return true_where(pc.equal(column, pa.scalar(settings.unavailable, column.type)))
     return None
 
 
@@ -349,13 +346,13 @@ def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
         return result
     names = rows.column_names
     if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
-        result[IS_DELETED] = _mask(rows[IS_DELETED].fill_null(False))
+        result[IS_DELETED] = true_where(rows[IS_DELETED])
     column = settings.payload.operation_column
     if column is not None and column in names:
         parts = [conform_array(part, pa.string(), path=column) for part in rows[column].chunks]
         text = pa.chunked_array(parts, pa.string())
         letter = "D" if settings.payload is Payload.AWS_DMS else "d"
-        result[column] = _mask(pc.equal(pc.utf8_upper(text), letter.upper()).fill_null(False))
+        result[column] = true_where(pc.equal(pc.utf8_upper(text), letter.upper()))
     return result
 
 
@@ -383,7 +380,3 @@ def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int
 def _members(parts: pa.Array) -> Sequence[pa.Array]:
     # an empty text where the pattern does not match
     return [pc.if_else(pc.equal(member, ""), None, member) for member in parts.flatten()]
-
-
-def _mask(values: pa.Array | pa.ChunkedArray) -> Mask:
-    return np.asarray(values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy())

@@ -31,7 +31,7 @@ RECORD_MERGER = "hoodie.py.record.merger"
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """What a merger made of pairs of rows."""
+    """The result of merging pairs of rows."""
 
     rows: pa.RecordBatch
     """One for each pair, with the columns of the input."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, true_where
 
 Codes = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ def default_mask(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> np
     result = pc.is_null(column)
     if has_default_zero(column.type):
         result = pc.or_(result, pc.fill_null(pc.equal(column.cast(pa.int32()), 0), True))
-    return np.asarray(result.to_numpy(zero_copy_only=False) if isinstance(result, pa.Array) else result.to_numpy())
+    return true_where(result)
 
 
 def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]) -> list[Codes]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.merge.merger import RecordMerger, merge_pairs
-from hudi_py.merge.reduce import Mask, Rows
+from hudi_py.merge.reduce import Mask, Rows, versions_by_key
 
 
 class RowStore:
@@ -44,10 +44,7 @@ def fold_pairs(
         For each key: the number of its row; the number of its last version; whether it is deleted; and whether any of
         its versions deleted it, so that the base row must not be merged into it.
     """
-    order = np.lexsort((position, ids)).astype(np.int64)
-    in_order = ids[order]
-    starts = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]]) if len(order) else np.zeros(0, np.int64)
-    lengths = np.diff(np.r_[starts, len(order)])
+    order, starts, lengths = versions_by_key(ids, position)
     row = order[starts].copy()
     last = row.copy()
     is_deleted = deleted[row].copy()

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, true_where
 from hudi_py.merge.ordering import default_mask, ordering_codes, ordering_values
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
@@ -123,29 +123,34 @@ def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSetti
     return np.asarray(order[winner], np.int64)
 
 
+def versions_by_key(ids: Rows, position: Rows) -> tuple[Rows, Rows, Rows]:
+    """The versions ordered by key number and position, where each key starts in that order, and its number of versions.
+
+    Args:
+        ids: key number of each version.
+        position: position of each version in the log.
+    """
+    order = np.lexsort((position, ids)).astype(np.int64)
+    in_order = ids[order]
+    starts = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]]) if len(order) else np.zeros(0, np.int64)
+    return order, starts, np.diff(np.r_[starts, len(order)])
+
+
 def delete_marks(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> Mask:
     """Rows that a marker column makes deletes (`RecordContext.isDeleteRecord`, 1.2.0)."""
     result = np.zeros(table.num_rows, np.bool_)
     names = table.schema.names
     if IS_DELETED in names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
-        result |= _true(table[IS_DELETED])
+        result |= true_where(table[IS_DELETED])
     if OPERATION in names:
-        result |= _true(pc.is_in(table[OPERATION], value_set=pa.array(["D", "-U"])))
+        result |= true_where(pc.is_in(table[OPERATION], value_set=pa.array(["D", "-U"])))
     field = settings.delete_field
     if field and field in names:
         column = table[field]
-        text = [conform_array(chunk, pa.string(), path=field) for chunk in _chunks(column)]
-        result |= _true(pc.equal(pa.chunked_array(text, pa.string()), settings.delete_marker))
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        text = [conform_array(chunk, pa.string(), path=field) for chunk in chunks]
+        result |= true_where(pc.equal(pa.chunked_array(text, pa.string()), settings.delete_marker))
     return result
-
-
-def _true(mask: pa.Array | pa.ChunkedArray) -> Mask:
-    filled = pc.fill_null(mask, False)
-    return np.asarray(filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy())
-
-
-def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> tuple[pa.Array, ...]:

@@ -192,7 +192,7 @@ def written_merge_settings(config: TableConfig, options: Mapping[str, str] | Non
     """As `merge_settings`, for writes, which do not support merges that make rows of two versions.
 
     Raises:
-        UnsupportedTableError: the table merges by partial updates, a payload class or a merger of its own.
+        UnsupportedTableError: the table merges by partial updates, a payload class or a custom merger.
     """
     settings = merge_settings(config, options)
     if settings.folds:

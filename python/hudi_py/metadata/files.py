@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, HudiError, first_line
+from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.records import Versions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
@@ -27,16 +28,15 @@ _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 
 
 def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
-    """For each key of `files` its names with their sizes in bytes: what was added and not removed since.
+    """For each key of `files`, the file names with their sizes in bytes.
 
-    The newest removal of a name counts against what is older; of the additions behind it the largest size stands, as
-    files only grow (`HoodieMetadataPayload.combineFileSystemMetadata`, 1.2.0).
+    A removal cancels earlier additions of the same name. Of later additions the largest size counts, because files
+    only grow (`HoodieMetadataPayload.combineFileSystemMetadata`, 1.2.0).
 
     Args:
-        keys: partitions' keys, `__all_partitions__` among them; None: all.
+        keys: keys of partitions, and `__all_partitions__`; None: all.
     """
-    versions = metadata.records(FILES, [_FIELD], _SCHEMA, _normalise, keys=keys)
-    return _fold(versions)
+    return _fold(metadata.records(FILES, [_FIELD], _SCHEMA, _normalise, keys=keys))
 
 
 def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
@@ -44,8 +44,7 @@ def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 
 
 def _fold(versions: Versions) -> dict[str, dict[str, int]]:
-    column = versions.fields.column(0).combine_chunks()
-    maps = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    maps = combined(versions.fields.column(0))
     offsets = np.asarray(maps.offsets)
     parent = np.repeat(np.arange(len(maps)), np.diff(offsets))
     begin, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
@@ -55,7 +54,7 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
     removed = np.asarray(pc.fill_null(pc.struct_field(items, "isDeleted"), False))
     ids, count = versions.ids()
     erased = np.full(count, -1, np.int64)
-    erased[ids[versions.deleted]] = np.flatnonzero(versions.deleted)  # ascending, so the last delete stays
+    erased[ids[versions.deleted]] = np.flatnonzero(versions.deleted)  # ascending, so the last delete remains
     owner = ids[parent]
     encoded = names.dictionary_encode()
     members = owner * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
@@ -70,7 +69,7 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
     for key in key_texts:
         found.setdefault(key, {})
     codes = encoded.indices.to_numpy(zero_copy_only=False)[alive].tolist()
-    # into dictionaries, which is what the callers look up in
+    # a loop over files, because callers need dictionaries
     for row, code, size in zip(parent[alive].tolist(), codes, sizes[alive].tolist(), strict=True):
         of_key = found[key_texts[row]]
         name = name_texts[code]
@@ -79,9 +78,9 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
 
 
 class MetadataLister(Lister):
-    """Partitions and files as the metadata table has them.
+    """Lists partitions and files from the metadata table.
 
-    If the metadata table is damaged, incomplete or of an unknown form, the storage is listed instead, with a warning.
+    If the metadata table is damaged, incomplete or has an unknown form, lists the storage instead, with a warning.
     """
 
     def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
@@ -99,12 +98,12 @@ class MetadataLister(Lister):
         return sorted(PartitionPath(partition_of_key(key)) for key in found[ALL_PARTITIONS])
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        """Files of a partition, sorted by path; empty when there is no such partition."""
+        """Files of a partition, sorted by path; empty if it does not exist."""
         key = partition_key(partition)
         found = self._read([key])
         if found is None:
             return self._fallback.files(partition)
-        # modification times are not known, and nobody asks for those of data files
+        # modification times are unknown, and not needed for data files
         return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(found[key].items())]
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
@@ -112,7 +111,7 @@ class MetadataLister(Lister):
 
     @property
     def is_storage(self) -> bool:
-        """Whether the storage is listed after all."""
+        """Whether the storage is listed instead."""
         return self._lists_storage
 
     def _read(self, keys: list[str]) -> dict[str, dict[str, int]] | None:
@@ -130,7 +129,7 @@ class MetadataLister(Lister):
             return self._files
 
     def _load(self, keys: list[str]) -> None:
-        # a look-up of many keys reads most blocks anyway
+        # looking up many keys reads most blocks anyway
         found = read_files(self.metadata, keys if len(keys) < 64 else None)
         for key in keys:
             files = found.get(key)
@@ -138,17 +137,15 @@ class MetadataLister(Lister):
                 raise CorruptFileError(f"it has no record of all partitions in '{FILES}'")
             if files is not None and key != ALL_PARTITIONS and min(files.values(), default=1) <= 0:
                 name = min(files, key=lambda each: files[each])
-                raise CorruptFileError(f"it says that {name} of partition '{key}' has {files[name]} bytes")
+                raise CorruptFileError(f"it records that {name} of partition '{key}' has {files[name]} bytes")
             self._files[key] = files or {}
 
 
 def metadata_lister(
     storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> tuple[Lister, MetadataTable | None]:
-    """A lister by the metadata table, and that table; a lister of the storage, and None, if there is none to rely on.
-
-    Arguments: `open_metadata`.
-    """
+    """A lister that uses the metadata table, and the metadata table; without a valid one, a lister of the storage and
+    None. For the arguments see `open_metadata`."""
     fallback = StorageLister(storage, config)
     try:
         metadata = open_metadata(storage, config, timeline, own_view)
@@ -159,6 +156,6 @@ def metadata_lister(
 
 
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
-    """Warns that a metadata table, or an index in it, is not used, and what is done `instead`."""
+    """Warns that the metadata table, or an index in it, is not used, and what happens `instead`."""
     reason = first_line(error)
     warnings.warn(f"The metadata table of {uri} is not used, {instead}: {reason}", stacklevel=2)

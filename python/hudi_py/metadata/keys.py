@@ -1,4 +1,4 @@
-"""Keys of the metadata table's records, and the file group which holds a key (format reference 10.1, 10.2).
+"""Keys of the metadata table's records, and the file group of a key (format reference 10.1, 10.2).
 
 Sources: `HashID`, `ColumnIndexID`, `PartitionIndexID`, `FileIndexID`, `SecondaryIndexKeyUtils`,
 `HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex`, 1.2.0.
@@ -21,7 +21,7 @@ from hudi_py.formats.hashing import java_string_hash
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 UNPARTITIONED: Final = "."
-"""Stands for the one partition of a table without partitions."""
+"""Represents the only partition of an unpartitioned table."""
 SECONDARY_SEPARATOR: Final = "$"
 NULL_SECONDARY: Final = "\0"
 SEED: Final = -625288518 & 0xFFFFFFFFFFFFFFFF
@@ -46,18 +46,18 @@ def partition_of_key(key: str) -> str:
 
 @lru_cache(4096)
 def column_id(column: str) -> str:
-    """First part of a column's keys in `column_stats` and `partition_stats`."""
+    """The first part of a column's keys in `column_stats` and `partition_stats`."""
     return _base64(hash64(column))
 
 
 @lru_cache(65536)
 def partition_id(partition: str) -> str:
-    """The part of a key which stands for a partition."""
+    """The part of a key that identifies a partition."""
     return _base64(hash64(partition or UNPARTITIONED))
 
 
 def file_id(name: str) -> str:
-    """The part of a key which stands for a file, by its name."""
+    """The part of a key that identifies a file, by its name."""
     return _base64(hashlib.md5(name.encode(), usedforsecurity=False).digest())
 
 
@@ -74,13 +74,13 @@ def bloom_filter_key(partition: str, name: str) -> str:
 
 
 def secondary_prefix(value: str | None) -> str:
-    """What all keys of a secondary value begin with."""
+    """The common prefix of the keys of a secondary value."""
     escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
     return escaped + SECONDARY_SEPARATOR
 
 
 def record_key_of_secondary(key: str) -> str:
-    """The record key in a key of a secondary index, which begins behind the first separator that is not escaped."""
+    """The record key in a key of a secondary index: what follows the first unescaped separator."""
     at = 0
     while at < len(key) and key[at] != SECONDARY_SEPARATOR:
         at += 2 if key[at] == "\\" else 1
@@ -88,9 +88,9 @@ def record_key_of_secondary(key: str) -> str:
 
 
 def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
-    """For each key the number of the file group, out of `count`, which holds it. `keys` may be an Arrow array."""
+    """The number of each key's file group, out of `count`. `keys` may be an Arrow array."""
     hashes = java_string_hash(keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string()))
-    # Math.abs twice: that of the least int is itself, and its remainder is negative
+    # Math.abs twice: for the least int it returns the int itself, whose remainder is negative
     numbers: npt.NDArray[np.int64] = np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
     return numbers
 
@@ -100,7 +100,7 @@ def _base64(data: bytes) -> str:
 
 
 def hash64(text: str, seed: int = SEED) -> bytes:
-    """XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. Names are short and few."""
+    """XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. A Python loop, for few and short names."""
     data = text.encode()
     at, end = 0, len(data)
     if end >= 32:

@@ -1,4 +1,4 @@
-"""Where records are: the record index, secondary indexes, and bloom filters of base files."""
+"""Locates records: the record index, secondary indexes, and bloom filters of base files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.bloom import BloomFilter
 from hudi_py.metadata.keys import (
     UNPARTITIONED,
@@ -44,17 +45,17 @@ _RECORD_SCHEMA: Final = pa.schema(
 _BLOOM_SCHEMA: Final = pa.schema([("type", pa.string()), ("bloomFilter", pa.binary()), ("isDeleted", pa.bool_())])
 _DELETED_SCHEMA: Final = pa.schema([("isDeleted", pa.bool_())])
 _RAW: Final = 1
-"""`fileIdEncoding` of ids which are stored as they are; else they are a UUID and a number."""
+"""`fileIdEncoding` of ids that are stored as text; others are a UUID and a number."""
 _NO_INDEX: Final = -1
 _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
-"""Characters of a partition path which are escaped in the name of a file."""
+"""Characters of a partition path that are escaped in file names."""
 _GLOBAL_GROUPS: Final = "record-index"
 _DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """An index as `index.json` defines it."""
+    """An index definition in `index.json`."""
 
     name: str
     kind: str
@@ -67,7 +68,7 @@ class IndexDefinition:
 
 
 def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
-    """For each record key which the table has, its (partition, file id); several where keys are unique by partition.
+    """The (partition, file id) of each record key in the table; several if keys are unique only within a partition.
 
     Raises:
         CorruptFileError: the index has no file groups.
@@ -76,7 +77,7 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
     versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
     rows = versions.newest()
     found: dict[str, set[tuple[str, str]]] = {}
-    # as many rows as keys are asked for
+    # a loop over the keys of the request
     taken = pa.array(rows)
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
         found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
@@ -85,19 +86,19 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where keys are. Both string, one for each key, null if the table has no row of it."""
+    """The locations of keys, one for each key: string, null if the table has no row with it."""
 
     partitions: pa.StringArray
     file_ids: pa.StringArray
 
 
 def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str | None = None) -> Places:
-    """Where the row of each key is, by the record index.
+    """The location of each key according to the record index.
 
     Args:
         keys: without nulls; may repeat.
-        group_prefix: of the file groups to look into, for an index by data partition, see `partition_groups`; None: of
-            a global one, where a key has one place.
+        group_prefix: for an index by data partition, the prefix of the file groups to search, see `partition_groups`;
+            None: the index is global, and each key has one location.
 
     Raises:
         CorruptFileError: a global index has no file groups.
@@ -118,7 +119,7 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     rows = pa.array(versions.newest())
     fields = versions.fields.take(rows)
     names = ["fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding"]
-    # rows by the thousands have few file groups: their ids are made once each
+    # thousands of rows share few file groups, so each id is built only once
     parts = [pc.fill_null(fields[name].cast(pa.string()), "") for name in names]
     groups = pc.binary_join_element_wise(*parts, "\0").combine_chunks().dictionary_encode()
     codes = groups.indices.to_numpy(zero_copy_only=False)
@@ -127,7 +128,7 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     found = versions.keys.take(rows)
     at = pc.index_in(keys, value_set=found)
     partitions = pc.if_else(pc.equal(fields["partitionName"], UNPARTITIONED), "", fields["partitionName"])
-    return Places(_flat(partitions).take(at), ids.take(groups.indices).take(at))
+    return Places(combined(partitions).take(at), ids.take(groups.indices).take(at))
 
 
 def _check_groups(metadata: MetadataTable) -> None:
@@ -136,20 +137,19 @@ def _check_groups(metadata: MetadataTable) -> None:
 
 
 def partition_groups(partition: str) -> str:
-    """What precedes the numbers in the ids of the file groups which index one data partition, where the record index is
-    one by data partition (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`,
-    1.2.0)."""
+    """The prefix of the ids of the file groups for one data partition, in a record index by data partition
+    (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`, 1.2.0)."""
     return "record-index-" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
 
 
 def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
-    """Whether the record index is one by data partition: by its file groups, or by its definition if it has none yet.
+    """Whether the record index is by data partition, according to its file groups or, if it has none, its definition.
 
-    Apache Hudi leaves the definition of an index that it drops, and does not change it when it makes one of the other
-    kind (seen with 1.2.0; releases before 1.0 note none).
+    The definition may be outdated: Apache Hudi 1.2.0 keeps it when it drops an index, and does not update it when it
+    creates one of the other kind. Releases before 1.0 do not store it.
 
     Args:
-        prefixes: what precedes the numbers in the ids of its file groups.
+        prefixes: prefixes of the ids of its file groups.
     """
     if prefixes:
         return _GLOBAL_GROUPS not in prefixes
@@ -159,17 +159,13 @@ def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[
     )
 
 
-def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def location_id(row: Mapping[str, Any]) -> str:
     """The file id in a record of the record index (`HoodieTableMetadataUtil.getLocationFromRecordIndexInfo`)."""
     if row["fileIdEncoding"] == _RAW:
         return row["fileId"] or ""
     high, low, index = row["fileIdHighBits"], row["fileIdLowBits"], row["fileIndex"]
     if high is None or low is None or index is None:
-        raise CorruptFileError(f"A record of the record index does not tell a file id: {dict(row)}")
+        raise CorruptFileError(f"A record of the record index has no valid file id: {dict(row)}")
     text = str(uuid.UUID(int=(high & 0xFFFFFFFFFFFFFFFF) << 64 | low & 0xFFFFFFFFFFFFFFFF))
     return text if index == _NO_INDEX else f"{text}-{index}"
 
@@ -179,7 +175,7 @@ def keys_of_secondary(
 ) -> frozenset[str]:
     """Record keys of the rows whose secondary column has one of these texts (None: null)."""
     prefixes = {secondary_prefix(value) for value in values}
-    # version 1 hashed the whole key, so that the value does not determine the group
+    # version 1 hashes the whole key, so the value does not determine the file group
     hashed = {prefix: prefix for prefix in prefixes} if definition.version == "V2" else None
     versions = metadata.records(
         definition.name,
@@ -196,7 +192,7 @@ def keys_of_secondary(
 
 
 def bloom_filters(metadata: MetadataTable, files: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
-    """Filters of the record keys of base files, by (partition, name); files without one are left out."""
+    """Bloom filters of the record keys in base files, by (partition, name); files without one are left out."""
     places = {bloom_filter_key(partition, name): (partition, name) for partition, name in files}
     normalise = _Part(_BLOOM, _BLOOM_SCHEMA)
     versions = metadata.records(BLOOM_FILTERS, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
@@ -211,10 +207,10 @@ def bloom_filters(metadata: MetadataTable, files: Iterable[tuple[str, str]]) -> 
 
 
 def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
-    """The table's index definitions; none if there is no such file.
+    """The table's index definitions; empty if it has none.
 
     Raises:
-        CorruptFileError: the file is no such JSON.
+        CorruptFileError: the file with the definitions is not valid.
     """
     path = config.properties.get("hoodie.table.index.defs.path", "").strip() or _DEFINITIONS
     try:
@@ -238,7 +234,7 @@ def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDe
 
 
 class _Part:
-    """Members of one field of a record as columns; those which a release does not write are null."""
+    """Members of one field of a record as columns; those that the writer's release lacks are null."""
 
     def __init__(self, field: str, schema: pa.Schema) -> None:
         self._field = field

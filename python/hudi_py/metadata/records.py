@@ -1,7 +1,7 @@
-"""Records of the metadata table: versions from base HFiles and log blocks, and which of them stand.
+"""Records of the metadata table: versions from base HFiles and log blocks, and which of them are current.
 
-The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema which the file or block names;
-the key is the entry's, whatever the record's own key says (format reference 10.2).
+The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema that the file or block names.
+The entry's key counts, not the key inside the record (format reference 10.2).
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from hudi_py.storage import HeldStorage, Storage
 from hudi_py.storage.threads import in_threads, when_remote
 
 KEY: Final = "key"
-GROUP: Final = "group"
 _SMALL_FILE: Final = 1 << 20
-"""Bytes up to which a file is read whole from a storage where requests are slow."""
+"""Files up to this size are read with one request from remote storage."""
 
 Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
-"""Decoded fields, and the Avro schema they were written with, to columns which do not depend on that schema."""
+"""Converts decoded fields, given the Avro schema of their writer, to columns that do not depend on that schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records of a file group: all (no keys, no prefix), those with some keys, or those with a prefix."""
+    """Which records of a file group to read: those with these keys, or with these key prefixes, or all."""
 
     keys: tuple[str, ...] | None = None
     prefixes: tuple[str, ...] | None = None
 
     def read(self, file: HFile) -> Entries:
-        """Those of an HFile."""
+        """The wanted entries of an HFile."""
         if self.keys is not None:
             return file.lookup(key.encode() for key in self.keys)
         if self.prefixes is not None:
@@ -56,7 +55,7 @@ ALL: Final = Wanted()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Records of one file or log block, all of one writer schema; or the keys of a delete block."""
+    """The records of one file or log block, which have one writer schema, or the keys of a delete block."""
 
     keys: pa.Array
     """string."""
@@ -66,7 +65,7 @@ class Part:
     group: int
     context: str
     rows: pa.RecordBatch | None = None
-    """Records which came decoded."""
+    """The records, if they are already decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +75,17 @@ class Versions:
     keys: pa.Array
     groups: npt.NDArray[np.int32]
     deleted: npt.NDArray[np.bool_]
-    """Versions which delete the record; their fields are null."""
+    """Versions that delete the record; their fields are null."""
     fields: pa.Table
     """The normalised fields."""
 
     def newest(self) -> npt.NDArray[np.int64]:
-        """Rows of the last version of each key which no delete follows, in the order of first appearance."""
+        """Rows of the last version of each key, except deletes, in order of the keys' first appearance."""
         last = np.flatnonzero(self.is_last())
         return last[~self.deleted[last]]
 
     def is_last(self) -> npt.NDArray[np.bool_]:
-        """Versions behind which there is no other one of their key."""
+        """Which versions are the last of their key."""
         result = np.zeros(len(self.keys), np.bool_)
         ids, count = self.ids()
         last = np.full(count, -1, np.int64)
@@ -95,7 +94,7 @@ class Versions:
         return result
 
     def ids(self) -> tuple[npt.NDArray[np.int64], int]:
-        """A number for each version, the same for those of one key in one file group; how many there are."""
+        """A number for each version, equal for versions of one key in one file group, and an upper bound for it."""
         encoded = self.keys.dictionary_encode()
         count = len(encoded.dictionary)
         ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -106,14 +105,14 @@ class Versions:
 def read_parts(
     storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]], committed: CommittedInstants
 ) -> list[Part]:
-    """The records of file groups, base file first, then the log blocks which count, in their order.
+    """The records of file groups: the base file first, then the log blocks that count, in order.
 
     Args:
-        slices: the number of the group, its slice, and what of it is wanted.
-        committed: instants whose log blocks count; base files are taken whole.
+        slices: number of the file group, its slice, and the records to read.
+        committed: instants whose log blocks count; all records of base files count.
 
     Raises:
-        CorruptFileError, UnsupportedTableError: what the files hold.
+        CorruptFileError, UnsupportedTableError: the content of the files.
         FileNotFoundError: a file was cleaned since it was listed.
     """
 
@@ -126,8 +125,8 @@ def read_parts(
 
 
 def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: CommittedInstants) -> None:
-    """Raises as `read_parts` where a file of the slices is missing, cut short or no HFile or log; records are not
-    read."""
+    """Raises what `read_parts` raises if a file of the slices is missing, truncated, or not an HFile or log. Does not
+    read records."""
 
     def one(slice_: FileSlice) -> None:
         if slice_.base_file is not None:
@@ -138,7 +137,7 @@ def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: Commit
 
 
 def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
-    """The storage with the small files of the slices in memory: read whole and at once, one request each."""
+    """The storage with the small files of the slices in memory, read in parallel with one request each."""
     files = [file for _, slice_, _ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
     small = [file.path for file in files if file.size <= _SMALL_FILE]
     if len(small) < 2:
@@ -165,19 +164,19 @@ def _slice_parts(
             yield _avro_part(storage, block, group, context)
         else:
             raise UnsupportedTableError(
-                f"Cannot read {context}: it holds a block of type {block.type.name}; a metadata table has HFILE, AVRO, "
-                "DELETE and COMMAND blocks"
+                f"Cannot read {context}: it has a block of type {block.type.name}; supported in a metadata table are "
+                "HFILE, AVRO, DELETE and COMMAND blocks"
             )
 
 
 def _entries_part(entries: Entries, schema: str | None, group: int, context: str) -> Part:
     if not schema:
-        raise CorruptFileError(f"Cannot read {context}: it does not name the schema of its records")
+        raise CorruptFileError(f"Cannot read {context}: it has no schema for its records")
     return Part(_texts(entries.keys, context), entries.values, schema, group, context)
 
 
 def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> Part:
-    """Records in an Avro block carry their own keys."""
+    """The records of an Avro block, which contain their keys."""
     schema = block.header.get(HeaderKey.SCHEMA)
     if not schema:
         raise CorruptFileError(f"Cannot read {context}: an Avro block has no SCHEMA")
@@ -194,7 +193,7 @@ def payload_field(batch: pa.RecordBatch, name: str) -> pa.Array:
         CorruptFileError: the schema of the records has no such field.
     """
     if name not in batch.schema.names:
-        raise CorruptFileError(f"Records of the metadata table have no field {name}; its schema is not known")
+        raise CorruptFileError(f"Records of the metadata table have no field {name}: their schema is unknown")
     return batch.column(name)
 
 
@@ -205,11 +204,11 @@ def struct_member(record: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> Versions:
-    """The parts as versions of records.
+    """Decodes the parts as versions of records.
 
     Args:
         columns: fields of the records to decode.
-        empty: schema of what `normalise` makes of them.
+        empty: schema of the result of `normalise`.
 
     Raises:
         CorruptFileError: records contradict their schema.
@@ -230,7 +229,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
             by_schema.setdefault(part.schema, []).append((part, start))
         start += count
     for schema, members in by_schema.items():
-        # records of one writer schema are decoded in one call, wherever they stand
+        # records with one writer schema are decoded in one call, wherever they are
         context = members[0][0].context
         avro, record = _parsed(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
@@ -254,7 +253,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
 def _normalised(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
     try:
         return normalise(batch, avro)
-    except pa.ArrowException as error:  # a damaged schema: fields have other names or types
+    except pa.ArrowException as error:  # a damaged schema, in which fields have other names or types
         raise CorruptFileError(f"Cannot read {context}: its schema is not that of a metadata table; {error}") from error
 
 
@@ -263,10 +262,10 @@ def _parsed(schema: str, context: str) -> tuple[Any, Record]:
     try:
         return _resolved(schema)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read {context}: the schema of its records is no JSON ({error})") from error
+        raise CorruptFileError(f"Cannot read {context}: the schema of its records is not JSON ({error})") from error
 
 
-@lru_cache(maxsize=64)  # all releases together have a dozen, each of them long
+@lru_cache(maxsize=64)  # all releases together have a dozen, each of them large
 def _resolved(schema: str) -> tuple[Any, Record]:
     avro = json.loads(schema)
     return avro, resolve_record(avro)

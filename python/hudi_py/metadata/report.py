@@ -35,8 +35,7 @@ _WRAPPERS: Final = _wrapped(
     pa.int32(),
 )
 _ARRAY: Final = pa.field(
-    f"member{len(_WRAPPERS)}",
-    pa.struct([("wrappedValues", pa.list_(pa.field("element", pa.struct(_WRAPPERS))))]),
+    f"member{len(_WRAPPERS)}", pa.struct([("wrappedValues", pa.list_(pa.field("element", pa.struct(_WRAPPERS))))])
 )
 _BOUND: Final = pa.struct([*_WRAPPERS, _ARRAY])
 _PAYLOAD: Final = pa.schema(
@@ -98,10 +97,9 @@ _FILE_LIST: Final = 2
 
 
 def metadata_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
-    """The standing records of all partitions of the metadata table: `METADATA_SCHEMA`, one row a record.
+    """The current records of all partitions of the metadata table, one per row: `METADATA_SCHEMA`.
 
-    Partitions come in alphabetical order, their records by file group. `key` is the record's key, which Apache Hudi
-    shows too. Of `files`, names which were removed are left out.
+    Partitions are in alphabetical order, their records by file group. Files that were removed are left out.
 
     Raises:
         TableNotFoundError: the table has no metadata table.
@@ -110,7 +108,7 @@ def metadata_report(storage: Storage, config: TableConfig, timeline: Timeline) -
     metadata = open_metadata(storage, config, timeline)
     if metadata is None:
         raise TableNotFoundError(
-            f"Table at {storage.uri} has no metadata table: hoodie.table.metadata.partitions names no '{FILES}'"
+            f"Table at {storage.uri} has no metadata table: hoodie.table.metadata.partitions does not name '{FILES}'"
         )
     tables = [_files(metadata)]
     for partition in sorted(metadata.partitions):

@@ -1,7 +1,7 @@
 """Column statistics of files (`column_stats`) and of whole partitions (`partition_stats`).
 
-Bounds are unions of wrapper records, whose kinds and units differ between releases (format reference 10.2); they come
-out as Python values of the column's Arrow type, or as unknown wherever that is not certain.
+Bounds are unions of wrapper records, whose types and units differ between releases (format reference 10.2). They are
+converted to Python values of the column's Arrow type; bounds that are not certain count as unknown.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SCHEMA: Final = pa.schema(
 _MILLIS_TYPES: Final = frozenset({15, 18})
 _MICROS_TYPES: Final = frozenset({16, 19})
 _OLD: Final = frozenset({None, 0})
-"""Value types of records that do not name one (`HoodieIndexVersion.V1`)."""
+"""Value types of records without a declared type (`HoodieIndexVersion.V1`)."""
 _YEAR_9999_MS: Final = 253_402_300_800_000
 _SURROGATES: Final = "\ud800"
 _EPOCH: Final = datetime.date(1970, 1, 1)
@@ -69,11 +69,11 @@ class ColumnRange:
     """Statistics of one column of one file or partition."""
 
     low: Any
-    """Least value, as Python has the column's type (timestamps: microseconds since the epoch); None: not known."""
+    """Least value in Python's type for the column (timestamps: microseconds since the epoch); None: unknown."""
     high: Any
     nulls: int | None
     values: int | None
-    """Rows, nulls among them."""
+    """Number of rows, including nulls."""
 
 
 def column_stats(
@@ -116,13 +116,13 @@ def _ranges(
 
 
 def fold(versions: Versions) -> dict[str, dict[str, Any]]:
-    """The standing record of each key, with Python values.
+    """The current record of each key, with Python values.
 
-    As `HoodieTableMetadataUtil.mergeColumnStatsRecords` (1.2.0): a later record replaces an earlier one when its bounds
-    are tight, or when either is a removal; else their union stands.
+    A later record replaces an earlier one if its bounds are tight or either is a removal; otherwise their bounds are
+    combined (`HoodieTableMetadataUtil.mergeColumnStatsRecords`, 1.2.0).
     """
     result: dict[str, dict[str, Any]] = {}
-    # few records: those of the columns of one filter, one or two versions each
+    # a loop over few records: the columns of one filter, with one or two versions each
     for key, erased, record in zip(
         versions.keys.to_pylist(), versions.deleted.tolist(), versions.fields.to_pylist(), strict=True
     ):
@@ -151,14 +151,14 @@ def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any)
         return None
     slot = _SLOT_OF.get(old["kind"], "")
     if slot in ("", "bytes", "real") or old[slot] is None or new[slot] is None:
-        return None  # bytes may be decimals, whose order is not that of the bytes; bounds of 0.0 may be none
+        return None  # bytes may be decimals, which order differently; bounds of 0.0 may be placeholders
     if slot == "text" and max(old[slot], new[slot]) >= _SURROGATES:
         return None
     return {**new, slot: pick(old[slot], new[slot])}
 
 
 def all_null(record: Mapping[str, Any]) -> bool:
-    """Whether a record says that all values are null."""
+    """Whether all values are null according to a record."""
     return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
 
 
@@ -170,13 +170,13 @@ def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
 
 
 def _hides_nan(low: float, high: float) -> bool:
-    """Whether there may be a NaN, which is after all numbers: Apache Hudi 1.2.0 records 0.0 for both bounds of Parquet
-    files with one, whatever the numbers are; this library records infinity."""
+    """Whether there may be NaN, which is greater than all numbers: for Parquet files with NaN, Apache Hudi 1.2.0
+    records 0.0 for both bounds, and hudi-py records infinity."""
     return low == high == 0 or high == math.inf
 
 
 def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
-    """A bound as a value of the column's type; None if it is of another type (promoted since) or unit."""
+    """A bound as a value of the column's type; None if it has another type (from before a promotion) or unit."""
     bound = record[name]
     if not bound:
         return None
@@ -192,12 +192,12 @@ def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
         named = wrapper in ("IntWrapper", "LongWrapper") and (declared in _OLD or declared in (3, 4))
         return bound["whole"] if named else None
     if pa.types.is_floating(kind):
-        # a promoted float is not the number it was (0.1 stays 0.1 in Spark), so the very type is needed
+        # promotion changes the number (0.1 stays 0.1 in Spark), so the type must be the same
         named = wrapper == ("FloatWrapper" if pa.types.is_float32(kind) else "DoubleWrapper")
         value = bound["real"]
         return value if named and value is not None and not math.isnan(value) else None
     if pa.types.is_string(kind):
-        # Java orders by UTF-16 units, Spark by bytes: the same up to the surrogates
+        # Java orders by UTF-16 units, Spark by bytes; the orders agree up to the surrogates
         text = bound["text"] if wrapper == "StringWrapper" and (declared in _OLD or declared == 7) else None
         return None if text is None or max(text, default="") >= _SURROGATES else text
     if pa.types.is_decimal(kind):
@@ -208,8 +208,8 @@ def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
 def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
     """Microseconds of a timestamp bound.
 
-    Records of old releases do not have the unit, and files exist whose unit is not the one they declare. What would be
-    after the year 9999 in milliseconds is in microseconds; of smaller numbers the wider of both bounds is taken.
+    Records of old releases do not have the unit, and some files have another unit than they declare. A number that
+    would be after the year 9999 in milliseconds is in microseconds; for smaller ones the wider interpretation is used.
     """
     if value is None or wrapper not in ("LongWrapper", "TimestampMicrosWrapper"):
         return None
@@ -233,7 +233,7 @@ def _decimal(
     bound: Mapping[str, Any], wrapper: str, declared: int | None, detail: str | None, kind: pa.DataType
 ) -> decimal.Decimal | None:
     if wrapper == "DecimalWrapper":
-        # its scale is fixed: longer fractions were rounded
+        # the wrapper's scale is fixed: longer fractions were rounded
         return bound["decimal"] if kind.scale <= _SLOTS["decimal"].scale else None
     if wrapper != "BytesWrapper" or declared != 10 or not detail or bound["bytes"] is None:
         return None
@@ -245,7 +245,7 @@ def _decimal(
 
 
 def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-    """Statistics as columns which do not depend on the writer's schema."""
+    """Statistics as columns that do not depend on the writer's schema."""
     record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
     part = partial(struct_member, record)
     nested = record.type.get_field_index("valueType") >= 0
@@ -272,11 +272,11 @@ def wrapper_names(avro: Any) -> list[str]:
         union = next(field for field in record["fields"] if field["name"] == "minValue")["type"]
         return [branch["name"] if isinstance(branch, dict) else branch for branch in union if branch != "null"]
     except (KeyError, TypeError, StopIteration):
-        raise CorruptFileError("The schema of the metadata table's column statistics is not known") from None
+        raise CorruptFileError("The schema of the metadata table's column statistics is unknown") from None
 
 
 def _bound(union: pa.Array, wrappers: list[str]) -> pa.Array:
-    """A union of wrapper records, a struct with a member for each, as one struct of a few kinds of values."""
+    """Converts a union of wrapper records, a struct with a member for each, to one struct with few kinds of values."""
     slots: dict[str, list[pa.Array]] = {name: [] for name in _SLOTS}
     kinds: list[pa.Array] = []
     for number, name in enumerate(wrappers):

@@ -1,6 +1,6 @@
-"""The metadata table of a table: which of its files and instants count, and its records by partition and key.
+"""The metadata table: which of its files and instants count, and its records by partition and key.
 
-A merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions are indexes (format reference 10).
+It is a merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions are indexes (format reference 10).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECORD_INDEX: Final = "record_index"
 GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
 
 Stamps = Mapping[str, tuple[int, int]]
-"""Path to bytes, and ms since the epoch of the last modification."""
+"""Path to size in bytes and modification time in milliseconds since the epoch."""
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MOST_CHECKED: Final = 64
@@ -57,14 +57,14 @@ class CachedLister(StorageLister):
 class MetadataTable:
     """The metadata table as of a timeline of its table; see `open_metadata`.
 
-    Reads nothing but what is asked for, and keeps the listing of its partitions only.
+    Reads only the records that are requested, and caches only the listing of its partitions.
     """
 
     def __init__(
         self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
     ) -> None:
         self.partitions = config.metadata_partitions
-        """Those which readers may use."""
+        """The partitions that readers may use."""
         self.storage = FolderStorage(storage, FOLDER)
         own = load_table_config(self.storage) if own_view is None else own_view.config
         if own.base_file_format != "HFILE" or not own.is_mor:
@@ -73,7 +73,7 @@ class MetadataTable:
                 f"{own.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
             )
         self.timeline = load_timeline(self.storage, own) if own_view is None else own_view.timeline
-        self._check_kept_up(timeline)
+        self._check_maintained(timeline)
         self._view = load_view(self.storage, own, self.timeline) if own_view is None else own_view
         self._committed = valid_instants(self.timeline, timeline)
         # a savepoint has the time of its commit, which is completed
@@ -84,10 +84,8 @@ class MetadataTable:
             for instant in self.timeline.completed
             if instant.action.comparable is Action.DELTA_COMMIT
         )
-        """Whether it has no records of writes that are not completed on the table's timeline.
-
-        Partition statistics and record locations describe the newest state: only then it is that of the timeline.
-        """
+        """Whether all its records are of writes that are completed on the table's timeline. Only then do partition
+        statistics and record locations, which describe the newest state, describe the state of the timeline."""
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
 
     def has(self, partition: str) -> bool:
@@ -109,10 +107,10 @@ class MetadataTable:
         """Versions of a partition's records; all of them unless `keys` or `prefixes` are given.
 
         Args:
-            keys, prefixes: only records with these keys, or whose key begins with one of these.
-            hashed: for each key or prefix what is hashed to find its file group, where that is not the key itself;
-                prefixes which are not in it are looked up in every group.
-            group_prefix: only file groups whose ids begin with this, see `file_groups`.
+            keys, prefixes: only records with these keys, or with these key prefixes.
+            hashed: for keys or prefixes whose file group is not determined by the key itself, the text to hash;
+                None: prefixes are looked up in every file group.
+            group_prefix: only file groups whose ids have this prefix, see `file_groups`.
             columns, empty, normalise: see `assemble`.
 
         Raises:
@@ -142,11 +140,12 @@ class MetadataTable:
         return assemble(parts, columns, empty, normalise)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
-        """Newest slices of a partition's file groups in order of their numbers, by what precedes the number in their
-        ids; there is one such prefix, except in a record index by data partition: that has one for each, or none.
+        """Newest slices of a partition's file groups in order of their numbers, by the prefix of their ids.
+
+        There is only one prefix, except in a record index by data partition, which has one for each of them.
 
         Raises:
-            CorruptFileError: there are none though it is no record index, or numbers are missing.
+            CorruptFileError: there are no file groups, except in a record index, or numbers are missing.
         """
         found = self._slices.get(partition)
         if found is None:
@@ -156,8 +155,8 @@ class MetadataTable:
     def check(self) -> None:
         """Looks for files that are lost, or damaged in a way that shows without reading their records.
 
-        Partitions are listed. Only files that this process has not checked yet, or whose size or modification time has
-        changed since, are opened.
+        Lists the partitions, and opens only files that this process has not checked yet, or whose size or modification
+        time has changed since.
 
         Raises:
             CorruptFileError, FileNotFoundError: the metadata table is damaged.
@@ -192,18 +191,18 @@ class MetadataTable:
             )
         return found
 
-    def _check_kept_up(self, timeline: Timeline) -> None:
+    def _check_maintained(self, timeline: Timeline) -> None:
         """Raises CorruptFileError if a writer has not maintained the metadata table.
 
-        Every write since the metadata table was made has an instant of the same time in it.
+        Every write since the metadata table was created has an instant with the same time in it.
         """
         own = {instant.time for instant in self.timeline.completed}
         first = min((time for time in own if not _is_initial(time)), default=None)
         start = max(first or "", self.timeline.start or "")
-        # a rollback does not count: it may be that of an attempt to write to what had none
+        # a rollback does not count: it may undo an attempt to write to a table without a metadata table
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
-        # When it was made; not known in layout 1, nor from a timeline whose initial instants were archived
+        # When it was created; unknown in layout 1, and if the timeline's initial instants were archived
         made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")
         known = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
         for instant in timeline.completed:
@@ -212,20 +211,20 @@ class MetadataTable:
             if (instant.completion_time or "") > made if known else first is not None and instant.time > start:
                 raise CorruptFileError(
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
-                    f"{instant.time}: another writer did not keep it up"
+                    f"{instant.time}: another writer did not maintain it"
                 )
 
 
 def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
     """Instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
 
-    Completed ones of the table and of the metadata table, without those which are pending on the table's own
-    timeline: a block is written before the table's instant completes. Older ones than the metadata table's
-    timeline were archived there, hence completed; that has the commits which were rolled back since among them.
+    These are the completed instants of the table and of the metadata table, except those that are pending on the
+    table's timeline: a block is written before the table's instant completes. Instants older than the metadata table's
+    timeline were archived there, so they completed; commits that were rolled back since are among them.
 
     Args:
         own: timeline of the metadata table.
-        timeline: of its table.
+        timeline: timeline of its table.
     """
     pending = {instant.time for instant in timeline.pending}
     completed = {instant.time for instant in timeline.completed}
@@ -237,17 +236,17 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
 def open_metadata(
     storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
 ) -> MetadataTable | None:
-    """The metadata table; None if the table's properties name no partition of it, and before table version 6.
+    """The metadata table; None if the table's properties name none of its partitions, and before table version 6.
 
-    Older ones have other file ids and no partition that a listing of the storage would not replace.
+    Older metadata tables have other file ids, and only the listing of files.
 
     Args:
-        timeline: the table's, maybe pinned: what completed later there does not count here either.
-        own_view: over the metadata table's own timeline as it is now, if the caller has it.
+        timeline: the table's, possibly pinned: what completed later does not count here either.
+        own_view: a view of the metadata table's newest timeline, if the caller has one.
 
     Raises:
-        TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing, damaged, of a version or form that
-            is not read, or lacks commits of its table.
+        TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing or damaged, its version or form is
+            not supported, or it lacks commits of its table.
     """
     if config.version < 6 or FILES not in config.metadata_partitions:
         return None
@@ -255,7 +254,7 @@ def open_metadata(
 
 
 def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:
-    """Slices of a partition by what precedes the number in their file ids, in order of that number.
+    """Slices of a partition by the prefix of their file ids, in order of the numbers that follow it.
 
     Args:
         uri: of the metadata table, for errors.
@@ -269,7 +268,7 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
         if parsed is None:
             raise CorruptFileError(
                 f"Partition '{partition}' of the metadata table at {uri} has a file group {slice_.file_id!r}; expected "
-                "is an id that ends in a number of four digits and -0"
+                "an id that ends in a number of four digits and -0"
             )
         by_prefix.setdefault(parsed[1], []).append((int(parsed[2]), slice_))
     result: dict[str, Sequence[FileSlice]] = {}
@@ -278,7 +277,7 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
         if [number for number, _ in numbered] != list(range(len(numbered))):
             raise CorruptFileError(
                 f"Partition '{partition}' of the metadata table at {uri} has the file groups "
-                f"{[number for number, _ in numbered]} of {prefix}; expected are numbers from 0 on without gaps"
+                f"{[number for number, _ in numbered]} of {prefix}; expected numbers from 0 without gaps"
             )
         result[prefix] = [slice_ for _, slice_ in numbered]
     return result
@@ -297,5 +296,5 @@ def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> 
 
 
 def _is_initial(time: str) -> bool:
-    """Instants under which partitions were first filled (format reference 10.3)."""
+    """Whether an instant is one at which partitions are initialised (format reference 10.3)."""
     return time.startswith("00000000000000")

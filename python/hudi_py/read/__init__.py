@@ -1,39 +1,31 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
-from hudi_py.metadata import METADATA_SCHEMA, metadata_report
-from hudi_py.read.filter import Filter, all_of, parse_filter
+from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA
 from hudi_py.read.plan import check_columns
 from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
 from hudi_py.read.relations import relation, relation_schema
 from hudi_py.read.reports import split_report, table_report
 from hudi_py.read.scan import Scan, make_scan
-from hudi_py.read.slice import read_slice
-from hudi_py.read.snapshot import Snapshot, open_snapshot, table_schema
+from hudi_py.read.snapshot import table_schema
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import read_split
 
 __all__ = [
     "CHUNK_ROWS",
-    "METADATA_SCHEMA",
     "REPLACED_SCHEMA",
     "Filter",
     "Pinned",
     "PlannedScan",
     "ReadSpec",
     "Scan",
-    "Snapshot",
     "Split",
-    "all_of",
     "check_columns",
     "make_scan",
-    "metadata_report",
-    "open_snapshot",
     "parse_filter",
     "pin_table",
     "plan_table",
     "read_replaced",
-    "read_slice",
     "read_split",
     "read_splits",
     "relation",

@@ -49,18 +49,15 @@ def read_base(
         SchemaMismatchError: a column's type cannot be converted to that of `schema`.
         UnsupportedTableError: the file has another format.
     """
-    path = base_file.path
-    if base_file.source is not None:
-        for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
-            yield conform(folder_values(base_file.source, batch, schema), schema, context=base_file.source)
-        return
-    if history is None:
-        for batch in _batches(storage, base_file, schema.names, batch_rows, row_groups):
-            yield conform(batch, schema, context=path)
-        return
-    instant = base_file.instant
-    for batch in _batches(storage, base_file, history.columns(instant, schema.names), batch_rows, row_groups):
-        yield history.conform(batch, instant, schema, context=path)
+    source, instant = base_file.source, base_file.instant
+    names = schema.names if history is None or source is not None else history.columns(instant, schema.names)
+    for batch in _batches(storage, base_file, names, batch_rows, row_groups):
+        if source is not None:
+            yield conform(folder_values(source, batch, schema), schema, context=source)
+        elif history is None:
+            yield conform(batch, schema, context=base_file.path)
+        else:
+            yield history.conform(batch, instant, schema, context=base_file.path)
 
 
 def count_rows(storage: Storage, base_file: BaseFile) -> int:
@@ -117,11 +114,7 @@ def row_groups_matching(
 
 
 def _batches(
-    storage: Storage,
-    base_file: BaseFile,
-    columns: Collection[str],
-    batch_rows: int,
-    row_groups: Sequence[int] | None,
+    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int, row_groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
     path = base_file.path
     if base_file.source is None and base_file.instant == METADATA_INSTANT:

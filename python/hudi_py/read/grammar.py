@@ -31,15 +31,7 @@ SUPPORTED = (
     "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant"
 )
 
-_OPERATORS = {
-    "EQ": "=",
-    "NEQ": "!=",
-    "LT": "<",
-    "LTE": "<=",
-    "GT": ">",
-    "GTE": ">=",
-    "NullSafeEQ": "<=>",
-}
+_OPERATORS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>"}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*"}
 _CASTS = {
     "TINYINT": pa.int8(),

@@ -33,16 +33,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 
 
 _READ_ALIKE = frozenset(
-    (
-        pa.bool_(),
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.string(),
-        pa.binary(),
-        pa.date32(),
-    )
+    (pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32())
 )
 """Types that every Parquet reader reads as the same values."""
 
@@ -96,7 +87,7 @@ def _without_footer(split: Split) -> str | None:
         return "the table was bootstrapped: the columns are in two files"
     path = split.base_file.path
     if not path.endswith(".parquet"):
-        return "it is no Parquet file"
+        return "it is not a Parquet file"
     if not _GLOB.isdisjoint(path):
         return "its path has characters that Hadoop does not take literally"
     if split.log_files and not _PLAIN_NAME.fullmatch(_name(split)):

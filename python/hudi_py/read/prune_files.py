@@ -26,6 +26,7 @@ from hudi_py.metadata.locations import (
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.words import counted
 from hudi_py.read.buckets import Buckets
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter
@@ -138,7 +139,7 @@ class FilePruning:
             return slices
         kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
         step = "secondary index" if name else "record index"
-        return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{_count(len(wanted), 'key')}")
+        return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{counted(len(wanted), 'key')}")
 
     def _places(self, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
         """(partition, file group) of these keys; None if the record index is not conclusive.
@@ -185,7 +186,7 @@ class FilePruning:
             filters = self._looked_up(lambda: bloom_filters(metadata, names)) or {}
             matches = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
             kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
-            slices = self._noted("bloom filters", "slices", slices, kept, _count(len(keys), "key"))
+            slices = self._noted("bloom filters", "slices", slices, kept, counted(len(keys), "key"))
         left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
         left = [file for file in left if _place(file) not in matches and file.name.extension == "parquet"]
         if not 1 < len(left) <= _MOST_FOOTERS:
@@ -193,7 +194,7 @@ class FilePruning:
         found = in_threads(lambda file: self._in_footer(file, wanted), left)
         held = dict(zip(map(_place, left), found, strict=True))
         kept = [s for s in slices if s.log_files or s.base_file is None or held.get(_place(s.base_file), True)]
-        return self._noted("footers", "slices", slices, kept, _count(len(keys), "key"))
+        return self._noted("footers", "slices", slices, kept, counted(len(keys), "key"))
 
     def _in_footer(self, file: BaseFile, keys: pa.Array) -> bool:
         """Whether a base file may hold one of the keys, by the bounds and the bloom filter in its footer."""
@@ -275,7 +276,3 @@ def _key_bounds(keys: frozenset[str]) -> list[Node]:
 
 def _place(file: BaseFile) -> tuple[str, str]:
     return file.partition, str(file.name)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' if number != 1 else ''}"

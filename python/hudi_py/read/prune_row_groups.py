@@ -143,15 +143,8 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     low, high, value = _value(found.low), _value(found.high), _value(right.value)
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
-    return bool(
-        {
-            "=": low <= value <= high,
-            "<": low < value,
-            "<=": low <= value,
-            ">": high > value,
-            ">=": high >= value,
-        }[operator]
-    )
+    possible = {"=": low <= value <= high, "<": low < value, "<=": low <= value, ">": high > value, ">=": high >= value}
+    return bool(possible[operator])
 
 
 def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:

@@ -67,7 +67,7 @@ def read_slice(
 
     In mode `unmerged` and with `emit_deletes`, deletes are rows too: key, partition path, ordering columns and commit
     time of the delete, or the whole data row if one marks the delete. If `_hoodie_operation` is read, it is `D` in
-    deletes (or `-U` if the row says so), and `I` in rows without an operation.
+    deletes (or `-U` if the row has that), and `I` in rows without an operation.
 
     With `commit_times`, base rows of other commits are not merged, except with partial updates: rows of a range are
     what its commits made them (`HoodieFileGroupReader.makeBaseFileIterator` applies its `InstantRange` first, 1.2.0).

@@ -4,21 +4,18 @@ from hudi_py.schema.conform import conform, conform_array
 from hudi_py.schema.floats import java_float_texts
 from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
-    COMMIT_SEQNO,
     COMMIT_TIME,
     FILE_NAME,
     META_FIELDS,
     OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
-    split_meta,
     with_meta,
     with_operation,
     without_meta,
 )
 
 __all__ = [
-    "COMMIT_SEQNO",
     "COMMIT_TIME",
     "FILE_NAME",
     "META_FIELDS",
@@ -29,7 +26,6 @@ __all__ = [
     "conform",
     "conform_array",
     "java_float_texts",
-    "split_meta",
     "with_meta",
     "with_operation",
     "without_meta",

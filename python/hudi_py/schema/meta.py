@@ -33,10 +33,3 @@ def with_operation(schema: pa.Schema) -> pa.Schema:
 def without_meta(schema: pa.Schema) -> pa.Schema:
     """The schema without the five meta columns."""
     return pa.schema([field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
-
-
-def split_meta(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """A table's meta columns and its other columns, as two tables of the same rows."""
-    meta = [name for name in table.column_names if name in META_FIELDS]
-    own = [name for name in table.column_names if name not in META_FIELDS]
-    return table.select(meta), table.select(own)

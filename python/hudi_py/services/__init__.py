@@ -1,1 +1,1 @@
-"""Table services: what keeps a table healthy between writes."""
+"""Table services: compaction, cleaning, archiving, savepoints and recovery."""

@@ -29,7 +29,7 @@ from hudi_py.transaction.session import TableSession
 _log = logging.getLogger(__name__)
 
 Step = Callable[[ServiceContext], bool]
-"""Does what is due; whether there was anything."""
+"""Runs what is due, and returns whether there was anything to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class InlineServices:
     def __post_init__(self) -> None:
         if self.options.get(clean_config.AUTOMATIC):
             CleanSettings.of(self.options)
-        # Where it is switched off, too, as in `HoodieWriteConfig.validate`: the metadata table goes by the same numbers
+        # Checked even if archiving is off, as in `HoodieWriteConfig.validate`: the metadata table uses the same numbers
         ArchiveSettings.of(self.options)
         if self.options.get(compaction_config.INLINE) and self.options.get(compaction_config.SCHEDULE_INLINE):
             raise ConfigError(  # `HoodieWriteConfig.validate`, 1.2.0
                 f"Cannot write with {compaction_config.INLINE.key} = true and {compaction_config.SCHEDULE_INLINE.key} "
-                "= true: a commit is followed by a compaction, or by a plan for others to run; set one of them"
+                "= true: a commit is followed either by a compaction or by a plan to run later; set only one of them"
             )
 
     def check(self, config: TableConfig) -> None:
@@ -89,8 +89,8 @@ class InlineServices:
                     if step(context):
                         done.append(name)
                 except (ConflictError, LockError) as error:
-                    _log.warning("the %s after the commit is left to the next one: %s", name, error)
-                except Exception as error:  # whatever it is, the caller must learn that the write is committed
+                    _log.warning("the %s after the commit is left to the next commit: %s", name, error)
+                except Exception as error:  # whatever failed, the caller must learn that the write is committed
                     if self.options.get(service_config.FAIL_ON_ERROR):
                         raise _failed(session.storage, name, error) from error
                     _log.warning("the %s after the commit failed: %s", name, error)
@@ -100,7 +100,7 @@ class InlineServices:
 
     @property
     def _compacts(self) -> bool:
-        # `DataSourceUtils.createHoodieConfig`: not to compact asynchronously is to compact inline
+        # `DataSourceUtils.createHoodieConfig`: a table that is not compacted asynchronously is compacted inline
         return self.options.get(compaction_config.INLINE) or not self.options.get(compaction_config.ASYNC)
 
     def _steps(self, config: TableConfig) -> Iterator[tuple[str, Step]]:
@@ -130,6 +130,6 @@ def _plans(service: AnyService[ServiceReport]) -> Step:
 def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
     return HudiError(
         f"The write to {storage.uri} is committed, but the {name} after it failed: {first_line(error)}; do "
-        f"not repeat the write: repair the cause and run the {name} again, or set "
-        f"{service_config.FAIL_ON_ERROR.key}=false to be warned only"
+        f"not repeat the write: fix the cause and run the {name} again, or set "
+        f"{service_config.FAIL_ON_ERROR.key}=false to get only a warning"
     )

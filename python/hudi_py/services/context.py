@@ -1,4 +1,4 @@
-"""What a table service works with."""
+"""The table and the options that a table service works with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hudi_py.view import FileSystemView, load_view
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """One call of a table service: the table, and what was asked for."""
+    """One call of a table service."""
 
     session: TableSession
     options: Options
@@ -44,12 +44,13 @@ class ServiceContext:
         progress: Progress | None = None,
         clock: InstantClock | None = None,
     ) -> ServiceContext:
-        """A context as options ask for it.
+        """The context that the options describe.
 
-        `config`: None: read now.
+        `config`: the table's properties; None: read now.
 
         Raises:
-            TableNotFoundError, UnsupportedTableError: there is no table, or it is of a version which is only read.
+            TableNotFoundError: there is no table.
+            UnsupportedTableError: the table's version can only be read.
         """
         session = TableSession.open(
             storage,
@@ -68,7 +69,7 @@ class ServiceContext:
 
     @property
     def threads(self) -> int:
-        """How many files are worked on side by side."""
+        """How many files are processed in parallel."""
         return self.options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
 
     def config(self) -> TableConfig:
@@ -76,7 +77,7 @@ class ServiceContext:
         return self.session.reread().config
 
     def state(self) -> TableState:
-        """Properties and active timeline as they are now."""
+        """The properties and the active timeline as they are now."""
         return load_state(self.storage, self.session.zone)
 
     def timeline(self) -> Timeline:
@@ -84,7 +85,7 @@ class ServiceContext:
         return self.state().timeline
 
     def view(self, state: TableState) -> FileSystemView:
-        """File slices as of a state; listed by the metadata table where there is one to trust."""
+        """The file slices of a state, listed from the metadata table if it is valid."""
         config, timeline = state.config, state.timeline
         lister = metadata_lister(self.storage, config, timeline)[0] if self.session.metadata is not None else None
         return load_view(self.storage, config, timeline, lister)

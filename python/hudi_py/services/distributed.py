@@ -1,4 +1,4 @@
-"""Table services on engines with several processes: a call, the pieces of its plan, and its report."""
+"""Table services on engines with several processes: calls, the tasks of their plans, and their reports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ from hudi_py.transaction.paths import REPORTS
 from hudi_py.transaction.protocols import MetadataWriter
 
 REPORT_SCHEMA: Final = pa.schema([("report", pa.string())])
-"""The report of a call, as JSON."""
+"""A call's report as JSON."""
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
-    """One call of a service, as each of its processes receives it. Pickles."""
+    """A call of a service, as each process receives it. Pickles."""
 
     path: str
     options: Options
     metadata: MetadataWriter
-    """Keeps the metadata table up to date."""
     name: str
     phase: str
     instant: str | None
@@ -45,7 +44,7 @@ class ServiceCall:
     arguments: tuple[tuple[str, Any], ...] = ()
     """Further arguments of a service without a plan."""
     work: Work | None = None
-    """Phase `execute`: the plan being executed."""
+    """The plan to execute, in the phase `execute`."""
 
     def context(self) -> ServiceContext:
         storage_options = self.options.storage or None
@@ -67,7 +66,7 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     """The call that the options describe. Changes nothing.
 
     Raises:
-        ConfigError: the service, phase or argument does not exist, or there is no such plan in progress.
+        ConfigError: the service, phase or argument does not exist, or no such plan is being executed.
     """
     check_many_processes(options)
     name = options.get(spark_config.SERVICE) or ""
@@ -89,19 +88,19 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     return replace(call, work=service.join(call.context(), InstantTime(instant)))
 
 
-def execute_pieces(call: ServiceCall, pieces: Sequence[int]) -> Sequence[Any]:
-    """Execute pieces of the call's plan, by number; other processes may execute the rest. Returns their outcomes.
+def execute_tasks(call: ServiceCall, tasks: Sequence[int]) -> Sequence[Any]:
+    """Executes tasks of the call's plan, given by number, and returns their outcomes.
 
     Raises:
         TableNotFoundError: this process cannot see the table.
     """
-    if call.work is None or not pieces:
+    if call.work is None or not tasks:
         return ()
-    return call.planned.execute(call.context(), call.work, pieces)
+    return call.planned.execute(call.context(), call.work, tasks)
 
 
 def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
-    """Complete the call and store its report. `outcomes`: of all pieces."""
+    """Completes the call, given the outcomes of all tasks, and stores its report."""
     context = call.context()
     if call.phase == "call":
         report = SINGLE_STEP[call.name](context, call.instant, **dict(call.arguments)).to_dict()
@@ -116,13 +115,13 @@ def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
 
 
 def abort_call(call: ServiceCall) -> None:
-    """Give up the execution of the call's plan, which stays pending."""
+    """Gives up the execution of the call's plan, which stays pending."""
     if call.work is not None:
         call.planned.give_up(call.context(), call.work)
 
 
 def schedule(context: ServiceContext, service: AnyService[ServiceReport]) -> dict[str, Any]:
-    """Schedules a plan. The report has its instant, or the reason why there is none."""
+    """Schedules a plan and reports its instant, or why there is none."""
     scheduled = service.schedule(context)
     if scheduled.instant is None:
         return service.nothing(scheduled.reason).to_dict()
@@ -132,12 +131,13 @@ def schedule(context: ServiceContext, service: AnyService[ServiceReport]) -> dic
 def begin(
     context: ServiceContext, service: AnyService[ServiceReport], instant: str | None, *, plan: bool
 ) -> dict[str, Any]:
-    """Begins a plan: that of the instant, or the oldest pending one, or, with `plan`, a new one. A plan without pieces
-    is completed at once.
+    """Begins the plan of the instant; without one, the oldest pending plan or, if `plan` is set, a new one.
+
+    A plan without tasks is completed at once.
 
     Returns:
-        `report`: of the plan, begun or completed; without an instant if there is none. `num_pieces`: how many pieces
-        there are to execute. `last`: whether no other plan follows.
+        `report`: of the plan; its instant is None if there is no plan. `num_tasks`: how many tasks to execute. `last`:
+        whether no other plan follows.
     """
     chosen = None if instant is None else InstantTime(instant)
     pending = service.pending(context) if chosen is None else []
@@ -146,31 +146,28 @@ def begin(
     elif chosen is None:
         scheduled = service.schedule(context) if plan else Scheduled(None, "no plan is pending")
         if scheduled.instant is None:
-            return {"report": service.nothing(scheduled.reason).to_dict(), "num_pieces": 0, "last": True}
+            return {"report": service.nothing(scheduled.reason).to_dict(), "num_tasks": 0, "last": True}
         chosen = scheduled.instant
     work = service.begin(context, chosen)
-    report = ServiceReport(service.name, work.instant) if work.num_pieces else execute_all(service, context, work)
-    return {"report": report.to_dict(), "num_pieces": work.num_pieces, "last": not pending}
+    report = ServiceReport(service.name, work.instant) if work.num_tasks else execute_all(service, context, work)
+    return {"report": report.to_dict(), "num_tasks": work.num_tasks, "last": not pending}
 
 
 def call_report(path: str, options: Options) -> pa.Table:
-    """One row with the report of the call whose token the options hold; no row if there is no such report."""
+    """The report of the call whose token is in the options, as one row; no row if there is none: `REPORT_SCHEMA`."""
     storage = open_storage(path, options.storage or None)
     report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
     return pa.Table.from_pylist([] if report is None else [{"report": json.dumps(report)}], REPORT_SCHEMA)
 
 
 def pending_report(path: str, options: Options) -> pa.Table:
-    """See `plan_report`; of the newest state or a pinned one."""
+    """`plan_report` of the newest state, or of a pinned one."""
     storage, _, timeline, _ = load_pinned(path, options)
     return plan_report(storage, timeline)
 
 
 def store_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:
-    """Stores the report of a call for its caller; removes reports older than a day.
-
-    `token`: chosen by the caller, unique to the call.
-    """
+    """Stores the report of a call under a token that is unique to the call, and removes reports older than a day."""
     storage.put(_path(token), json.dumps(report).encode())
     for info in storage.list(REPORTS):
         if now_ms() - info.modified_ms > _REPORT_LIFE_MS:
@@ -189,7 +186,7 @@ def read_report(storage: Storage, token: str) -> dict[str, Any] | None:
 def _path(token: str) -> str:
     if not token.isalnum():
         raise ConfigError(
-            f"Cannot find the report of a service under the token {token!r}; a token has letters and digits, and "
-            "run_service makes one for each call: call that"
+            f"Cannot use the token {token!r} for the report of a service: expected letters and digits; call "
+            "run_service, which chooses a token for each call"
         )
     return f"{REPORTS}/{token}.json"

@@ -22,7 +22,7 @@ PLANNED: Final[Mapping[str, AnyService[ServiceReport]]] = {
     service.name: service
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
-"""Services with a plan. Any process may execute its pieces."""
+"""Services with a plan. Any process may execute its tasks."""
 
 
 def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:
@@ -37,7 +37,7 @@ SINGLE_STEP: Final[Mapping[str, Callable[..., ServiceReport]]] = {
     "restore": restore,
     "unschedule": unschedule,
 }
-"""Services without a plan, run by one process: functions of a context, an instant or None, and keywords."""
+"""Services without a plan, which one process runs: functions of a context, an instant or None, and keywords."""
 NAMES: Final = (*PLANNED, *SINGLE_STEP)
 _NEED_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
 _ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
@@ -48,11 +48,11 @@ def check_call(name: str, phase: str | None, instant: str | None, arguments: Col
     if name not in NAMES:
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
     if instant is None and name in _NEED_AN_INSTANT:
-        raise ConfigError(f"Cannot run the service {name} without the instant it is about; give instant='...'")
+        raise ConfigError(f"Cannot run the service {name} without an instant; give instant='...'")
     if instant is not None and (phase == "schedule" or name == "archive"):
         raise ConfigError(
             f"Cannot run the service {name} with the instant {instant!r}: "
-            + ("a new plan gets one of its own" if name in PLANNED else "it is about none")
+            + ("a new plan gets a new instant" if name in PLANNED else "it takes none")
             + "; leave it out"
         )
     known = _ARGUMENTS.get(name, ())
@@ -61,6 +61,6 @@ def check_call(name: str, phase: str | None, instant: str | None, arguments: Col
             takers = [each for each, taken in _ARGUMENTS.items() if argument in taken]
             raise ConfigError(
                 f"Cannot run the service {name} with {argument}: "
-                + (f"that belongs to {', '.join(takers)}; " if takers else "")
-                + f"it takes {', '.join(known) or 'no argument but options'}"
+                + (f"only {', '.join(takers)} takes this argument; " if takers else "")
+                + f"it takes {', '.join(known) or 'only options'}"
             )

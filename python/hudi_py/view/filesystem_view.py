@@ -99,11 +99,6 @@ class FileSystemView:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
 
-    @property
-    def pending_clustering_groups(self) -> frozenset[FileGroup]:
-        """(partition path, file id) of file groups that a pending clustering will rewrite."""
-        return frozenset(self.pending_clustering)
-
     def partitions(self) -> list[PartitionPath]:
         """Sorted paths of the table's partitions; `[""]` if it is not partitioned."""
         if self._partitions is None:

@@ -6,7 +6,7 @@ What `hudi_py.write` and the methods of `Table` do, on an open storage and resol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -81,6 +81,17 @@ def write_options(
             changes[option] = text
     problems.check()
     return resolved.replace(changes)
+
+
+def naming_partitions(paths: str | Iterable[str]) -> dict[str, str]:
+    """The option that names the partitions of `delete_partition`. Raises ConfigError if a path cannot be given so."""
+    named = [paths] if isinstance(paths, str) else list(paths)
+    if not named or any(not path.strip() or "," in path for path in named):
+        raise ConfigError(
+            f"Cannot delete the partitions {named!r}: expected paths without a comma, as Table.partitions() lists "
+            "them; for others, pass rows of these partitions to hudi_py.write with operation='delete_partition'"
+        )
+    return {write_config.DELETED_PARTITIONS.key: ",".join(named)}
 
 
 def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) -> TableConfig:

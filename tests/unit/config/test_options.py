@@ -24,13 +24,13 @@ def resolve(given: dict[str, object], scope: Scope = Scope.WRITE) -> Options:
 def test_defaults_are_those_of_apache_hudi() -> None:
     options = resolve({})
     assert options.get(write_config.OPERATION) == "upsert"
-    assert options.get(write_config.TABLE_TYPE) == "COPY_ON_WRITE"
-    assert options.get(write_config.TABLE_VERSION) == 9
+    assert options.get(table_config.TABLE_TYPE) == "COPY_ON_WRITE"
+    assert options.get(table_config.TABLE_VERSION) == 9
     assert options.get(write_config.INDEX_TYPE) == "SIMPLE"
     assert options.get(write_config.SMALL_FILE_LIMIT) == 104857600
     assert options.get(write_config.MAX_FILE_SIZE) == 125829120
     assert options.get(write_config.COMPRESSION_CODEC) == "gzip"
-    assert options.get(write_config.RECORD_KEY) == ()
+    assert options.get(table_config.RECORD_KEY) == ()
     assert options.get(lock_config.HEARTBEAT_INTERVAL_MS) == 60000
     assert not options.given(write_config.OPERATION)
 
@@ -39,9 +39,9 @@ def test_keys_are_taken_in_any_case_and_by_alias() -> None:
     options = resolve(
         {"HOODIE.datasource.WRITE.precombine.field": "ts", "hoodie.datasource.write.recordkey.field": "a, b"}
     )
-    assert options.get(write_config.ORDERING) == ("ts",)
-    assert options.get(write_config.RECORD_KEY) == ("a", "b")
-    assert options.name_of(write_config.ORDERING) == "HOODIE.datasource.WRITE.precombine.field"
+    assert options.get(table_config.ORDERING) == ("ts",)
+    assert options.get(table_config.RECORD_KEY) == ("a", "b")
+    assert options.name_of(table_config.ORDERING) == "HOODIE.datasource.WRITE.precombine.field"
 
 
 def test_python_values_become_text_and_none_is_not_given() -> None:
@@ -55,8 +55,8 @@ def test_python_values_become_text_and_none_is_not_given() -> None:
     )
     assert options.get(write_config.COMBINE_BEFORE_INSERT) is True
     assert options.get(write_config.SMALL_FILE_LIMIT) == 0
-    assert options.get(write_config.RECORD_KEY) == ("a", "b")
-    assert not options.given(write_config.TABLE_NAME)
+    assert options.get(table_config.RECORD_KEY) == ("a", "b")
+    assert not options.given(table_config.TABLE_NAME)
     with pytest.raises(ConfigError, match=r"hoodie\.table\.name has a value of type dict"):
         resolve({"hoodie.table.name": {}})
 
@@ -162,8 +162,8 @@ def test_values_are_checked_by_type(key: str, value: str, expected: str) -> None
 
 def test_one_option_under_two_keys_must_agree() -> None:
     same = resolve({"hoodie.table.precombine.field": "ts", "hoodie.table.ordering.fields": "ts"})
-    assert same.get(write_config.ORDERING) == ("ts",)
-    with pytest.raises(ConfigError, match="name the same thing with different values"):
+    assert same.get(table_config.ORDERING) == ("ts",)
+    with pytest.raises(ConfigError, match="are the same option with different values"):
         resolve({"hoodie.table.precombine.field": "ts", "hoodie.table.ordering.fields": "n"})
 
 
@@ -200,7 +200,7 @@ def test_defaults_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options.resolve({"hoodie.datasource.write.operation": "upsert"}, Scope.WRITE)
     assert options.get(write_config.OPERATION) == "upsert"
     assert options.get(write_config.COMBINE_BEFORE_INSERT) is True
-    assert options.get(write_config.TABLE_NAME) == "from_file"
+    assert options.get(table_config.TABLE_NAME) == "from_file"
     assert options.get(write_config.SMALL_FILE_LIMIT) == 7
     monkeypatch.setenv("HUDI_CONF_DIR", f"file://{tmp_path}")
     assert Options.resolve({}).get(write_config.OPERATION) == "insert"
@@ -208,7 +208,7 @@ def test_defaults_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_alias_in_the_call_overrides_the_key_in_the_file() -> None:
     options = Options.resolve({"hoodie.table.precombine.field": "a"}, defaults={"hoodie.table.ordering.fields": "b"})
-    assert options.get(write_config.ORDERING) == ("a",)
+    assert options.get(table_config.ORDERING) == ("a",)
 
 
 def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

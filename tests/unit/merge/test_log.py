@@ -197,6 +197,21 @@ def test_log_compacted_blocks_stand_for_others_transitively(table: MadeTable) ->
     assert "write 4" in found.rows["name"].to_pylist()
 
 
+def test_column_names_are_checked_once_for_each_writer_schema(
+    table: MadeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [table.log(at, [row(f"k{at}", at)]) for at in (2, 3, 4)]
+    blocks = scan_log(table.storage, [file_of(table, path) for path in paths], committed=None)
+    other = json.dumps({**json.loads(blocks[2].header[HeaderKey.SCHEMA]), "doc": "of another writer"})
+    blocks[2] = replace(blocks[2], header={**blocks[2].header, HeaderKey.SCHEMA: other})
+    checked: list[str] = []
+    monkeypatch.setattr(
+        "hudi_py.merge.decode.check_column_names", lambda storage, block, *given: checked.append(block.instant_time)
+    )
+    list(read_versions(table.storage, blocks, with_meta(table.schema), EVENT))
+    assert sorted(checked) == [instant(2), instant(4)]
+
+
 def test_contents_are_read_a_portion_at_a_time(table: MadeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [table.log(at, [row(f"k{at}", at)], deletes("x")) for at in (2, 3, 4)]
     blocks = scan_log(table.storage, [file_of(table, path) for path in paths], committed=None)

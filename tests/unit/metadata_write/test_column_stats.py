@@ -279,7 +279,7 @@ KINDS: list[tuple[IndexedColumn, Callable[[], st.SearchStrategy[Any]], pa.DataTy
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.sampled_from([1, 2]))
 def test_values_come_back(data: st.DataObject, version: int) -> None:
     columns = [column for column, _, _ in KINDS]

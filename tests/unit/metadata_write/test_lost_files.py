@@ -45,7 +45,7 @@ def test_lost_data_files_are_reported_and_not_made_permanent(
         storage.put(path, content[:-5])
     with warnings.catch_warnings():
         warnings.filterwarnings(
-            "ignore", "Rows are missing or old|No (statistics are|bloom filter is) kept of the file"
+            "ignore", "Rows are missing or old|No (statistics for|bloom filter is kept of) the file"
         )
         report = verify(context(storage))
     assert not report.ok

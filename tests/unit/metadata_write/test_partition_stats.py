@@ -76,13 +76,13 @@ def test_a_file_that_does_not_tell_makes_room_for_all_values(storage: MemoryStor
     stat = stat_of(storage, "a")
     storage.put("a/other_0-1-0_20240101000000000.parquet", b"no parquet")
     other = replace(stat, path="a/other_0-1-0_20240101000000000.parquet", file_id="other")
-    with pytest.warns(UserWarning, match="No statistics are kept"):
+    with pytest.warns(UserWarning, match="No statistics for the file"):
         found = changes(storage, stat, other)
     assert record_of(found, "id", "a") == (-(2**63), 2**63 - 1, 2, 0)
     low, high, *_ = record_of(found, "name", "a")
     assert (low, str(high)[0]) == ("", "\U0010ffff")
     storage.put(stat.path, b"no parquet".ljust(stat.file_size))
-    with pytest.warns(UserWarning, match="No statistics are kept"):
+    with pytest.warns(UserWarning, match="No statistics for the file"):
         assert not [key for key in changes(storage, stat) if key[0] == PARTITION_STATS]
 
 

@@ -113,7 +113,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "settings"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history")
+    ("version", "kind", "settings"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history", 3)
 )
 def test_any_history_leaves_the_rows_that_are_there(
     tmp_path: Path, kept: MemoryStorage, version: int, kind: str, settings: MetadataWriteSettings

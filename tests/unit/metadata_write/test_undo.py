@@ -74,7 +74,7 @@ def check(storage: Storage, options: dict[str, str], expected: dict[int, int], *
     assert report.ok, [(each.partition, each.examples) for each in report.partitions if not each.ok]
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a completed write is rolled back", 3))
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a completed write is rolled back", 2))
 def test_a_completed_write_is_rolled_back(storage, version, kind):
     made = {"version": version, "kind": kind, "options": GLOBAL}
     write(storage, rows(range(6), 1), **made)
@@ -121,7 +121,7 @@ def test_what_another_engine_is_writing_is_left_alone(storage, version):
 
 @pytest.mark.parametrize(
     ("version", "kind", "options"),
-    cases([(*table, options) for table in KINDS for options in (GLOBAL, BY_PARTITION)], "a restore", 4),
+    cases([(*table, options) for table in KINDS for options in (GLOBAL, BY_PARTITION)], "a restore", 3),
 )
 def test_a_restore(storage, version, kind, options):
     made = {"version": version, "kind": kind, "options": options}
@@ -136,7 +136,7 @@ def test_a_restore(storage, version, kind, options):
     check(storage, options, {**dict.fromkeys(range(5), 1), 5: 5, 6: 5})
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "it is made anew where a compaction is in the way", 3))
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "it is made anew where a compaction is in the way", 2))
 def test_it_is_made_anew_where_a_compaction_is_in_the_way(storage, version, kind):
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
     made = {"version": version, "kind": kind, "options": options}
@@ -153,7 +153,7 @@ def test_it_is_made_anew_where_a_compaction_is_in_the_way(storage, version, kind
 
 @pytest.mark.parametrize(
     ("version", "kind", "before"),
-    cases([(*table, before) for table in KINDS for before in ({"hoodie.metadata.enable": "false"}, {})], "made of", 4),
+    cases([(*table, before) for table in KINDS for before in ({"hoodie.metadata.enable": "false"}, {})], "made of", 3),
 )
 def test_what_partitions_were_made_of_is_undone(storage, version, kind, before):
     """The first of the writes undone has no delta commit, or one that the record index, made later, is not part of."""
@@ -184,7 +184,7 @@ def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch)
     time.tzset()
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one rollback after the other", 3))
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one rollback after the other", 2))
 def test_one_rollback_after_the_other(storage, version, kind):
     """The first makes it anew, of what the others undo."""
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
@@ -198,7 +198,7 @@ def test_one_rollback_after_the_other(storage, version, kind):
         check(storage, options, dict.fromkeys(range(3 * step, 3 * step + 5), step))
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a restore to before it was made", 3))
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "a restore to before it was made", 2))
 def test_a_restore_to_before_it_was_made(storage, version, kind):
     made = {"version": version, "kind": kind}
     write(storage, rows(range(6), 1), **made, options={"hoodie.metadata.enable": "false"})
@@ -223,10 +223,10 @@ def test_a_rollback_that_would_lose_a_foreign_index_is_refused(storage):
 
 @pytest.mark.parametrize(
     ("version", "kind", "seed"),
-    cases([(*table, seed) for table in [(6, "mor"), (9, "cow"), (9, "mor")] for seed in (1, 2)], "random histories", 3),
+    cases([(*table, seed) for table in [(6, "mor"), (9, "cow"), (9, "mor")] for seed in (1, 2)], "random histories", 2),
 )
 def test_random_histories(storage, version, kind, seed):
-    """Writes, rollbacks, compactions and cleans: every index is right after each."""
+    """Writes, rollbacks, compactions and cleans: the rows are right after each, every index after every third."""
     options = {**(GLOBAL if seed == 1 else BY_PARTITION), "hoodie.metadata.compact.max.delta.commits": "4"}
     made = {"version": version, "kind": kind, "options": options}
     random_ = random.Random(seed)
@@ -263,10 +263,13 @@ def test_random_histories(storage, version, kind, seed):
                 run(compaction, working, scheduled.instant)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            check(storage, options, state, loose=overwritten)
+            if step % 3 == 1:
+                check(storage, options, state, loose=overwritten)
+            else:
+                assert read(storage) == state
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.long), 9])
 def test_it_is_made_while_a_compaction_is_pending(storage, version):
     """The compaction's delta commit is then the first one, and older than commits before the metadata table."""
     off = {"hoodie.metadata.enable": "false"}

@@ -6,6 +6,7 @@ import json
 import pickle
 import uuid
 import warnings
+from itertools import product
 
 import pytest
 
@@ -60,7 +61,7 @@ def definitions(storage) -> dict:
     return json.loads(storage.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "a new table"))
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "a new table", 4))
 def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, partitioned):
     write(storage, rows(range(6), 1), version=version, kind=kind, partitioned=partitioned)
     expected = ["column_stats", "files"]
@@ -82,7 +83,7 @@ def test_a_new_table_gets_what_apache_hudi_gives_it(storage, version, kind, part
     ]
 
 
-@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "it lists"))
+@pytest.mark.parametrize(("version", "kind", "partitioned"), cases(KINDS, "it lists", 4))
 def test_it_lists_what_the_storage_has(storage, version, kind, partitioned):
     made = {"version": version, "kind": kind, "partitioned": partitioned}
     state: dict[int, int] = {}
@@ -289,8 +290,7 @@ def unpublished(storage) -> InstantTime:
     return newest.time
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "recorded", 3))
 def test_a_write_that_was_recorded_and_not_completed_is_undone(storage, version, kind):
     made = {"version": version, "kind": kind, "options": INDEXES}
     write(storage, rows(range(6), 1), **made)

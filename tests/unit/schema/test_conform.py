@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.schema import META_FIELDS, conform, split_meta, with_meta, without_meta
+from hudi_py.schema import META_FIELDS, conform, with_meta, without_meta
 
 
 def column(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -101,9 +101,6 @@ def test_meta_columns_come_first_once() -> None:
     schema = with_meta(pa.schema([("id", pa.int64()), ("_hoodie_commit_time", pa.string())]))
     assert schema.names == [*META_FIELDS, "id"]
     assert without_meta(schema).names == ["id"]
-    meta, own = split_meta(schema.empty_table())
-    assert meta.column_names == list(META_FIELDS)
-    assert own.column_names == ["id"]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_the_newest_stay(version: int) -> None:
 
 def test_why_nothing_is_archived() -> None:
     selection = select_instants(timeline(2, "commit"), SETTINGS, Facts())
-    assert selection.reason == "the active timeline has 1 commit, and up to 4 stay"
+    assert selection.reason == "the active timeline has 1 commit and may have up to 4"
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_why_nothing_is_archived() -> None:
     [
         ("commit.inflight", Facts(), {}, f"the commit {at(1)} is pending"),
         ("indexing.requested", Facts(), {}, f"the indexing {at(1)} is pending"),
-        ("commit", Facts(replaced=at(1)), {}, "files that it replaced are still there, to be cleaned first"),
-        ("commit", Facts(rolled_back=(at(1),)), {}, "a rollback or restore that needs it is pending"),
+        ("commit", Facts(replaced=at(1)), {}, "files that it replaced have not been cleaned yet"),
+        ("commit", Facts(rolled_back=(at(1),)), {}, "a pending rollback or restore needs it"),
         (
             "deltacommit",
             Facts(merge_on_read=True),
             {"compaction_commits": 9},
-            "the next compaction is counted from it (hoodie.compact.inline.max.delta.commits)",
+            "the next compaction counts from it (hoodie.compact.inline.max.delta.commits)",
         ),
         (
             "commit",
@@ -96,7 +96,7 @@ def test_why_nothing_is_archived() -> None:
             "commit",
             Facts(data_timeline=timeline(2, "commit")),
             {},
-            "its table has it on the active timeline",
+            "it is still on the active timeline of the table",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_what_holds_archiving_up_is_told(first: str, facts: Facts, settings: dic
     held = timeline(2, first, *["commit" if first != "deltacommit" else first] * 8)
     found = select_instants(held, replace(SETTINGS, **settings), facts)
     assert found.instants == ()
-    assert found.reason == f"nothing before {at(1)} is left to archive, and from there on all stays: {why}"
+    assert found.reason == f"everything before {at(1)} is archived, and what follows has to stay: {why}"
 
 
 def test_a_savepoint_that_holds_archiving_up_is_told() -> None:
@@ -112,7 +112,7 @@ def test_a_savepoint_that_holds_archiving_up_is_told() -> None:
     saved = layout.parse(f"{at(1)}_{done(9)}.savepoint")
     assert saved is not None
     held = timeline_of(layout, [*timeline(2, *["commit"] * 9).files, saved])
-    assert select_instants(held, SETTINGS, Facts()).reason.endswith("all stays: it has a savepoint")
+    assert select_instants(held, SETTINGS, Facts()).reason.endswith("has to stay: it has a savepoint")
 
 
 def test_the_cleaner_needs_more() -> None:

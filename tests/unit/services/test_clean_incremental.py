@@ -48,8 +48,8 @@ def test_only_partitions_changed_since_the_last_clean_are_looked_at(version: int
     table.clean(commits=1)
     table.insert(("c", "f7"))
     table.insert(("c", "f8"))
-    assert "in the 0 partitions looked at" in looked_at(table, commits=1)
-    assert "in the 3 partitions looked at" in looked_at(table, commits=1, incremental=False)
+    assert "in the 0 partitions considered" in looked_at(table, commits=1)
+    assert "in the 3 partitions considered" in looked_at(table, commits=1, incremental=False)
 
 
 @every_version

@@ -116,7 +116,7 @@ def test_by_hours(version: int) -> None:
     table.tick(600)
     planned = table.plan(hours=3)
     assert planned.plan is None
-    assert "no commit of the last 3 hours" in planned.reason
+    assert "no commit in the last 3 hours" in planned.reason
 
 
 def test_hours_are_counted_in_the_zone_of_the_table() -> None:

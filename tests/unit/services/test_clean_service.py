@@ -1,4 +1,4 @@
-"""Cleans as instants: scheduled, begun, carried out in pieces, completed; what the next clean makes of failures."""
+"""Cleans as instants: scheduled, begun, executed in tasks, completed; what the next clean makes of failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_empty_plan_makes_no_instant() -> None:
     report = table.clean(commits=2)
     assert report.instant is None
     assert report.reason.startswith(
-        "nothing is superfluous in the 3 partitions looked at; kept: what queries as of 2023"
+        "no file is superfluous in the 3 partitions considered; kept: what queries as of 2023"
     )
     assert report.to_dict()["num_files"] == 0
     assert not [file for file in table.timeline.files if file.action is Action.CLEAN]
@@ -109,7 +109,7 @@ def test_a_pending_clean_is_finished_before_another_is_planned() -> None:
     time = schedule(table, commits=2)
     scheduled = table.cleaning.schedule(table.context(commits=1))
     assert scheduled.instant is None
-    assert scheduled.reason == f"the clean {time} is pending and is to be finished first"
+    assert scheduled.reason == f"the clean {time} is pending and has to be finished first"
     report = table.clean(commits=1, trigger=0)
     cleans = [instant.time for instant in table.timeline.completed if instant.action is Action.CLEAN]
     assert cleans == [time, report.instant]
@@ -132,7 +132,7 @@ def test_an_inflight_clean_is_gone_on_with(version: int) -> None:
     table.storage.delete(first)
     # its process died; another one begins
     again = table.cleaning.begin(context, time)
-    assert again.num_pieces == work.num_pieces
+    assert again.num_tasks == work.num_tasks
     report = run(table.cleaning, context, time)
     assert isinstance(report, CleanReport)
     # the file that was gone already counts, or the metadata table would keep it
@@ -140,7 +140,7 @@ def test_an_inflight_clean_is_gone_on_with(version: int) -> None:
     assert not report.failed
 
 
-def test_work_and_outcomes_travel_and_pieces_may_be_done_anywhere() -> None:
+def test_work_and_outcomes_travel_and_tasks_may_run_anywhere() -> None:
     table = HandMadeTable()
     groups = [(f"p{number % 7}", f"g{number}") for number in range(90)]
     table.insert(*groups)
@@ -148,12 +148,12 @@ def test_work_and_outcomes_travel_and_pieces_may_be_done_anywhere() -> None:
         table.update(*groups)
     context = table.context(commits=1)
     work = table.cleaning.begin(context, schedule(table, commits=1))
-    assert work.num_pieces == 3
+    assert work.num_tasks == 3
     assert len(pickle.dumps(work)) < 600
     travelled = pickle.loads(pickle.dumps(work))
     service = table.cleaning
     outcomes = service.execute(context, travelled, [2]) + service.execute(context, travelled, [0])
-    with pytest.raises(ConfigError, match="1 of its 3 pieces, the first of them 1, have not been executed"):
+    with pytest.raises(ConfigError, match="1 of its 3 tasks were not executed, the first is 1"):
         service.commit(context, work, outcomes)
     outcomes += service.execute(context, travelled, [1, 2])
     report = service.commit(context, work, pickle.loads(pickle.dumps(outcomes)))
@@ -168,12 +168,12 @@ def test_completing_twice_gives_the_report_again() -> None:
     context = table.context(commits=2)
     time = schedule(table, commits=2)
     work = table.cleaning.begin(context, time)
-    outcomes = table.cleaning.execute(context, work, range(work.num_pieces))
+    outcomes = table.cleaning.execute(context, work, range(work.num_tasks))
     report = table.cleaning.commit(context, work, outcomes)
     again = table.cleaning.commit(context, work, outcomes)
     assert again == replace(report, num_bytes=None)
     late = table.cleaning.begin(context, time)
-    assert late.num_pieces == 0
+    assert late.num_tasks == 0
     assert table.cleaning.commit(context, late, []) == again
 
 
@@ -416,6 +416,6 @@ def test_a_metadata_table_is_cleaned_once_it_was_compacted() -> None:
     table.update(group)
     scheduled = table.cleaning.schedule(context)
     assert scheduled.instant is None
-    assert scheduled.reason == "the metadata table was not compacted since the last clean"
+    assert scheduled.reason == "the metadata table has not been compacted since the last clean"
     table.finish_compaction(table.schedule_compaction(group), group)
     assert run_all(table.cleaning, context).num_files == 2

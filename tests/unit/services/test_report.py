@@ -45,7 +45,7 @@ DONE = (
         ),
         (
             f"clean {TIME}: 3 files (1.5 kB) in 2 partitions deleted, KEEP_LATEST_COMMITS from {OTHERS[0]} on, "
-            "1 emptied partition (a) removed, 4 files (b/x, b/y, b/z, ...) could not be deleted, which the next clean "
+            "1 emptied partition (a) removed, 4 files (b/x, b/y, b/z, ...) could not be deleted; the next clean "
             "tries again"
         ),
     ),
@@ -67,7 +67,7 @@ DONE = (
     ),
     (
         RollbackReport("rollback", TIME, rolled_back=OTHERS[:1], plan_kept=True),
-        f"rollback {TIME}: 1 instant ({OTHERS[0]}) undone, 0 files deleted, its plan stays",
+        f"rollback {TIME}: 1 instant ({OTHERS[0]}) undone, 0 files deleted, its plan remains",
     ),
     (
         RestoreReport("restore", TIME, savepoint=OTHERS[0], rolled_back=OTHERS[1:2], num_files_deleted=1),
@@ -79,11 +79,11 @@ DONE = (
     ),
     (
         SavepointReport("delete_savepoint", TIME, savepoint=TIME, num_partitions=1, num_files=2),
-        f"delete savepoint {TIME}: 2 files in 1 partition let go",
+        f"delete savepoint {TIME}: 2 files in 1 partition released",
     ),
     (
         UnscheduleReport("unschedule", TIME, plan="log_compaction", rollback=OTHERS[0]),
-        f"unschedule {TIME}: the plan of a log compaction dropped, what had begun of it rolled back by {OTHERS[0]}",
+        f"unschedule {TIME}: the plan of a log compaction dropped, an unfinished attempt rolled back by {OTHERS[0]}",
     ),
 )
 

@@ -89,7 +89,7 @@ def test_compactions_go_with_their_plans(tmp_path, version, until):
     if until != "requested":
         service = Compaction(local=False)
         work = service.begin(working, scheduled)
-        outcomes = service.execute(working, work, range(work.num_pieces))
+        outcomes = service.execute(working, work, range(work.num_tasks))
         if until == "completed":
             service.commit(working, work, outcomes)
     write(working.storage, rows(range(4), 4), "upsert", version, "mor")
@@ -114,7 +114,7 @@ def test_a_compaction_from_before_stays(tmp_path, version):
     before = read(tmp_path)
     service = Compaction()
     work = service.begin(working, scheduled)
-    service.commit(working, work, service.execute(working, work, range(work.num_pieces)))
+    service.commit(working, work, service.execute(working, work, range(work.num_tasks)))
     write(working.storage, rows(range(4), 4), "upsert", version, "mor")
     report = restore(working)
     assert scheduled not in report.rolled_back
@@ -204,7 +204,7 @@ def test_later_savepoints_are_in_the_way(tmp_path):
     create_savepoint(working, first)
     create_savepoint(working, second)
     after = read(tmp_path)
-    with pytest.raises(ConflictError, match=f"the commits {second} since then have savepoints; delete these first"):
+    with pytest.raises(ConflictError, match=f"the later commits {second} have savepoints; delete them first"):
         restore(working, first)
     assert read(tmp_path) == after
     delete_savepoint(working, second)
@@ -229,7 +229,7 @@ def test_a_savepoint_with_missing_files_is_not_restored(tmp_path):
     write(working.storage, rows(range(20), 3), "upsert", 9, "cow")
     after = read(tmp_path)
     working.storage.delete(lost)
-    with pytest.raises(HistoryCleanedError, match=f"1 files of the savepoint are gone, such as {lost}"):
+    with pytest.raises(HistoryCleanedError, match=f"1 files of the savepoint are missing, such as {lost}"):
         restore(working)
     assert read(tmp_path) == after
 
@@ -251,7 +251,7 @@ def test_what_is_archived_cannot_be_undone(tmp_path, version):
     archive(context(tmp_path, options=options))
     left = times(working.timeline())
     assert set(since) - set(left)
-    with pytest.raises(HistoryCleanedError, match=f"commits since then are archived .* such as {since[0]}"):
+    with pytest.raises(HistoryCleanedError, match=f"later commits have been archived .* such as {since[0]}"):
         restore(working)
     assert times(working.timeline()) == left
 

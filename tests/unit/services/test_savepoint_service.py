@@ -67,7 +67,7 @@ def test_without_an_instant_the_latest_commit_is_kept_and_only_once(tmp_path):
     report = create_savepoint(working)
     assert report.instant == times(working.timeline())[-1]
     again = create_savepoint(working, report.instant)
-    assert (again.instant, again.reason) == (None, f"the commit {report.instant} has a savepoint already")
+    assert (again.instant, again.reason) == (None, f"the commit {report.instant} already has a savepoint")
     assert len(list_savepoints(working)) == 1
     assert pickle.loads(pickle.dumps(report)) == report
 
@@ -153,7 +153,7 @@ def test_while_a_compaction_is_pending_both_slices_are_kept(tmp_path, version):
 
 def test_a_table_without_commits_has_none(tmp_path):
     hudi_py.create_table(str(tmp_path), rows(range(1), 1).schema, record_key="id")
-    with pytest.raises(ConfigError, match="it has no completed commit on its active timeline"):
+    with pytest.raises(ConfigError, match="its active timeline has no completed commit"):
         create_savepoint(context(tmp_path))
     assert list_savepoints(context(tmp_path)) == []
 
@@ -179,7 +179,7 @@ def test_what_a_clean_did_not_retain_is_refused(tmp_path, version, pending):
         done = encode_clean_metadata(CleanMetadata(clean, 1, second, second))
         completed = working.timeline().layout.completed_name(clean, Action.CLEAN, clean[:-1] + "9")
         working.storage.put(working.timeline().layout.path(completed), done)
-    with pytest.raises(HistoryCleanedError, match=f"the clean {clean} keeps files from {second} on"):
+    with pytest.raises(HistoryCleanedError, match=f"the clean {clean} keeps files only from {second} on"):
         create_savepoint(working, first)
     assert create_savepoint(working, second).num_files == 2
 
@@ -203,7 +203,7 @@ def test_a_clean_that_counts_versions_may_have_taken_files_of_any_commit(tmp_pat
         working.storage.put(f".hoodie/timeline/{clean}_{clean[:-1]}9.clean", done)
         for path in old:
             working.storage.delete(path)
-    with pytest.raises(HistoryCleanedError, match="its file [ab]/.* has been cleaned, or is about to be"):
+    with pytest.raises(HistoryCleanedError, match="its file [ab]/.* has been cleaned or is about to be"):
         create_savepoint(working, first)
     assert create_savepoint(working, second).num_files == 2
 
@@ -259,6 +259,6 @@ def test_what_is_no_text_is_refused_before_anything_is_written(tmp_path, given):
     hudi_py.write(path, [{"id": "a"}], record_key="id")
     table = hudi_py.open_table(path)
     (name,) = given
-    with pytest.raises(ConfigError, match=f"^Cannot make a savepoint of .* with {name} = .* expected is text"):
+    with pytest.raises(ConfigError, match=f"^Cannot create a savepoint of .* with {name} = .* expected text"):
         table.savepoint(**given)
     assert table.instants()["action"].to_pylist() == ["commit"]

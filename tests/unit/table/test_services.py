@@ -183,7 +183,7 @@ def test_savepoints_rollbacks_and_restores(path: str) -> None:
     saved = table.savepoint(user="ana", comment="before")
     again = table.savepoint()
     assert (again.instant, again.savepoint) == (None, saved.instant)
-    assert again.reason == f"the commit {saved.instant} has a savepoint already"
+    assert again.reason == f"the commit {saved.instant} already has a savepoint"
     (row,) = table.savepoints().to_pylist()
     assert (row["instant"], row["user"], row["comment"], row["num_partitions"]) == (saved.instant, "ana", "before", 2)
     second, third = write(path, 10).instant, write(path, 11).instant
@@ -265,7 +265,7 @@ def test_a_failure_after_a_commit_is_told(
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert write(path, 32, QUICK).services == ()
-    assert "is left to the next one" in caplog.text
+    assert "is left to the next commit" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,6 @@ def test_pending_clustering(version: int) -> None:
     view = table.view()
     assert shown(view.latest_slices(P)) == [("a", "10", "10", [])]
     assert view.pending_clustering == {("p", "a"): "20"}
-    assert view.pending_clustering_groups == {("p", "a")}
 
 
 def test_a_view_travels() -> None:

@@ -10,7 +10,7 @@ import io
 import struct
 import time
 import zlib
-from typing import BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -238,13 +238,7 @@ class HFileWriter:
         chunks = -(-(HEADER_LENGTH + len(packed)) // _BYTES_PER_CHECKSUM)
         sums = bytes(chunks * _CHECKSUM_BYTES)
         header = HEADER.pack(
-            magic,
-            len(packed) + len(sums),
-            len(payload),
-            previous,
-            0,
-            _BYTES_PER_CHECKSUM,
-            HEADER_LENGTH + len(packed),
+            magic, len(packed) + len(sums), len(payload), previous, 0, _BYTES_PER_CHECKSUM, HEADER_LENGTH + len(packed)
         )
         offset = self.num_bytes
         self._write(header + packed + sums)
@@ -274,28 +268,10 @@ class HFileWriter:
         return found
 
 
-def write_hfile(
-    keys: pa.Array,
-    values: pa.Array,
-    *,
-    schema_json: str,
-    compression: Compression = "GZ",
-    block_bytes: int = BLOCK_BYTES,
-    bloom: BloomConfig | None = None,
-    min_max: bool = False,
-    created_ms: int | None = None,
-) -> bytes:
-    """A complete HFile in memory, for log blocks. For arguments and errors see `HFileWriter`."""
+def write_hfile(keys: pa.Array, values: pa.Array, *, schema_json: str, **settings: Any) -> bytes:
+    """A complete HFile in memory, for log blocks. For arguments, `settings` and errors see `HFileWriter`."""
     sink = io.BytesIO()
-    writer = HFileWriter(
-        sink,
-        schema_json=schema_json,
-        compression=compression,
-        block_bytes=block_bytes,
-        bloom=bloom,
-        min_max=min_max,
-        created_ms=created_ms,
-    )
+    writer = HFileWriter(sink, schema_json=schema_json, **settings)
     writer.add(keys, values)
     writer.close()
     return sink.getvalue()

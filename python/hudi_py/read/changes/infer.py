@@ -175,11 +175,7 @@ class Inference:
         if written and (before is None or before.base_file is None):
             raise self._cleaned(commit, f"base file {written}")
         return Change(
-            commit.time,
-            InferenceCase.LOG_FILE,
-            before=before,
-            before_as_of=_just_before(commit.time),
-            logs=tuple(own),
+            commit.time, InferenceCase.LOG_FILE, before=before, before_as_of=_just_before(commit.time), logs=tuple(own)
         )
 
     def _slice_before(self, commit: Commit, slices: Sequence[FileSlice], own: Sequence[LogFile]) -> FileSlice | None:

@@ -90,11 +90,7 @@ def _bound(value: str | int | date, zone: tzinfo) -> str:
 
 
 def plan_changes(
-    snapshot: Snapshot,
-    commits: Iterable[Commit],
-    request: ScanRequest,
-    *,
-    reachable_only: bool = False,
+    snapshot: Snapshot, commits: Iterable[Commit], request: ScanRequest, *, reachable_only: bool = False
 ) -> Plan:
     """The changes of commits, one split for each file group.
 
@@ -141,9 +137,7 @@ def plan_changes(
 
 
 def _source(
-    snapshot: Snapshot,
-    changes: Mapping[tuple[PartitionPath, FileId], Sequence[Change]],
-    request: ScanRequest,
+    snapshot: Snapshot, changes: Mapping[tuple[PartitionPath, FileId], Sequence[Change]], request: ScanRequest
 ) -> ChangeSource:
     config = snapshot.config
     resolved = resolve_table_schema(snapshot.storage, config, snapshot.timeline)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, true_where
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
@@ -122,9 +122,9 @@ def _compared(storage: Storage, spec: ReadSpec, change: Change, log: LogRecords)
         keys = log.keys.slice(start, ROWS)
         deleted = log.winners.deletes[start : start + ROWS]
         before, after = old.at(keys), new.at(keys)
-        existed, exists = _valid(before), _valid(after)
+        existed, exists = true_where(before.is_valid()), true_where(after.is_valid())
         removed, added = existed & (deleted | ~exists), ~deleted & ~existed & exists
-        updated = ~deleted & existed & exists & ~_true(pc.equal(before, after))
+        updated = ~deleted & existed & exists & ~true_where(pc.equal(before, after))
         kept = pa.array(np.flatnonzero(removed | added | updated))
         ops = pa.array(np.select([removed, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
         after = pc.if_else(pa.array(removed), pa.scalar(None, pa.string()), after)
@@ -248,11 +248,3 @@ def _changes(
     ops = pa.repeat(op, count) if isinstance(op, str) else op
     columns = [ops, pa.repeat(change.instant, count), nulls if before is None else before]
     return pa.RecordBatch.from_arrays([*columns, nulls if after is None else after], schema=CHANGE_SCHEMA)
-
-
-def _valid(values: pa.Array) -> np.ndarray:
-    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
-
-
-def _true(mask: pa.Array) -> np.ndarray:
-    return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""Archiving: completed instants leave the active timeline for the archived one."""
+"""Archiving: moves completed instants from the active timeline to the archived one."""
 
 from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.services.archive.service import ArchiveReport, archive

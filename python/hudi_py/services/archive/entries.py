@@ -1,4 +1,4 @@
-"""Entries of the archive of layout 1: one for each state of an instant (`MetadataConversionUtils`, 1.2.0)."""
+"""Archive entries of timeline layout 1: one for each state of an instant (`MetadataConversionUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_NAME: Final = "HoodieArchivedMetaEntry"
 _BLOCK_VERSION: Final = 3
 _COMMITS: Final = "hoodieCommitMetadata"
 _COMPACTION: Final = "hoodieCompactionPlan"
-# Which field an instant's content goes to: that of all three states, or None if the entry does not keep it
+# The field for an instant's content in each of the three states; None if the entry does not store it
 _FIELDS: Final[Mapping[Action, tuple[str | None, str | None, str | None]]] = {
     Action.COMMIT: (_COMMITS, _COMMITS, _COMMITS),
     Action.DELTA_COMMIT: (_COMMITS, _COMMITS, _COMMITS),
@@ -35,26 +35,25 @@ _FIELDS: Final[Mapping[Action, tuple[str | None, str | None, str | None]]] = {
     Action.ROLLBACK: (None, None, "hoodieRollbackMetadata"),
 }
 _STAT: Final = "HoodieWriteStat"
-# Numbers of a write stat that Java's class can leave out; others are 0 where the JSON has none
+# Numbers that Java's class may leave out of a write stat; all others are 0 if the JSON lacks them
 _OPTIONAL_NUMBERS: Final = frozenset({"totalLogFiles", "logVersion", "logOffset", "minEventTime", "maxEventTime"})
 
 
 def needs_content(instant: Instant) -> bool:
-    """Whether the entry of a state keeps what its file holds."""
+    """Whether the entry of this state stores the content of its file."""
     return _field_of(instant) is not None
 
 
 def archive_entry(instant: Instant, transition: str, content: bytes, context: str) -> dict[str, Any]:
-    """One entry.
+    """The entry for one state of an instant.
 
     Args:
-        instant: one state of an instant that may be archived.
-        transition: when its file was written, in the form of an instant time.
-        content: of its file; may be empty.
+        transition: when the state's file was written, as an instant time.
+        content: of the file; may be empty.
         context: names the file in errors.
 
     Raises:
-        CorruptFileError: the content is not what the state's file holds.
+        CorruptFileError: the content does not have the expected form.
     """
     entry: dict[str, Any] = {
         "commitTime": instant.time,
@@ -71,7 +70,7 @@ def archive_entry(instant: Instant, transition: str, content: bytes, context: st
 
 
 def encode_entries(entries: Sequence[Mapping[str, Any]], batch_size: int) -> Iterator[bytes]:
-    """The contents of Avro blocks with some entries, `batch_size` in each (`HoodieAvroDataBlock`, version 3)."""
+    """The contents of Avro blocks of at most `batch_size` entries each (`HoodieAvroDataBlock`, version 3)."""
     arrow = _types()[2]
     columns = [pa.array([entry.get(field.name) for entry in entries], field.type) for field in arrow]
     values = encode_values(pa.RecordBatch.from_arrays(columns, schema=arrow), record_schema(SCHEMA_NAME)).to_pylist()
@@ -100,17 +99,17 @@ def _parsed(content: bytes, context: str) -> dict[str, Any]:
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot archive {context}: JSON or an Avro container is expected; {error}") from None
+        raise CorruptFileError(f"Cannot archive {context}: expected JSON or an Avro container; {error}") from None
     if not isinstance(values, dict):
-        raise CorruptFileError(f"Cannot archive {context}: a JSON object is expected, found {type(values).__name__}")
+        raise CorruptFileError(f"Cannot archive {context}: expected a JSON object, found {type(values).__name__}")
     return values
 
 
 class _Fit:
-    """Brings values into the shape of a schema: fields it does not have are left out.
+    """Fits values to a schema, leaving out fields that it does not have.
 
-    Fields that JSON lacks are null, but numbers of write stats; those which an Avro record of an older schema lacks
-    have the default. Maps become lists of pairs, as Arrow takes them.
+    Fields missing from JSON become null, except the numbers of write stats; fields missing from an Avro record of an
+    older schema get their default. Maps become lists of pairs, as Arrow expects them.
     """
 
     def __init__(self, context: str, *, defaults: bool) -> None:
@@ -162,4 +161,4 @@ def _primitive(kind: str, value: Any, context: str) -> Any:
 
 
 def _mismatch(expected: str, value: Any, context: str) -> CorruptFileError:
-    return CorruptFileError(f"Cannot archive {context}: {expected} is expected where it has {str(value)[:60]!r}")
+    return CorruptFileError(f"Cannot archive {context}: expected {expected}, found {str(value)[:60]!r}")

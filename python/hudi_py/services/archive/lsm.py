@@ -1,7 +1,7 @@
-"""Writing the history of layout 2: runs, manifests, and the compaction of levels (`LSMTimelineWriter`, 1.2.0).
+"""Writes the history of timeline layout 2: runs, manifests, and the compaction of levels (`LSMTimelineWriter`, 1.2.0).
 
-A version of the history is visible once `_version_` names its manifest, which is the last thing written; what a dead
-process wrote before has no effect, and is written again or cleaned. The table lock must be held.
+A version of the history becomes visible when `_version_`, which is written last, names its manifest. What a dead
+process wrote before that has no effect; it is overwritten or cleaned. The table lock must be held.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _ROW_GROUP_BYTES: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """An instant as the history keeps it."""
+    """An instant in the history."""
 
     time: str
     completion_time: str
     action: str
-    """The completed one."""
+    """Of the completed instant."""
     metadata: bytes | None
-    """Content of the completed file; None when it is empty."""
+    """Content of the completed file; None if it is empty."""
     plan: bytes | None
-    """Content of the requested file for actions that have a plan there."""
+    """Content of the requested file, if the action has a plan."""
 
 
 def run_name(first: str, last: str, level: int = 0) -> str:
@@ -69,7 +69,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
     """Adds a run of level 0.
 
     Args:
-        entries: not empty, sorted by time; none of them may be in the history, nor a run of this name in its manifest.
+        entries: not empty, sorted by time. The history must contain neither them nor a run of the same name.
     """
     columns = [
         pa.array([entry.time for entry in entries], pa.string()),
@@ -112,23 +112,25 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
         written = storage.stat(path)
         if written is None:
             raise CorruptFileError(
-                f"Cannot compact the archived timeline {storage.uri}/{folder}: {name} is gone after it was written; "
-                "another process is at it without the table lock"
+                f"Cannot compact the archived timeline {storage.uri}/{folder}: {name} is missing after it was written; "
+                "another process changes the archive without holding the table lock"
             )
         _publish(storage, folder, chosen, Run(name, written.size))
         level += 1
 
 
 def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
-    """Deletes manifests but the newest, then runs that no manifest names. Returns how many files it deleted."""
+    """Deletes all but the newest `retained` manifests, then the runs that none of those names.
+
+    Returns:
+        How many files were deleted.
+    """
     versions = manifest_versions(storage, folder)
-    if len(versions) <= retained:
+    old, kept = versions[:-retained], versions[-retained:]
+    if not old:
         return 0
-    kept = versions[len(versions) - retained :]
     named = {run.name for version in kept for run in read_manifest(storage, folder, version).runs}
-    deleted = 0
-    for version in versions[: len(versions) - retained]:
-        deleted += storage.delete(manifest_path(folder, version))
+    deleted = sum(storage.delete(manifest_path(folder, version)) for version in old)
     for info in storage.list(folder):
         if info.name.endswith(".parquet") and info.name not in named and not info.is_dir:
             deleted += storage.delete(info.path)
@@ -136,11 +138,11 @@ def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
 
 
 def _publish(storage: Storage, folder: str, removed: Sequence[Run], added: Run) -> None:
-    """The next version of the history, which begins to count with `_version_`."""
+    """Writes the next version of the history."""
     current = newest_manifest(storage, folder)
     gone = {run.name for run in removed}
     following = Manifest(current.version + 1, (*(run for run in current.runs if run.name not in gone), added))
-    # A manifest of this number may be there already, of a process that died before it wrote the version
+    # A process that died before it wrote `_version_` may have left a manifest of this number
     storage.put(manifest_path(folder, following.version), following.encode())
     storage.sync()
     storage.put(join_path(folder, VERSION_FILE), str(following.version).encode())
@@ -163,7 +165,7 @@ def _candidates(runs: Sequence[Run], batch: int, target_bytes: int) -> list[Run]
 
 
 def _contents(storage: Storage, folder: str, runs: Sequence[Run]) -> Iterator[pa.Table]:
-    """The entries of runs in order, in pieces of bounded size."""
+    """The entries of runs in order, in tables of bounded size."""
     batches: list[pa.RecordBatch] = []
     size = 0
     for run in runs:
@@ -192,7 +194,7 @@ def _writer(out: object) -> pq.ParquetWriter:
         compression="gzip",
         compression_level=4,
         use_dictionary=["action"],
-        # Statistics hold whole values; those of metadata and plans would fill the footer
+        # Statistics store whole values; metadata and plans would bloat the footer
         write_statistics=["instantTime", "completionTime", "action", "version"],
         store_schema=False,
     )

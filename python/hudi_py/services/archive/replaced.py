@@ -1,9 +1,9 @@
-"""Which replacecommits may leave the active timeline: once they are archived, what they replaced counts again.
+"""Which replacecommits may be archived. Once one is archived, the file groups that it replaced count again.
 
-Apache Hudi goes by what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0). But
-a clean of chosen partitions, a savepoint, a write that was pending then or a file that could not be deleted leave files
-behind, whose rows would come back; and where nothing was superfluous there is no clean, and nothing would ever be
-archived. So the files themselves are looked for.
+Apache Hudi relies on what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0).
+But a clean of chosen partitions, a savepoint, a write that was pending then, or a file that could not be deleted leaves
+replaced files behind, whose rows would reappear. And if no file ever becomes superfluous, there is no clean, and
+nothing would be archived. hudi-py looks for the files themselves instead.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from hudi_py.timeline.timeline import Timeline
 
 
 def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
-    """Requested time of the first completed replacecommit of which a replaced file may still be there.
+    """Requested time of the first completed replacecommit whose replaced files may still exist.
 
-    While a clean is pending it is the first of all: the metadata table does not yet record what it deleted.
+    While a clean is pending, this is the first replacecommit: the metadata table does not yet record what the clean
+    deleted.
 
     Raises:
         CorruptFileError: a replacecommit cannot be read.
@@ -39,7 +40,7 @@ def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
 
 
 def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
-    """File groups of which a partition has a base, log or change data file, whoever wrote it."""
+    """File groups that have a base, log or change data file in a partition, whoever wrote it."""
     names = (info.name for info in storage.list(partition))
     parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
     return frozenset(found[0] for found in parts if found is not None)

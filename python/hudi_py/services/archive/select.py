@@ -1,8 +1,8 @@
-"""Which instants may leave the active timeline (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
+"""Which instants may be archived (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
 
-What is older than the active timeline counts as committed, and of what is archived no file group stays replaced. So
-nothing goes that is pending, or after it; nor a replacecommit of which a replaced file is still there; nor what the
-cleaner, a savepoint, the schedule of compactions or the metadata table look up on the active timeline.
+Everything older than the active timeline counts as committed, and an archived replacecommit no longer replaces file
+groups. So these stay: pending instants and everything after them, replacecommits whose replaced files still exist, and
+what cleaning, savepoints, the scheduling of compactions or the metadata table look up on the active timeline.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings, earliest_t
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
 
-_ALONG = (Action.CLEAN, Action.ROLLBACK)
+_CLEANS_AND_ROLLBACKS = (Action.CLEAN, Action.ROLLBACK)
 _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 
@@ -41,7 +41,7 @@ class ArchiveSettings:
     cleaner_commits: int = 10
     cleaner_hours: int = 24
     compaction_commits: int | None = 5
-    """Merge-on-read: delta commits after which a compaction is scheduled; None: its trigger does not count commits."""
+    """Merge-on-read: delta commits after which a compaction is due; None: its trigger does not count commits."""
     batch_size: int = 10
     merge: bool = False
     merge_limit_bytes: int = 20 << 20
@@ -59,7 +59,7 @@ class ArchiveSettings:
 
     @classmethod
     def of(cls, options: Options) -> ArchiveSettings:
-        """Settings as options ask for them. Raises ConfigError."""
+        """The settings that the options describe. Raises ConfigError."""
         counts = options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS
         return cls(
             min_commits=options.get(archive.MIN_COMMITS),
@@ -82,20 +82,20 @@ class ArchiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What else than the timeline decides."""
+    """What decides which instants may be archived, apart from the timeline."""
 
     merge_on_read: bool = False
     earliest_retained: str = ""
     """Requested time of the earliest commit that the last completed clean retained; empty if it counted versions."""
     replaced: str | None = None
-    """Requested time of the first replacecommit of which replaced files may still be there."""
+    """Requested time of the first replacecommit whose replaced files may still exist."""
     has_metadata_table: bool = False
     metadata_compaction: str | None = None
-    """Requested time of the last completed compaction of the metadata table; None: there was none yet."""
+    """Requested time of the metadata table's last completed compaction; None: there was none yet."""
     rolled_back: tuple[str, ...] = ()
-    """Instants which pending rollbacks undo, and those which pending restores go back to."""
+    """Instants that pending rollbacks undo, and those to which pending restores return."""
     data_timeline: Timeline | None = None
-    """Of a metadata table: the active timeline of its table."""
+    """For a metadata table: the active timeline of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Selection:
 
 
 class _Limit(NamedTuple):
-    """From where on nothing is archived."""
+    """An instant that stays on the active timeline, with everything after it."""
 
     time: str
     """Requested time."""
@@ -119,7 +119,7 @@ _METADATA = "the metadata table has not been compacted since"
 
 
 def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
-    """Why nothing is due if there are no more instants than may stay; empty if there are."""
+    """Why archiving is not due, as there are no more instants than may stay; empty if it is due."""
     low, high = _numbers_to_keep(timeline, settings)
     if len(timeline.write_completed) > high:
         return ""
@@ -131,8 +131,8 @@ def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
 def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Selection:
     """The instants to archive now.
 
-    On layout 1 cleans and rollbacks go by their own numbers (`TimelineArchiverV1`), on layout 2 with the commits they
-    lie between (`TimelineArchiverV2`).
+    Layout 1 archives cleans and rollbacks by their own count (`TimelineArchiverV1`), layout 2 together with the commits
+    around them (`TimelineArchiverV2`).
     """
     low, high = _numbers_to_keep(timeline, settings)
     if facts.has_metadata_table and facts.metadata_compaction is None:
@@ -141,20 +141,24 @@ def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts)
         return Selection((), late if found else _few(timeline, high))
     commits, reason = _commits(timeline, settings, facts, low, high)
     if timeline.layout.version >= 2:
-        along = _older_than(timeline, commits[-1].time) if commits else []
+        others = [
+            instant
+            for instant in timeline.completed
+            if commits and instant.action in _CLEANS_AND_ROLLBACKS and instant.time < commits[-1].time
+        ]
     else:
-        along = list(_surplus(timeline, low, high))
-        below = [] if facts.metadata_compaction is None else [_Limit(facts.metadata_compaction, _METADATA)]
-        below += [*_limits_of_data(facts, settings), *_limits_of_undoing(facts)]
-        commits, along = _before(commits, below), _before(along, below)
-        if not commits and not along and not reason:
-            reason = _held(min(below))
-    chosen = sorted((*commits, *along), key=lambda instant: instant.sort_key)
+        others = list(_surplus(timeline, low, high))
+        limits = [] if facts.metadata_compaction is None else [_Limit(facts.metadata_compaction, _METADATA)]
+        limits += [*_limits_of_data(facts, settings), *_limits_of_undoing(facts)]
+        commits, others = _before(commits, limits), _before(others, limits)
+        if not commits and not others and not reason:
+            reason = _held(min(limits))
+    chosen = sorted((*commits, *others), key=lambda instant: instant.sort_key)
     return Selection(tuple(chosen), "" if chosen else reason)
 
 
 def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int, int]:
-    """Least and greatest number of commits on the timeline, more than asked for where the cleaner needs them."""
+    """The minimum and maximum number of commits on the timeline, raised if the cleaner needs more."""
     low, high = settings.min_commits, settings.max_commits
     earliest = earliest_commit_to_retain(timeline, settings)
     if earliest is None:
@@ -164,9 +168,9 @@ def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int
 
 
 def earliest_commit_to_retain(timeline: Timeline, settings: ArchiveSettings) -> Instant | None:
-    """The earliest commit whose files a clean would keep now; None if it keeps all, or counts file versions.
+    """The earliest commit whose files a clean would keep now; None if it keeps all or counts file versions.
 
-    Hours count from the newest commit. Pending compactions do not matter here: `_limits` has them.
+    Hours count from the newest commit. Pending compactions are ignored, because `_limits` handles them.
     Source: `ArchivalUtils.getEarliestCommitToRetain`, 1.2.0.
     """
     commits = timeline.write_completed
@@ -197,7 +201,7 @@ def _commits(
         if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:
             break
         found.append(instant)
-    # What is before the first commit without a savepoint counts as archived: one has to stay, or all is lost from sight
+    # Everything before the first commit without a savepoint counts as archived, so at least one such commit must stay
     regular = sum(1 for instant in completed if instant.time not in savepoints)
     found = found[: min(len(completed) - low, regular - 1)]
     if found:
@@ -207,19 +211,18 @@ def _commits(
 
 
 def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[_Limit]:
-    pending = _first_pending_write(timeline)
+    pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
     if pending is not None:
-        # The commit before stays, too: it decides what a reader sees in place of the pending one
+        # The commit before it stays too: readers see it in place of the pending one
         before = [instant for instant in timeline.write_completed if instant.time < pending.time]
-        yield _Limit(
-            before[-1].time if before else pending.time, f"the {pending.action.value} {pending.time} is pending"
-        )
+        time = before[-1].time if before else pending.time
+        yield _Limit(time, f"the {pending.action.value} {pending.time} is pending")
     if facts.merge_on_read and settings.compaction_commits is not None:
         needed = _needed_by_compaction(timeline, settings.compaction_commits)
         if needed is not None:
-            yield _Limit(needed.time, f"the next compaction is counted from it ({compaction.MAX_DELTA_COMMITS.key})")
+            yield _Limit(needed.time, f"the next compaction counts from it ({compaction.MAX_DELTA_COMMITS.key})")
     if facts.replaced is not None:
-        yield _Limit(facts.replaced, "files that it replaced are still there, to be cleaned first")
+        yield _Limit(facts.replaced, "files that it replaced have not been cleaned yet")
     if timeline.layout.version >= 2:
         if facts.metadata_compaction is not None:
             after = facts.metadata_compaction
@@ -228,8 +231,8 @@ def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iter
         yield from _limits_of_data(facts, settings)
     if settings.block_on_clean and facts.earliest_retained:
         yield _Limit(facts.earliest_retained, f"the last clean retained it ({archive.BLOCK_ON_CLEAN.key})")
-    # What Apache Hudi does not look at: instants whose undoing has begun must not come to count as committed, and a
-    # pending index is made from the commits after its plan
+    # Apache Hudi does not check these: an instant that is being undone must not count as committed, and a pending index
+    # is built from the commits after its plan
     yield from _limits_of_undoing(facts)
     for instant in timeline.pending:
         if instant.action in (Action.RESTORE, Action.INDEXING):
@@ -237,11 +240,11 @@ def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iter
 
 
 def _limits_of_undoing(facts: Facts) -> list[_Limit]:
-    return [_Limit(time, "a rollback or restore that needs it is pending") for time in facts.rolled_back]
+    return [_Limit(time, "a pending rollback or restore needs it") for time in facts.rolled_back]
 
 
 def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | None:
-    """The first of the instants from which compactions are scheduled.
+    """The first of the instants that decide when the next compaction is due.
 
     Source: `CompactionUtils.getEarliestInstantToRetainForCompaction`, 1.2.0.
     """
@@ -258,7 +261,7 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
 
 
 def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
-    """Of a metadata table: the first instant of its table that matters.
+    """For a metadata table: the first instant that its table still has on the active timeline.
 
     Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.
     """
@@ -272,32 +275,25 @@ def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
         if instant.action.comparable in WRITE_ACTIONS and not (settings.beyond_savepoint and instant.time in saved)
     )
     first = [instant for instant in (next(commits, None), next(iter(data.pending), None)) if instant is not None]
-    return [_Limit(min(instant.time for instant in first), "its table has it on the active timeline")] if first else []
+    why = "it is still on the active timeline of the table"
+    return [_Limit(min(instant.time for instant in first), why)] if first else []
 
 
 def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
-    """Layout 1: of cleans, and of rollbacks, all but the newest `low` where there are more than `high`."""
-    for action in _ALONG:
+    """Layout 1: all but the newest `low` cleans if there are more than `high`, and likewise for rollbacks."""
+    for action in _CLEANS_AND_ROLLBACKS:
         found = [instant for instant in timeline.completed if instant.action is action]
         if len(found) > high:
             yield from found[: len(found) - low]
-
-
-def _older_than(timeline: Timeline, time: str) -> list[Instant]:
-    return [instant for instant in timeline.completed if instant.action in _ALONG and instant.time < time]
 
 
 def _before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:
     return [instant for instant in instants if all(instant.time < limit.time for limit in limits)]
 
 
-def _first_pending_write(timeline: Timeline) -> Instant | None:
-    return next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
-
-
 def _few(timeline: Timeline, high: int) -> str:
-    return f"the active timeline has {counted(len(timeline.write_completed), 'commit')}, and up to {high} stay"
+    return f"the active timeline has {counted(len(timeline.write_completed), 'commit')} and may have up to {high}"
 
 
 def _held(limit: _Limit) -> str:
-    return f"nothing before {limit.time} is left to archive, and from there on all stays: {limit.why}"
+    return f"everything before {limit.time} is archived, and what follows has to stay: {limit.why}"

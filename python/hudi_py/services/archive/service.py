@@ -1,17 +1,16 @@
-"""Archiving: completed instants are written to the archive, then leave the active timeline.
+"""Archiving: completed instants are written to the archive, then removed from the active timeline.
 
-Archiving is not an action on the timeline: it has no instant and nothing to complete, so of the machinery in
-`transaction` it needs only the table lock.
+Archiving is not an action on the timeline: it has no instant and nothing to complete, so it needs only the table lock.
 
-The archive is whole before the first state file goes. Pending files go before completed ones, since an instant without
-its completed file would be taken for a pending one, and completed ones oldest first, so that the timeline has no hole
-(HUDI-7207). A process that dies in between leaves instants that are archived and active: the next run takes these off
-the active timeline.
+The archive is complete before the first state file is deleted. Pending files are deleted before completed ones, because
+an instant without its completed file would look pending; completed files are deleted oldest first, so that the timeline
+never has a hole (HUDI-7207). A process that dies in between leaves instants that are both archived and active; the next
+run removes them from the active timeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,29 +39,27 @@ from hudi_py.transaction.paths import MARKERS
 
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
-"""A file of the archive holds this many, so that memory is bounded where a long timeline is archived at last."""
+"""The maximum for one archive file, so that archiving a long timeline takes bounded memory."""
 Key = tuple[str, Action]
-States = Mapping[Key, Sequence[Instant]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArchiveReport(ServiceReport):
-    """What was archived. `instant` is the newest one, None if there was none; it has no completion time."""
+    """What was archived. `instant` is the newest archived instant, None if there is none; it has no completion time."""
 
     num_instants: int = 0
-    """Instants."""
     oldest: InstantTime | None = None
     files_written: tuple[str, ...] = ()
-    """Names of new files of the archive."""
+    """Names of the new archive files."""
     written_bytes: int = 0
     num_files_deleted: int = 0
-    """State files that left the active timeline."""
+    """State files deleted from the active timeline."""
     num_levels_compacted: int = 0
-    """Layout 2: how many levels of the archive were compacted."""
+    """Levels of the archive that were compacted (timeline layout 2)."""
     num_files_merged: int = 0
-    """Layout 1: how many small files of the archive became one."""
+    """Small archive files that were merged into one (timeline layout 1)."""
     num_files_cleaned: int = 0
-    """Files of the archive which no reader needs any more."""
+    """Archive files deleted because no reader needs them any more."""
 
     def _summary(self) -> Iterator[str]:
         if self.num_instants:
@@ -82,15 +79,15 @@ class ArchiveReport(ServiceReport):
 def archive(
     context: ServiceContext, settings: ArchiveSettings | None = None, *, data_timeline: Timeline | None = None
 ) -> ArchiveReport:
-    """Archives what the settings allow, and keeps the archive itself in order.
+    """Archives what the settings allow, and maintains the archive itself.
 
     Args:
-        settings: None: as the context's options ask for.
-        data_timeline: for a metadata table, the active timeline of its table, which limits what may go.
+        settings: None: those of the context's options.
+        data_timeline: for a metadata table, the active timeline of its table, which limits what may be archived.
 
     Raises:
         ConfigError: the settings contradict each other.
-        CorruptFileError: an instant that would be archived cannot be read, or the archive cannot; nothing was deleted.
+        CorruptFileError: an instant to archive, or the archive, cannot be read; nothing was deleted.
         LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else ArchiveSettings.of(context.options)
@@ -99,14 +96,14 @@ def archive(
 
 
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
-    """Archives some completed commits regardless of the settings. The table lock is held."""
+    """Archives some completed commits regardless of the settings. The table lock must be held."""
     _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
 
 
 def archived_after(
     storage: Storage, config: TableConfig, timeline: Timeline, time: InstantTime
 ) -> list[ArchivedInstant]:
-    """Archived commits later than a savepointed one, which is still active: `hoodie.archive.beyond.savepoint`."""
+    """Archived commits after a savepointed one that is still active (`hoodie.archive.beyond.savepoint`)."""
     active = {instant.time for instant in timeline.instants}
     return archived_instants(
         storage,
@@ -210,10 +207,10 @@ class _Archiver:
         return find(self._storage, self._folder, instants)
 
     def _finish_deletes(self) -> int:
-        """Takes off the active timeline what a dead process archived and did not delete whole.
+        """Removes from the active timeline what a dead process archived and only began to delete.
 
-        Where it had not deleted any instant's files, the same instants are chosen again, and found archived. Where it
-        had, one has no pending files any more.
+        If it had deleted nothing, the same instants are selected again and found in the archive. If it had, an instant
+        lacks its pending files.
         """
         completed = [instant for instant in self._timeline.completed if instant.action is not Action.SAVEPOINT]
         if all(len(self._states[_key(instant)]) > 1 for instant in completed):
@@ -233,14 +230,14 @@ class _Archiver:
         files = [file for instant in instants for file in self._states[_key(instant)]]
         pending = [layout.path(file.file_name) for file in files if not file.completed]
         deleted = sum(when_remote(storage, storage.delete, pending, self._context.threads))
-        storage.sync()  # without its completed file an instant would look pending, and be rolled back
+        storage.sync()  # an instant without its completed file would look pending and be rolled back
         for file in files:
             if file.completed:
                 deleted += storage.delete(layout.path(file.file_name))
         return deleted
 
     def _remove_markers(self, instants: Iterable[Instant]) -> None:
-        """Marker folders that a process left which died right after its commit."""
+        """Removes marker folders left by processes that died right after their commit."""
         times = {instant.time for instant in instants}
         left = {info.name for info in self._storage.list(MARKERS)} if times else set()
         for time in sorted(times & left):
@@ -250,26 +247,22 @@ class _Archiver:
 def gather_facts(
     storage: Storage, config: TableConfig, timeline: Timeline, data_timeline: Timeline | None = None
 ) -> Facts:
-    """What else than the timeline decides which instants may be archived.
+    """What decides which instants may be archived, apart from the timeline.
 
     Raises:
-        CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore, cannot be read.
+        CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore cannot be read.
     """
     has_metadata_table = FILES_PARTITION in config.metadata_partitions
+    last = last_clean(storage, timeline)
     return Facts(
         merge_on_read=config.is_mor,
-        earliest_retained=_earliest_retained(storage, timeline),
+        earliest_retained=last[1].earliest_commit_to_retain if last is not None else "",
         replaced=first_replaced(storage, timeline),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_last_metadata_compaction(storage) if has_metadata_table else None,
         rolled_back=tuple(_undone(storage, timeline)),
         data_timeline=data_timeline,
     )
-
-
-def _earliest_retained(storage: Storage, timeline: Timeline) -> str:
-    last = last_clean(storage, timeline)
-    return last[1].earliest_commit_to_retain if last is not None else ""
 
 
 def _last_metadata_compaction(storage: Storage) -> str | None:
@@ -283,7 +276,7 @@ def _last_metadata_compaction(storage: Storage) -> str | None:
 
 
 def _undone(storage: Storage, timeline: Timeline) -> list[str]:
-    """Instants which pending rollbacks undo, and the savepoints of pending restores."""
+    """Instants that pending rollbacks undo, and the savepoints of pending restores."""
     plans = PendingPlans(storage, timeline)
     found: list[str] = []
     for instant in plans.of(Action.ROLLBACK):
@@ -296,7 +289,7 @@ def _undone(storage: Storage, timeline: Timeline) -> list[str]:
 
 
 def _states(timeline: Timeline) -> dict[Key, list[Instant]]:
-    """State files of each instant, requested first."""
+    """The state files of each instant, requested first."""
     found: dict[Key, list[Instant]] = {}
     for file in timeline.files:
         found.setdefault(_key(file), []).append(file)

@@ -1,7 +1,7 @@
-"""Archiving on layout 1: log files of entries, and the merge of small ones.
+"""Archiving on timeline layout 1: log files of entries, and the merge of small ones.
 
-Sources: `TimelineArchiverV1`, 1.2.0, which writes a file each time; `HoodieTimelineArchiver`, 0.15.0, for the merge,
-which 1.2.0 does not do any more. The table lock must be held.
+Sources: `TimelineArchiverV1`, 1.2.0, which writes a new file each time, and `HoodieTimelineArchiver`, 0.15.0, for the
+merge, which 1.2.0 no longer has. The table lock must be held.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 
 _WRITE_TOKEN: Final = "1-0-1"
-# Of merged files: Apache Hudi 1.2.0, which knows of no merges, does not give this name to a new file of its own, which
-# the end of an unfinished merge would take for the merged one
+# Of merged files. Apache Hudi 1.2.0, which does not merge, never uses it for a new file: `finish_merge` could not tell
+# such a file from the merged one
 _MERGED_TOKEN: Final = "2-0-1"
 MERGE_PLAN: Final = "mergeArchivePlan"
 _PLAN_SCHEMA: Final = "HoodieMergeArchiveFilePlan"
@@ -34,9 +34,9 @@ Key = tuple[str, Action]
 
 
 def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
-    """Those of some instants, sorted by time, which the archive has already.
+    """The instants that are already archived, of some sorted by time.
 
-    Only a process that died before it had deleted what it archived leaves such instants: they are in the newest files.
+    Only a process that died before it deleted what it had archived leaves such instants; they are in the newest files.
     """
     first, last = instants[0].time, instants[-1].time
     found: set[Key] = set()
@@ -59,9 +59,11 @@ def add_to_archive(
     zone: tzinfo,
     threads: int,
 ) -> FileInfo:
-    """Writes a new archive file with every state of some instants, `batch_size` entries a block.
+    """Writes a new archive file with every state of some instants.
 
-    `zone`: that of the table's instant times.
+    Args:
+        batch_size: entries per block.
+        zone: of the table's instant times.
     """
     written = {info.name: info.modified_ms for info in storage.list(timeline.layout.folder)}
     files = [file for instant in instants for file in states[instant.time, instant.action.comparable]]
@@ -70,7 +72,7 @@ def add_to_archive(
         path = timeline.layout.path(file.file_name)
         content = storage.read(path) if needs_content(file) else b""
         if not content and file.action is Action.CLEAN and file.state is State.INFLIGHT:
-            # Since 1.1 the plan is in the requested file alone
+            # Since 1.1 only the requested file has the plan
             requested = states[file.time, file.action][0]
             content = storage.read(timeline.layout.path(requested.file_name)) if requested is not file else b""
         transition = format_instant(written.get(file.file_name, 0), zone)
@@ -85,9 +87,13 @@ def add_to_archive(
 
 
 def finish_merge(storage: Storage, folder: str) -> int:
-    """Completes or undoes a merge of archive files that a dead process began. Returns how many files it deleted.
+    """Completes or undoes a merge of archive files that a dead process began.
 
-    While all files of the plan are there, the merged one may not be whole: it goes. Once one of them is gone, it is.
+    While all files of the plan exist, the merged file may be incomplete and is deleted. If one is missing, the merged
+    file is complete.
+
+    Returns:
+        How many files were deleted.
     """
     plan_path = join_path(folder, MERGE_PLAN)
     try:
@@ -98,10 +104,10 @@ def finish_merge(storage: Storage, folder: str) -> int:
     plan = _decoded_plan(data, f"{storage.uri}/{plan_path}")
     if plan is not None:
         candidates, merged = plan
-        there = {file.name: file.path for _, file in archive_files(storage, folder)}
-        if all(name in there for name in candidates):
+        existing = {file.name for _, file in archive_files(storage, folder)}
+        if existing.issuperset(candidates):
             deleted += storage.delete(join_path(folder, merged))
-        elif merged in there:
+        elif merged in existing:
             for name in candidates:
                 deleted += storage.delete(join_path(folder, name))
     storage.sync()
@@ -110,11 +116,7 @@ def finish_merge(storage: Storage, folder: str) -> int:
 
 
 def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch: int) -> int:
-    """Merges archive files newer than the newest large one, if there are `batch` of them.
-
-    Returns:
-        How many files were merged.
-    """
+    """Merges the archive files newer than the newest large one if there are at least `batch`. Returns how many."""
     candidates: list[FileInfo] = []
     for _, file in reversed(archive_files(storage, folder)):
         if file.size > limit_bytes:
@@ -140,7 +142,7 @@ def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch:
 
 
 def _blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
-    """Whole blocks of archive files; those that were cut off are left out."""
+    """The complete blocks of archive files; truncated ones are left out."""
     for file in files:
         for block in read_blocks(storage, file.path, file.size):
             if block.type is BlockType.AVRO:
@@ -148,7 +150,7 @@ def _blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
 
 
 def _decoded_plan(data: bytes, context: str) -> tuple[list[str], str] | None:
-    """File names of a plan, and the name of the merged file; None for a plan that was cut off."""
+    """The names of the files to merge and of the merged file; None if the plan is truncated."""
     try:
         plan = Fields(decode_record(data, context), context)
         return [path.rpartition("/")[2] for path in plan.texts("candidate")], plan.text("mergedArchiveFileName")

@@ -1,4 +1,5 @@
-"""Archiving on layout 2: instants become entries of the history (`MetadataConversionUtils`, `ActiveAction`, 1.2.0)."""
+"""Archiving on timeline layout 2: instants become entries of the history (`MetadataConversionUtils`, `ActiveAction`,
+1.2.0)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Key = tuple[str, Action]
 
 
 def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
-    """Those of some instants, sorted by time, which the history has already."""
+    """The instants that are already in the history, of some sorted by time."""
     found = read_history(storage, folder, ArchiveQuery(instants[0].time, instants[-1].time))
     return {(instant.time, instant.action) for instant in found}
 
@@ -32,10 +33,10 @@ def add_to_history(
     *,
     threads: int,
 ) -> tuple[Run | None, Sequence[Instant]]:
-    """Adds instants, sorted by time and not in the history yet, as one run.
+    """Adds instants, sorted by time and not yet in the history, as one run.
 
     Returns:
-        The run and the instants it holds: all of them, but where there is a run of this name already.
+        The run and its instants: all of them, unless a run of the same name exists.
     """
     taken = {run.name for run in newest_manifest(storage, folder).runs}
     while instants and run_name(instants[0].time, instants[-1].time) in taken:
@@ -60,7 +61,7 @@ def _entry(storage: Storage, timeline: Timeline, instant: Instant, states: Seque
 
 
 def _plan(storage: Storage, timeline: Timeline, pending: Sequence[Instant]) -> bytes | None:
-    """What the requested file holds; of a replacecommit what the inflight one holds, where it is not empty."""
+    """The content of the requested file; for a replacecommit that of the inflight file, unless it is empty."""
     if not pending:
         return None
     action = pending[0].action

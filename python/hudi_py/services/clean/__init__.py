@@ -1,4 +1,4 @@
-"""Cleaning: deleting the file versions that nobody is to query any more."""
+"""Cleaning: deleting file versions that queries no longer need."""
 
 from hudi_py.services.clean.plan import Planned, plan_clean
 from hudi_py.services.clean.policy import CleanSettings, earliest_to_retain

@@ -1,28 +1,28 @@
-"""Files that a clean keeps regardless of its policy: savepointed ones, and those that pending services read."""
+"""Files that a clean keeps regardless of its policy: those of savepoints, and those that pending services read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hudi_py.model.instant import Action
+from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
-from hudi_py.timeline.recovery_records import decode_savepoint
+from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint
 from hudi_py.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What must stay."""
+    """What a clean must keep."""
 
     savepoints: tuple[str, ...] = ()
     """Times of the savepoints, oldest first."""
     savepointed: frozenset[str] = frozenset()
-    """Names of files; a slice of which one is named stays whole."""
+    """File names of savepoints; a slice with one of them is kept as a whole."""
     compacting: Mapping[FileGroup, str] = field(default_factory=dict)
-    """File group of a pending compaction or log compaction to the base instant from which on its slices stay."""
+    """Maps each file group of a pending compaction or log compaction to the base instant of its first slice to keep."""
     clustering: frozenset[tuple[str, str]] = frozenset()
     """Partition path and name of the files that pending clusterings read."""
 
@@ -32,18 +32,27 @@ class Guards:
         return since is not None and base_instant >= since
 
 
+def savepoints_of(timeline: Timeline) -> list[Instant]:
+    """Completed savepoints, oldest commit first."""
+    return [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+
+
+def read_savepoint(storage: Storage, timeline: Timeline, savepoint: Instant) -> SavepointMetadata:
+    """The content of a completed savepoint. Raises CorruptFileError."""
+    path = timeline.layout.path(savepoint.file_name)
+    return decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
+
+
 def load_guards(storage: Storage, timeline: Timeline) -> Guards:
     """Reads the savepoints and the pending plans of a timeline.
 
     Raises:
         CorruptFileError: one of them cannot be read, so nothing may be deleted.
     """
-    savepoints = [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
+    savepoints = savepoints_of(timeline)
     names: set[str] = set()
     for savepoint in savepoints:
-        path = timeline.layout.path(savepoint.file_name)
-        found = decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
-        for files in found.files.values():
+        for files in read_savepoint(storage, timeline, savepoint).files.values():
             names.update(files)
     compacting: dict[FileGroup, str] = {}
     clustering: set[tuple[str, str]] = set()

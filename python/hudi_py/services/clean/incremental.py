@@ -1,8 +1,8 @@
-"""Which partitions a clean by commits or hours has to look at.
+"""Which partitions a clean by commits or hours has to consider.
 
-The last clean went up to its earliest commit to retain. What has become superfluous since was superseded by a commit
-from there on, or by one that was still pending then. If that is not known, all partitions are cleaned. Apache Hudi's
-rules are in `CleanPlanner.getPartitionPathsForCleanByCommits`, 1.2.0.
+The last clean went up to its earliest commit to retain. Files that have become superfluous since were superseded by a
+commit from there on, or by one that was pending then. If these commits are not known, all partitions are cleaned.
+Apache Hudi's rules are in `CleanPlanner.getPartitionPathsForCleanByCommits`, 1.2.0.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_meta
 from hudi_py.timeline.timeline import Timeline
 
 FILTERED = "hudi_py.partition_filter"
-"""Key of the extra metadata of a clean of chosen partitions only: the next one cannot continue from it."""
+"""Key in the extra metadata of a clean of chosen partitions only: the next clean cannot continue from it."""
 
-# Their inserts into new file groups supersede nothing (`WriteOperationType.isUpsert`, `isInsertWithoutReplace`)
+# Inserts of these operations into new file groups supersede nothing (`WriteOperationType.isUpsert`,
+# `isInsertWithoutReplace`)
 _UPSERTS = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "BULK_INSERT", "BULK_INSERT_PREPPED"})
 _PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Action.CLUSTERING.value})
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMetadata] | None:
-    """The completed clean with the greatest requested time; None if there is none on the active timeline.
+    """The completed clean with the greatest requested time; None if the active timeline has none.
 
-    One whose file is empty, left by a crash on a storage that cannot write whole files, is passed over.
+    Cleans with an empty file, left by a crash on a storage that does not write files atomically, are skipped.
     """
     for instant in reversed(timeline.completed):
         if instant.action is Action.CLEAN:
             path = timeline.layout.path(instant.file_name)
             try:
                 content = storage.read(path)
-            except FileNotFoundError:  # archived since it was listed
+            except FileNotFoundError:  # archived meanwhile
                 continue
             if content:
                 return instant, decode_clean_metadata(content, f"the clean {storage.uri}/{path}")
@@ -51,12 +52,12 @@ def changed_partitions(
 ) -> set[str] | None:
     """Partitions with files that may have become superfluous since the last clean; None: all partitions.
 
-    Apache Hudi goes by the requested times of commits alone. Here a commit counts too that completed after the last
-    clean was planned, whatever its requested time, and so do partitions where the last clean could not delete a file.
+    Apache Hudi considers only the requested times of commits. hudi-py also counts commits that completed after the last
+    clean was planned, whatever their requested time, and partitions in which the last clean failed to delete a file.
 
     Args:
         earliest: the earliest commit to retain now.
-        savepoints: times of the savepoints there are.
+        savepoints: times of the existing savepoints.
     """
     if last is None or not config.partition_fields:
         return None
@@ -66,7 +67,7 @@ def changed_partitions(
         return None
     if metadata.savepoints - set(savepoints) or FILTERED in metadata.extra:
         return None
-    if _took_back_plans(storage, timeline, instant):
+    if _released_files(storage, timeline, instant):
         return None
     commits = [
         commit
@@ -81,7 +82,7 @@ def changed_partitions(
 
     try:
         return found.union(*when_remote(storage, touched, commits))
-    except FileNotFoundError:  # a commit was archived since the timeline was listed
+    except FileNotFoundError:  # a commit was archived meanwhile
         return None
 
 
@@ -92,8 +93,8 @@ def _superseding(commit: CommitMetadata, action: Action, config: TableConfig) ->
     return {stat.partition_path for stat in commit.stats} | set(commit.replaced)
 
 
-def _took_back_plans(storage: Storage, timeline: Timeline, last: Instant) -> bool:
-    """Whether a plan was rolled back since a clean that spared its files, or the table was restored."""
+def _released_files(storage: Storage, timeline: Timeline, last: Instant) -> bool:
+    """Whether files that the last clean had to keep are no longer needed: a restore, or the rollback of a plan."""
     for instant in timeline.completed:
         if instant.action not in (Action.ROLLBACK, Action.RESTORE) or (instant.completion_time or "") <= last.time:
             continue

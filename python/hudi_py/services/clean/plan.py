@@ -1,4 +1,4 @@
-"""Planning a clean: which files of which partitions go (`CleanPlanner`, `CleanPlanActionExecutor`, 1.2.0)."""
+"""Plans a clean: which files of which partitions to delete (`CleanPlanner`, `CleanPlanActionExecutor`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from hudi_py.model.words import counted
 from hudi_py.schema.patterns import matching
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
-from hudi_py.services.clean.policy import (
-    CleanSettings,
-    earliest_to_retain,
-    reason_not_due,
-    reason_nothing_retained,
-)
+from hudi_py.services.clean.policy import CleanSettings, earliest_to_retain, reason_not_due, reason_nothing_retained
 from hudi_py.services.clean.slices import Slice, Slicer, is_data_file
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage.threads import when_remote
@@ -63,22 +58,22 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
     if earliest is None and not settings.by_versions:
         return Planned(None, reason_nothing_retained(timeline, settings))
     if settings.by_versions and context.session.metadata is None and config.is_mor and not _compacted_since(timeline):
-        return Planned(None, "the metadata table was not compacted since the last clean")
+        return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
     if settings.incremental and earliest is not None:
         changed = changed_partitions(storage, timeline, config, last, earliest, guards.savepoints)
     files: dict[str, tuple[str, ...]] = {}
     partitions: list[str] = []
-    looked_at = 0
+    considered = 0
     if changed is None or changed:
         view = context.view(state)
         chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), settings)
-        looked_at = len(chosen)
+        considered = len(chosen)
         planner = _Planner(context, timeline, settings, earliest, guards, view, metadata)
         for partition, names, deletable in planner.plan(chosen):
             if names or deletable:
-                # without files too, or Apache Hudi would not report the partition that it deletes
+                # even without files, or Apache Hudi would not report the partition as deleted
                 files[partition] = tuple(f"{storage.uri}/{join_path(partition, name)}" for name in names)
             if deletable:
                 partitions.append(partition)
@@ -99,11 +94,11 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         if earliest is not None
         else f"{counted(settings.file_versions_retained, 'version')} of each file group"
     )
-    return Planned(None, f"nothing is superfluous in the {counted(looked_at, 'partition')} looked at; kept: {kept}")
+    return Planned(None, f"no file is superfluous in the {counted(considered, 'partition')} considered; kept: {kept}")
 
 
 class _Planner:
-    """Looks at partitions one by one."""
+    """Chooses the files to delete, one partition at a time."""
 
     def __init__(
         self,
@@ -153,7 +148,7 @@ class _Planner:
         return partition, sorted(going), deletable
 
     def _by_commits(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
-        """Slices before the earliest commit to retain, but for the last of them and for the newest of all."""
+        """Slices before the earliest commit to retain, except the last of them and the newest of the file group."""
         earliest = self._earliest
         assert earliest is not None
         newest = slices[0].base_instant
@@ -169,7 +164,7 @@ class _Planner:
         ]
 
     def _by_versions(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
-        """All slices but the newest ones. What a pending compaction will write counts; a savepointed slice does not."""
+        """All but the newest slices. The slice that a pending compaction will write counts; savepointed ones do not."""
         keep = self._settings.file_versions_retained
         if (partition, file_id) in self._guards.compacting:
             keep -= 1
@@ -193,7 +188,7 @@ class _Planner:
         return bool(guards.clustering) and any((partition, name) in guards.clustering for name in slice_.names)
 
     def _to_retry(self, partition: str, listed: set[str]) -> list[str]:
-        """Files which the last clean could not delete, and which the metadata table no longer knows."""
+        """Files that the last clean failed to delete and the metadata table no longer lists."""
         storage = self._context.storage
         return [
             name
@@ -205,20 +200,20 @@ class _Planner:
         ]
 
     def _is_all(self, partition: str, going: set[str]) -> bool:
-        """Whether there is such a partition, of which nothing would be left.
+        """Whether the partition exists and nothing would be left of it.
 
-        Files of writes under way are seen on the storage alone.
+        The storage is listed, because the metadata table does not show the files of running writes.
         """
         found = self._storage_lister.files(PartitionPath(partition))
         if not found and (self._view.lister.is_storage or partition not in self._view.partitions()):
-            return False  # an earlier clean has deleted it
+            return False  # an earlier clean deleted it
         return all(info.name in going for info in found if is_data_file(info.name))
 
 
 def needed_files(
     context: ServiceContext, state: TableState, guards: Guards, partitions: list[str]
 ) -> set[tuple[str, str]]:
-    """Partition path and name of files that may not go now: of guarded slices, and of the newest one of each group."""
+    """Partition path and name of files that must stay: those of guarded slices, and of each group's newest slice."""
     view = context.view(state)
     slicer = Slicer(view.config, state.timeline, view.pending_compaction)
     found: set[tuple[str, str]] = set(guards.clustering)
@@ -244,7 +239,7 @@ def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[st
 
 
 def _compacted_since(timeline: Timeline) -> bool:
-    """Whether a metadata table has commits other than delta commits since its last clean, or was never cleaned."""
+    """Whether a metadata table was compacted since its last clean, or was never cleaned."""
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     return not cleans or any(
         instant.action is not Action.DELTA_COMMIT and (instant.completion_time or "") > cleans[-1].time
@@ -268,7 +263,7 @@ def _marks_progress(
     last: tuple[Instant, CleanMetadata] | None,
     now_ms: int,
 ) -> bool:
-    """Whether a plan without files still becomes an instant."""
+    """Whether a plan without files is still recorded as an instant."""
     if settings.empty_interval_hours <= 0 or not settings.incremental or plan.earliest is None:
         return False
     if last is None:

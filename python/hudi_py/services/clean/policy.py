@@ -1,6 +1,6 @@
-"""What a clean is to keep: policies, the earliest commit to retain, and when a clean is due.
+"""What a clean keeps: policies, the earliest commit to retain, and when a clean is due.
 
-Rules are those of `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanActionExecutor.needsCleaning`, 1.2.0.
+Source: `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanActionExecutor.needsCleaning`, 1.2.0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 
 @dataclass(frozen=True, slots=True)
 class CleanSettings:
-    """What the options ask of a clean. Pickles."""
+    """The settings of a clean. Pickles."""
 
     policy: str = KEEP_LATEST_COMMITS
     commits_retained: int = 10
@@ -42,11 +42,11 @@ class CleanSettings:
 
     @classmethod
     def of(cls, options: Options) -> CleanSettings:
-        """The settings that options ask for.
+        """The settings that the options describe.
 
         Raises:
-            ConfigError: partitions are chosen by name or pattern, and incremental cleaning is on, or the pattern is no
-                regular expression.
+            ConfigError: partitions are chosen by name or pattern although incremental cleaning is on, or the pattern is
+                not a valid regular expression.
         """
         settings = cls(
             policy=policy_of(options),
@@ -65,7 +65,7 @@ class CleanSettings:
             chosen = clean_config.PARTITIONS_SELECTED if settings.partitions_selected else clean_config.PARTITION_REGEX
             raise ConfigError(
                 f"Option {options.name_of(chosen)} cannot be used with incremental cleaning, which chooses the "
-                f"partitions itself: set {clean_config.INCREMENTAL.key} to false, or leave it out"
+                f"partitions itself; set {clean_config.INCREMENTAL.key} to false, or leave the option out"
             )
         check_regex(settings.partition_regex or "", options.name_of(clean_config.PARTITION_REGEX))
         return settings
@@ -81,7 +81,7 @@ class CleanSettings:
 
 
 def policy_of(options: Options) -> str:
-    """The policy given, else that whose number alone is given (the infer function of `HoodieCleanConfig`, 1.2.0)."""
+    """The policy that is set, or else the only one whose number is set (inferred as in `HoodieCleanConfig`, 1.2.0)."""
     policy = options.get(clean_config.POLICY)
     if policy is not None:
         return policy
@@ -105,13 +105,13 @@ def earliest_to_retain(
 ) -> Instant | None:
     """The earliest completed commit as of which the table stays readable; None: nothing is cleaned.
 
-    By commits it is not later than the newest commit before the oldest pending one, clusterings among them. None under
-    KEEP_LATEST_FILE_VERSIONS, which counts no commits.
+    By commits, it is no later than the newest commit before the oldest pending write or clustering. It is always None
+    under KEEP_LATEST_FILE_VERSIONS, which does not count commits.
 
     Args:
         now_ms: milliseconds since the epoch.
         zone: of the table's instants.
-        last_earliest: that of the last clean, from which `max_commits_to_clean` counts; empty when there was none.
+        last_earliest: that of the last clean, from which `max_commits_to_clean` counts; empty if there was none.
         passed_over: pending actions that do not count.
     """
     completed = timeline.write_completed
@@ -135,13 +135,13 @@ def earliest_to_retain(
 def oldest_pending(
     timeline: Timeline, passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION})
 ) -> Instant | None:
-    """The oldest pending write, compaction or clustering, but those of some actions."""
+    """The oldest pending write, compaction or clustering, apart from some actions."""
     writes = (i for i in timeline.pending if i.action.comparable in WRITE_ACTIONS)
     return next((instant for instant in writes if instant.action not in passed_over), None)
 
 
 def reason_not_due(timeline: Timeline, settings: CleanSettings, last: CleanMetadata | None) -> str:
-    """Why no clean is due yet; empty when one is: enough commits since the last one, or files it could not delete."""
+    """Why no clean is due yet; empty if one is: after enough commits, or if the last one failed to delete files."""
     if last is not None and any(partition.failed for partition in last.partitions):
         return ""
     after = "" if last is None else last.last_completed
@@ -156,10 +156,10 @@ def reason_not_due(timeline: Timeline, settings: CleanSettings, last: CleanMetad
 
 
 def reason_nothing_retained(timeline: Timeline, settings: CleanSettings) -> str:
-    """Why there is no earliest commit to retain, so that nothing is cleaned."""
+    """Why there is no earliest commit to retain, so nothing is cleaned."""
     count = len(timeline.write_completed)
     if settings.policy == KEEP_LATEST_BY_HOURS:
-        return f"no commit of the last {counted(settings.hours_retained, 'hour')} ({clean_config.HOURS_RETAINED.key})"
+        return f"no commit in the last {counted(settings.hours_retained, 'hour')} ({clean_config.HOURS_RETAINED.key})"
     pending = oldest_pending(timeline)
     if count > settings.commits_retained and pending is not None:
         return f"the {pending.action.value} {pending.time} is pending, and there is no commit before it"

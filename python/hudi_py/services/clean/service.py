@@ -10,7 +10,7 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
-from hudi_py.services.clean.execute import CleanedPiece, File, delete_files, files_of, num_pieces, piece_of
+from hudi_py.services.clean.execute import CleanOutcome, File, delete_files, files_of, files_of_task, num_tasks
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
@@ -47,11 +47,11 @@ class CleanReport(ServiceReport):
     num_files: int = 0
     """Files deleted."""
     num_bytes: int | None = 0
-    """Of the files deleted; None if the clean had been completed before: its metadata has no sizes."""
+    """Size of the deleted files; None if the clean was already completed, because its metadata has no sizes."""
     num_partitions: int = 0
-    """Partitions with files deleted."""
+    """Partitions in which files were deleted."""
     failed: tuple[str, ...] = ()
-    """Paths, relative to the table, of files which could not be deleted; the next clean tries again."""
+    """Paths, relative to the table, of files that could not be deleted; the next clean tries again."""
     deleted_partitions: tuple[str, ...] = ()
 
     def _summary(self) -> Iterator[str]:
@@ -64,20 +64,20 @@ class CleanReport(ServiceReport):
         if self.deleted_partitions:
             yield listed(self.deleted_partitions, "emptied partition") + " removed"
         if self.failed:
-            yield listed(self.failed, "file") + " could not be deleted, which the next clean tries again"
+            yield listed(self.failed, "file") + " could not be deleted; the next clean tries again"
 
 
 @dataclass(frozen=True, slots=True)
 class CleanWork:
-    """A clean that is being executed. Pickles small: every piece reads its files from the plan."""
+    """A clean in progress. Pickles small: each task reads its files from the plan."""
 
     instant: InstantTime
     layout: Layout
-    num_pieces: int
+    num_tasks: int
     started_ms: int
     """Milliseconds since the epoch."""
     spared: frozenset[File] = frozenset()
-    """Planned files that have become needed since: by a savepoint, or as the newest version after a rollback."""
+    """Planned files that have become needed since, by a savepoint or as the newest version after a rollback."""
     removed: str = ""
 
 
@@ -90,10 +90,10 @@ class Cleaning:
     name: str = "clean"
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
-        """Plans a clean where one is due and a file is superfluous; nothing while another is pending.
+        """Plans a clean if one is due, a file is superfluous, and no other clean is pending.
 
         Raises:
-            ConfigError: options that contradict each other.
+            ConfigError: options contradict each other.
             LockError: the table lock could not be acquired in time.
         """
         settings = CleanSettings.of(context.options)
@@ -102,7 +102,7 @@ class Cleaning:
             timeline = state.timeline
             pending = _pending(timeline)
             if pending:
-                return Scheduled(None, f"the clean {pending[0].time} is pending and is to be finished first")
+                return Scheduled(None, f"the clean {pending[0].time} is pending and has to be finished first")
             planned = plan_clean(context, state, settings, now_ms=self.now_ms())
             if planned.plan is None:
                 return Scheduled(None, planned.reason)
@@ -112,14 +112,14 @@ class Cleaning:
             return Scheduled(time_)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
-        """Cleans that were planned and not completed, oldest first."""
+        """Cleans that were planned but not completed, oldest first."""
         return [instant.time for instant in _pending(context.timeline())]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Takes a plan to inflight. A plan that is inflight already is continued: deleting twice does no harm.
+        """Takes a plan to inflight, or continues one that already is: deleting twice does no harm.
 
         Raises:
-            ConfigError: there is no clean of this instant.
+            ConfigError: there is no clean with this instant.
             UnsupportedTableError: the plan deletes files of a bootstrap source.
         """
         storage, started_ms = context.storage, wall_clock_ms()
@@ -131,29 +131,27 @@ class Cleaning:
             content, source = read_plan(storage, timeline.layout, instant, Action.CLEAN)
             plan = decode_clean_plan(content, source) if content else None
             if plan is None:
-                # a crash on a storage that cannot write whole files; nothing was deleted without a plan
+                # a crash on a storage that does not write files atomically; without a plan nothing was deleted
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
                 removed = f"the clean {instant} had no plan and was removed"
                 return CleanWork(instant, timeline.layout, 0, started_ms, removed=removed)
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
                 raise UnsupportedTableError(
-                    f"Cannot run the clean {instant} of {storage.uri}: it deletes {paths[0]} for the partition "
-                    f"{partition!r}, a file of the source that the table was bootstrapped from, which hudi-py never "
-                    "does; run it with Apache Hudi"
+                    f"Cannot run the clean {instant} of {storage.uri}: it would delete {paths[0]} (partition "
+                    f"{partition!r}), a file of the source that the table was bootstrapped from; hudi-py never deletes "
+                    "such files; run the clean with Apache Hudi"
                 )
-            files = files_of(plan)
-            spared = _spared(context, state, plan, instant, files)
+            work = _work(context, state, plan, instant, started_ms)
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
             instants.begin(storage, timeline.layout, instant, Action.CLEAN, content)
-        count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
-        return CleanWork(instant, timeline.layout, count, started_ms, spared)
+        return work
 
     def join(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Takes part in a clean that was begun, by this process or another: pieces are the same each time.
+        """Joins a clean that this or another process has begun; its tasks are the same each time.
 
         Raises:
-            ConfigError: it is not under way.
+            ConfigError: it is not in progress.
         """
         started_ms, state = wall_clock_ms(), context.state()
         timeline = state.timeline
@@ -163,56 +161,55 @@ class Cleaning:
         plan = _read_plan(context, timeline.layout, instant)
         if plan is None or found.state is not State.INFLIGHT:
             raise ConfigError(
-                f"Cannot take part in the clean {instant} of {context.storage.uri}: it is not under way; begin it"
+                f"Cannot join the clean {instant} of {context.storage.uri}: it is not in progress; begin it first"
             )
-        files = files_of(plan)
-        spared = _spared(context, state, plan, instant, files)
-        count = num_pieces(len(files), CleanSettings.of(context.options).parallelism)
-        return CleanWork(instant, timeline.layout, count, started_ms, spared)
+        return _work(context, state, plan, instant, started_ms)
 
-    def execute(self, context: ServiceContext, work: CleanWork, pieces: Sequence[int]) -> list[CleanedPiece]:
-        """Deletes the files of some pieces."""
-        if not pieces:
+    def execute(self, context: ServiceContext, work: CleanWork, tasks: Sequence[int]) -> list[CleanOutcome]:
+        """Deletes the files of some tasks."""
+        if not tasks:
             return []
         plan = _read_plan(context, work.layout, work.instant)
         if plan is None:
-            raise ConflictError(f"Cannot run the clean {work.instant} of {context.storage.uri}: its plan is gone")
+            raise ConflictError(f"Cannot run the clean {work.instant} of {context.storage.uri}: its plan is missing")
         files = files_of(plan)
         chosen = {
-            piece: [file for file in piece_of(files, piece, work.num_pieces) if file not in work.spared]
-            for piece in pieces
+            task: [file for file in files_of_task(files, task, work.num_tasks) if file not in work.spared]
+            for task in tasks
         }
         context.progress.phase("deleting", sum(map(len, chosen.values())))
-        outcomes: list[CleanedPiece] = []
-        for piece, mine in chosen.items():
+        outcomes: list[CleanOutcome] = []
+        for task, mine in chosen.items():
             deleted, failed = delete_files(context.storage, mine, context.threads)
             for size in deleted.values():
                 context.progress.wrote(size)
             reasons = tuple((*file, reason) for file, reason in failed.items())
-            outcomes.append(CleanedPiece(piece, sum(deleted.values()), reasons))
+            outcomes.append(CleanOutcome(task, sum(deleted.values()), reasons))
         return outcomes
 
-    def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanedPiece]) -> CleanReport:
-        """Deletes emptied partitions, records the clean in the metadata table, and completes it.
+    def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanOutcome]) -> CleanReport:
+        """Deletes empty partitions, records the clean in the metadata table, and completes it.
 
         Raises:
-            ConfigError: a piece has no outcome.
+            ConfigError: a task has no outcome.
         """
         with context.locked(f"complete the clean {work.instant}") as table:
             timeline = table.timeline
             found = _clean(context, timeline, work.instant)
             if found.completed:
                 return _report_of_completed(self.name, context, timeline, found)
-            missing = set(range(work.num_pieces)) - {outcome.piece for outcome in outcomes}
+            missing = set(range(work.num_tasks)) - {outcome.task for outcome in outcomes}
             if missing:
                 raise ConfigError(
-                    f"Cannot complete the clean {work.instant}: {len(missing)} of its {work.num_pieces} pieces, the "
-                    f"first of them {min(missing)}, have not been executed"
+                    f"Cannot complete the clean {work.instant} of {context.storage.uri}: {len(missing)} of its "
+                    f"{work.num_tasks} tasks were not executed, the first is {min(missing)}; execute them first"
                 )
             plan = _read_plan(context, timeline.layout, work.instant)
             if plan is None:
-                raise ConflictError(f"Cannot complete the clean {work.instant}: its plan is gone")
-            failed = set(work.spared).union(*_failed_of_pieces(outcomes))
+                raise ConflictError(
+                    f"Cannot complete the clean {work.instant} of {context.storage.uri}: its plan is missing"
+                )
+            failed = set(work.spared).union(*_failed_of_tasks(outcomes))
             emptied = _delete_partitions(context, table, plan)
             metadata = _metadata(plan, work, failed, emptied)
             deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
@@ -226,7 +223,7 @@ class Cleaning:
         return CleanReport(self.name, None, reason=reason)
 
     def give_up(self, context: ServiceContext, work: CleanWork) -> None:
-        """Does nothing: deleted files stay deleted, and the next attempt continues."""
+        """Does nothing: the next attempt continues where this one stopped."""
 
 
 def _pending(timeline: Timeline) -> list[Instant]:
@@ -250,33 +247,35 @@ def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> C
     return decode_clean_plan(data, source) if data else None
 
 
-def _spared(
-    context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime, files: Sequence[File]
-) -> frozenset[File]:
-    """Planned files that must stay after all, because of what happened since the plan was made."""
-    timeline = state.timeline
+def _work(
+    context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime, started_ms: int
+) -> CleanWork:
+    """The work of a plan, without the files that have become needed since it was made."""
+    timeline, files = state.timeline, files_of(plan)
     guards = load_guards(context.storage, timeline)
     spared = {file for file in files if file[1] in guards.savepointed}
     undone = (Action.ROLLBACK, Action.RESTORE)
     if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
         spared |= set(files) & needed_files(context, state, guards, list(plan.files))
-    return frozenset(spared)
+    count = num_tasks(len(files), CleanSettings.of(context.options).parallelism)
+    return CleanWork(time_, timeline.layout, count, started_ms, frozenset(spared))
 
 
-def _failed_of_pieces(outcomes: Sequence[CleanedPiece]) -> list[set[File]]:
-    """Files still there, piece by piece: where a piece was executed twice, those that both attempts left."""
-    of_piece: dict[int, set[File]] = {}
+def _failed_of_tasks(outcomes: Sequence[CleanOutcome]) -> list[set[File]]:
+    """The files that remain, task by task; if a task was executed twice, those that both attempts left."""
+    of_task: dict[int, set[File]] = {}
     for outcome in outcomes:
         failed = {(partition, name) for partition, name, _ in outcome.failed}
-        of_piece[outcome.piece] = of_piece.get(outcome.piece, failed) & failed
-    return list(of_piece.values())
+        of_task[outcome.task] = of_task.get(outcome.task, failed) & failed
+    return list(of_task.values())
 
 
 def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPlan) -> tuple[str, ...]:
-    """Deletes the planned partitions that hold nothing any more; the lock is held, so that nobody begins to write.
+    """Deletes the planned partitions that are empty. The lock must be held, so that no write begins.
 
-    Apache Hudi deletes them with whatever they hold. A partition that a write has come back to is left alone, and all
-    are while a write is pending, for it may be about to. Pending services write where files are which they keep.
+    Apache Hudi deletes them with all they contain. hudi-py leaves a partition alone if a write has used it again, and
+    all of them while a write is pending, because it may use them. Pending services do not matter: they write only to
+    partitions whose files they keep.
     """
     if not plan.partitions_to_delete or not state.config.partition_fields:
         return ()
@@ -338,8 +337,7 @@ def _report(
 
 
 def _report_of_completed(service: str, context: ServiceContext, timeline: Timeline, instant: Instant) -> CleanReport:
-    """The report of a clean that is completed already."""
+    """The report of a clean that was already completed."""
     path = timeline.layout.path(instant.file_name)
     metadata = decode_clean_metadata(context.storage.read(path), f"the clean {context.storage.uri}/{path}")
-    completion = instant.completion_time if timeline.layout.version >= 2 else None
-    return _report(service, instant.time, completion, metadata, None)
+    return _report(service, instant.time, context.session.completion_shown(instant.completion_time), metadata, None)

@@ -1,8 +1,8 @@
-"""File slices with every file that belongs to them, by names alone.
+"""File slices with all their files, from file names alone.
 
-The rules are those of `view.filesystem_view`. Change data files belong to their slice here, while no reader merges
-them. Names are taken apart by hand, and slices are not made of the view's values: a plan looks at every file of a
-table, and uses few.
+The rules are those of `view.filesystem_view`, except that change data files, which readers do not merge, belong to
+their slice here. For speed, names are split by hand and the view's classes are not used: planning a clean considers
+every file of a table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LogKey = tuple[str, int, str, bool]
 
 @dataclass(slots=True)
 class Slice:
-    """A committed file slice, or the one that a pending compaction has opened."""
+    """A committed file slice, or one that a pending compaction has opened."""
 
     base_instant: str
     names: list[str] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Slice:
 
 
 class Slicer:
-    """Puts the files of partitions into slices, as a timeline shows them. Safe to use from several threads."""
+    """Groups the files of partitions into the slices of a timeline. Thread-safe."""
 
     def __init__(
         self, config: TableConfig, timeline: Timeline, pending_compaction: Mapping[FileGroup, InstantTime]
@@ -39,12 +39,12 @@ class Slicer:
         self._extensions = base_extensions(config)
         self._timeline = timeline
         self._scheduled = pending_compaction
-        # by requested time, what the timeline says of it: instants are few, and files many
+        # caches by requested time: there are few instants and many files
         self._committed: dict[str, bool] = {}
         self._completed: dict[str, str | None] = {}
 
     def groups(self, partition: str, names: Iterable[str]) -> dict[str, list[Slice]]:
-        """File id to slices, newest first. Files of uncommitted instants are in none."""
+        """Maps file ids to slices, newest first. Files of uncommitted instants are left out."""
         slices: dict[str, dict[str, Slice]] = {}
         logs: dict[str, list[tuple[LogKey, str]]] = {}
         committed = self._committed
@@ -100,7 +100,7 @@ class Slicer:
 
 
 def split_base_name(name: str) -> tuple[str, str, str] | None:
-    """File id, instant and extension, where `parse_base_file_name` finds a base file of whatever extension."""
+    """File id, instant and extension, if `parse_base_file_name` accepts the name; any extension will do."""
     parts = name.split("_")
     if len(parts) != 3 or not parts[0] or not parts[1] or parts[0][0] == ".":
         return None
@@ -109,7 +109,7 @@ def split_base_name(name: str) -> tuple[str, str, str] | None:
 
 
 def split_log_name(name: str) -> tuple[str, LogKey] | None:
-    """File id and order of a log file, where `parse_log_file_name` finds one."""
+    """File id and sort key of a log file, if `parse_log_file_name` accepts the name."""
     file_id, _, rest = name[1:].partition("_")
     instant, log, rest = rest.partition(".log.")
     if not log or not file_id or not instant or "." in file_id or "." in instant or "_" in instant:
@@ -128,5 +128,5 @@ def split_log_name(name: str) -> tuple[str, LogKey] | None:
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file is a base, log or change data file of a table, of whatever format."""
+    """Whether a file is a base, log or change data file, in any format."""
     return (split_log_name(name) if name[:1] == "." else split_base_name(name)) is not None

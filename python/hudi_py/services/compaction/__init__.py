@@ -1,16 +1,7 @@
 """Compaction: base files and their logs become new base files (merge-on-read tables)."""
 
-from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.report import CompactionReport
-from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten, check_compactable
+from hudi_py.services.compaction.rewrite import RewriteTask, Rewritten, check_compactable
 from hudi_py.services.compaction.service import Compaction
 
-__all__ = [
-    "Compaction",
-    "CompactionReport",
-    "CompactionWork",
-    "Rewrite",
-    "RewriteTask",
-    "Rewritten",
-    "check_compactable",
-]
+__all__ = ["Compaction", "CompactionReport", "RewriteTask", "Rewritten", "check_compactable"]

@@ -27,16 +27,16 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
     """A service that rewrites file slices with logs. Pickles if `rewrite` does."""
 
     always: bool = False
-    """Schedules whenever there are enough logs, whether the options say that a plan is due or not."""
+    """Whether to plan whenever there are enough logs, even if the options do not make a plan due."""
     local: bool = True
     rewrite: Rewrite | None = None
-    """Writes the new file of a slice; None: that of a table of rows."""
+    """Writes the new file of a slice; None: as for tables of rows."""
     extra: Mapping[str, str] = field(default_factory=dict)
-    """Extra metadata of the commit; goes with a `rewrite`."""
+    """Extra metadata of the commit; used with `rewrite`."""
 
     @abstractmethod
     def check_table(self, config: TableConfig, options: Options) -> None:
-        """Raises UnsupportedTableError for a table that would lose something."""
+        """Raises UnsupportedTableError if a feature of the table would be lost."""
 
     @abstractmethod
     def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
@@ -44,14 +44,14 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
 
     @abstractmethod
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
-        """How the slices of a table of rows are rewritten. Raises UnsupportedTableError."""
+        """How to rewrite the slices of a table of rows. Raises UnsupportedTableError."""
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
-        """Plans what was committed until now, if a plan is due.
+        """Plans for what has been committed so far, if a plan is due.
 
         Raises:
-            UnsupportedTableError: the table has a feature that would be lost.
-            ConfigError: a strategy by days meets a partition whose path is not a date.
+            UnsupportedTableError: a feature of the table would be lost.
+            ConfigError: the strategy works by days, and the path of a partition is not a date.
             LockError: the table lock could not be acquired in time.
         """
         config, title = context.config(), self.name.replace("_", " ")

@@ -8,13 +8,7 @@ import time
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
-from hudi_py.model.names import (
-    FileId,
-    PartitionPath,
-    join_path,
-    parse_base_file_name,
-    parse_log_file_name,
-)
+from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
@@ -29,8 +23,8 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
     """The files of an operation, with their sizes.
 
     Raises:
-        CorruptFileError: a name in the plan is that of no data file.
-        HistoryCleanedError: a file is gone.
+        CorruptFileError: a name in the plan is not the name of a data file.
+        HistoryCleanedError: a file is missing.
     """
     partition = PartitionPath(operation.partition_path)
     base: BaseFile | None = None
@@ -51,7 +45,7 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
 
 
 def write_token(number: int) -> str:
-    """A token that no other attempt has."""
+    """A write token unique to this attempt."""
     return f"{number}-{_STAGE}-{secrets.randbelow(1 << 31)}"
 
 
@@ -59,8 +53,8 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     """Writes and publishes the new base file of one operation.
 
     Raises:
-        RolledBackError: the attempt was given up in the meantime.
-        HistoryCleanedError: a file of the plan is gone.
+        RolledBackError: the attempt was given up meanwhile.
+        HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation)
@@ -90,8 +84,8 @@ def _size(storage: Storage, path: str) -> int:
     info = storage.stat(path)
     if info is None:
         raise HistoryCleanedError(
-            f"Cannot compact {storage.uri}: the file {path} of the plan is gone, so it cannot be carried out any "
-            "more; unschedule it, or restore a savepoint from before it",
+            f"Cannot compact {storage.uri}: the file {path} of the plan is missing, so the plan can no longer be "
+            "executed; unschedule it, or restore an earlier savepoint",
             path=path,
         )
     return info.size
@@ -100,10 +94,10 @@ def _size(storage: Storage, path: str) -> int:
 def publish_rewritten(
     context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, whole: FileSlice, permit: FilePermit
 ) -> Rewritten:
-    """Writes the new file of a slice to where the permit says, and publishes it.
+    """Writes the new file of a slice to the path of the permit, and publishes it.
 
     Raises:
-        HistoryCleanedError: a file of the plan turns out to be gone.
+        HistoryCleanedError: a file of the plan is missing.
     """
     storage, work = context.storage, planned.work
     name = permit.path.rpartition("/")[2]
@@ -116,8 +110,8 @@ def publish_rewritten(
     except FileNotFoundError as error:
         raise HistoryCleanedError(
             f"Cannot compact file group {whole.file_id} in partition '{whole.partition}' of {storage.uri}: a file of "
-            f"the plan is gone ({error}), so it cannot be carried out any more; unschedule it, or restore a savepoint "
-            "from before it"
+            f"the plan is missing ({error}), so the plan can no longer be executed; unschedule it, or restore an "
+            "earlier savepoint"
         ) from error
     context.progress.wrote(done.size)
     return done

@@ -10,12 +10,7 @@ from datetime import date
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.services.compaction.strategy import (
-    StrategySettings,
-    choose_operations,
-    choose_partitions,
-    slice_metrics,
-)
+from hudi_py.services.compaction.strategy import StrategySettings, choose_operations, choose_partitions, slice_metrics
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -34,26 +29,26 @@ def plan_compaction(
     busy: frozenset[FileGroup],
     max_file_size: int,
     today: date,
-    tells_missing: bool,
+    records_missing: bool,
 ) -> CompactionPlan:
-    """The plan of a compaction; without operations when there is nothing to do.
+    """The plan of a compaction; it has no operations if there is nothing to do.
 
     Args:
         view: the table as of now, under the lock.
-        partitions: where to look, see `partitions_to_look_at`.
+        partitions: the partitions to consider, see `partitions_to_consider`.
         instant: what completed before this time is compacted.
         busy: file groups that another service is rewriting.
-        max_file_size: bytes; what a slice without base file is taken to write.
+        max_file_size: bytes that a slice without a base file is assumed to write.
         today: for the strategies by days.
-        tells_missing: whether the plan names partitions of which a strategy left something out.
+        records_missing: whether the plan names the partitions of which a strategy left something out.
 
     Raises:
-        ConfigError: a strategy by days meets a partition whose path is no date.
+        ConfigError: the strategy works by days, and the path of a partition is not a date.
     """
     chosen = choose_partitions(settings, partitions, today)
     found = operations_of(view, chosen, instant=instant, busy=busy, max_file_size=max_file_size)
     operations, missing = choose_operations(settings, found, today)
-    return CompactionPlan(tuple(operations), missing if tells_missing else ())
+    return CompactionPlan(tuple(operations), missing if records_missing else ())
 
 
 def operations_of(
@@ -65,10 +60,8 @@ def operations_of(
     max_file_size: int,
     wanted: Callable[[FileSlice], bool] | None = None,
 ) -> list[CompactionOperation]:
-    """An operation for each newest slice with logs, in order of partitions and file ids. Arguments: `plan_compaction`.
-
-    `wanted`: leaves out slices for which it is false.
-    """
+    """An operation for each newest slice with logs, ordered by partition and file id. For the arguments see
+    `plan_compaction`; slices for which `wanted` is false are left out."""
     paths = [PartitionPath(path) for path in partitions]
     view.lister.prefetch(paths)
 
@@ -85,11 +78,13 @@ def operations_of(
     return [operation for operations in in_threads(one, paths) for operation in operations]
 
 
-def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation]) -> tuple[CompactionOperation, ...]:
-    """Operations of a log compaction that are not obsolete: the newest slice of the file group has logs of theirs.
+def without_obsolete(
+    view: FileSystemView, operations: Sequence[CompactionOperation]
+) -> tuple[CompactionOperation, ...]:
+    """The operations of a log compaction that are not obsolete: the file group's newest slice has logs of theirs.
 
-    Where a compaction was planned since, a log file written now belongs to the slice which that has opened, and readers
-    pass it over: the blocks that it stands for are not there.
+    If a compaction was planned meanwhile, a log file written now would belong to the slice that the compaction opened,
+    and readers would skip it, because that slice does not have the blocks that it replaces.
     """
     partitions = sorted({PartitionPath(each.partition_path) for each in operations})
     view.lister.prefetch(partitions)
@@ -105,12 +100,12 @@ def not_overtaken(view: FileSystemView, operations: Sequence[CompactionOperation
     )
 
 
-def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
-    """Partitions written since the last compaction, and those that its plan left something in; sorted.
+def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
+    """Partitions written since the last compaction, and those of which its plan left something out; sorted.
 
-    All partitions if there was no compaction, or its plan is gone. Unlike Apache Hudi, this goes back to any compaction
-    that completed after the last one was planned: what was written while that one was pending is not
-    in the last one's plan.
+    All partitions if there was no compaction, or if its plan is missing. Unlike Apache Hudi, this goes back to any
+    compaction that completed after the last one was planned, because the last plan does not have what was written while
+    that one was pending.
     """
     compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
     if not compactions:
@@ -129,7 +124,7 @@ def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystem
             continue
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant)
-        except FileNotFoundError:  # archived since it was listed
+        except FileNotFoundError:  # archived meanwhile
             return list(view.partitions())
         found.update(stat.partition_path for stat in metadata.stats)
     return sorted(found)
@@ -138,8 +133,8 @@ def partitions_to_look_at(storage: Storage, timeline: Timeline, view: FileSystem
 def busy_groups(
     storage: Storage, timeline: Timeline, view: FileSystemView, *, log_compactions: bool
 ) -> frozenset[FileGroup]:
-    """File groups which a pending compaction or clustering is going to rewrite; with `log_compactions` those of pending
-    log compactions too."""
+    """File groups that a pending compaction or clustering will rewrite; with `log_compactions`, those of pending log
+    compactions too."""
     groups: set[FileGroup] = {*view.pending_compaction, *view.pending_clustering}
     if log_compactions:
         plans = PendingPlans(storage, timeline)
@@ -149,7 +144,7 @@ def busy_groups(
 
 
 def _completed_before(view: FileSystemView, slice_: FileSlice, instant: str) -> FileSlice:
-    """The slice without logs that completed at or after a time. In version 6 the names of logs do not show it."""
+    """The slice without logs that completed at or after a time. In version 6, log names do not show when."""
     if view.config.version < 8:
         return slice_
     kept = tuple(log for log in slice_.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)

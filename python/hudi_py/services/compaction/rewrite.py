@@ -53,11 +53,11 @@ class RewriteSettings:
     avro_json: str
     """The same as an Avro record."""
     extra: dict[str, str]
-    """For the commit: the table's schema without meta columns, and the internal schema if the table keeps one."""
+    """Extra metadata of the commit: the table's schema without meta columns, and its internal schema if it has one."""
     merge: MergeSettings
     history: SchemaHistory | None
     committed: CommittedInstants | None
-    """Instants whose log blocks count (version 6); None: all of the plan's log files count as a whole."""
+    """Instants whose log blocks count (version 6); None: every block of the plan's log files counts."""
     bloom: BloomConfig | None
     codec: str
     row_group_bytes: int
@@ -70,11 +70,11 @@ class RewriteSettings:
         """
         Args:
             timeline: as of now.
-            as_of: the plan's instant: if columns are identified by id, a base file has those of its instant.
+            as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
 
         Raises:
-            UnsupportedTableError: the table has a feature that would be lost or broken.
-            ConfigError: an option asks for what is not supported.
+            UnsupportedTableError: a feature of the table would be lost or broken.
+            ConfigError: an option has a value that is not supported.
         """
         check_compactable(config)
         commits = NewestCommits(storage, timeline)
@@ -86,8 +86,8 @@ class RewriteSettings:
             table = resolve_table_schema(storage, config, then, commits)
         if table is None:
             raise UnsupportedTableError(
-                f"Cannot compact the table at {storage.uri}: neither a commit nor a data file has its schema; write "
-                "to it first"
+                f"Cannot compact the table at {storage.uri}: its schema is in neither a commit nor a data file; write "
+                "to the table first"
             )
         check_types(config, table.avro)
         schema, avro = table.arrow, _with_meta(table.avro) if config.populates_meta_fields else table.avro
@@ -99,7 +99,7 @@ class RewriteSettings:
             if latest is not None:
                 extra[LATEST_SCHEMA_KEY] = latest
         for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):
-            options.get(option)  # of reads, so not checked with the options of writes
+            options.get(option)  # an option of reads, so it was not checked with those of writes
         memory = LogMemory.of(options.values)
         threads = options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
         return cls(
@@ -118,7 +118,7 @@ class RewriteSettings:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """One file slice to be rewritten."""
+    """One file slice to rewrite."""
 
     storage: Storage
     config: TableConfig
@@ -127,16 +127,16 @@ class RewriteTask:
     """Requested time of the compaction."""
     slice: FileSlice
     path: str
-    """Where the new base file is written to, relative to the base path: not where readers look."""
+    """Temporary path of the new file, relative to the base path."""
     file_name: str
     """Its name once it is published."""
     settings: RewriteSettings | None
-    """None if the service was given a `rewrite` of its own."""
+    """None if the service has its own `rewrite`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A base file that was written, and what became of the rows."""
+    """A new file, and what became of the rows."""
 
     num_rows: int
     size: int
@@ -148,11 +148,11 @@ class Rewritten:
 
 
 Rewrite = Callable[[RewriteTask], Rewritten]
-"""Writes the base file of a task. It may be called for the same slice more than once, in any process."""
+"""Writes the new file of a slice. It may be called more than once for the same slice, in any process."""
 
 
 def check_compactable(config: TableConfig) -> None:
-    """Raises UnsupportedTableError for tables whose compactions would lose what Apache Hudi's keep."""
+    """Raises UnsupportedTableError if a compaction would lose what Apache Hudi's keeps."""
     for key, (value, what) in _REFUSED_PROPERTIES.items():
         if config.properties.get(key, "").strip().lower() == value:
             raise UnsupportedTableError(
@@ -173,11 +173,12 @@ def check_compactable(config: TableConfig) -> None:
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:
-    """The merged rows of a slice as a Parquet base file, in bounded memory; meta columns are kept but for the name of
-    the file.
+    """Writes the merged rows of a slice as a Parquet base file, in bounded memory.
+
+    Meta columns keep their values, except the file name.
 
     Raises:
-        CorruptFileError, SchemaMismatchError, UnsupportedTableError: what the files hold.
+        CorruptFileError, SchemaMismatchError, UnsupportedTableError: the content of the files.
     """
     settings = task.settings
     assert settings is not None

@@ -15,11 +15,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
-from hudi_py.services.compaction.plan import (
-    busy_groups,
-    partitions_to_look_at,
-    plan_compaction,
-)
+from hudi_py.services.compaction.plan import busy_groups, partitions_to_consider, plan_compaction
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable, rewrite_slice
 from hudi_py.services.compaction.strategy import StrategySettings
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
@@ -38,7 +34,7 @@ class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
 
     extension: str = "parquet"
-    """Of new base files; another one goes with a `rewrite`."""
+    """Of new base files; other extensions need a `rewrite`."""
 
     action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"
@@ -58,32 +54,32 @@ class Compaction(LogRewriting):
             if reason:
                 return Scheduled(None, reason)
         if config.version < 8 and context.session.settings.optimistic is None:
-            # Their blocks may lie in log files that the plan names, and would be lost with them; where several write,
-            # those which the plan is in the way of conflict with it
+            # Blocks of pending writes may be in log files that the plan names, and would be lost with them. With
+            # several writers, such writes conflict with the plan instead
             writes = [write for write in table.plans.writes if instant is None or write.time < instant]
             if writes:
                 return Scheduled(
                     None,
                     f"the {writes[0].action.value} {writes[0].time} is pending, and in table version {config.version} "
-                    "a compaction is planned only while no write is",
+                    "a compaction is planned only while no write is pending",
                 )
         view = context.view(table)
-        # on demand all partitions are listed: which ones a strategy passed over is not recorded
+        # on demand, all partitions are listed: plans do not record which ones a strategy skipped
         looks_up = context.session.metadata is not None and not self.always
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         plan = plan_compaction(
             view,
-            partitions_to_look_at(storage, timeline, view, chosen) if incremental else list(view.partitions()),
+            partitions_to_consider(storage, timeline, view, chosen) if incremental else list(view.partitions()),
             StrategySettings.of(options),
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=False),
             max_file_size=options.get(write_config.MAX_FILE_SIZE),
             today=datetime.now(context.session.zone).date(),
-            tells_missing=options.get(compaction_config.INCREMENTAL),
+            records_missing=options.get(compaction_config.INCREMENTAL),
         )
         if not plan.operations:
-            return Scheduled(None, "no file group has logs to compact, apart from those of pending plans")
+            return Scheduled(None, "no file group has logs to compact that are not in a pending plan")
         request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan))
         return Scheduled(chosen)
 

@@ -1,13 +1,12 @@
 """Which file slices a compaction takes, and in which order (`CompactionStrategy` and its subclasses, 1.2.0).
 
-A strategy first chooses among the partitions, then orders and filters the operations in them. Partitions of which it
-leaves something out are told, so that the next plan looks at them even if nobody writes to them in between.
+A strategy first chooses partitions, then orders and filters the operations in them. It reports the partitions of which
+it leaves something out, so that the next plan considers them even if they are not written to meanwhile.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -49,7 +48,7 @@ class StrategySettings:
 
     @classmethod
     def of(cls, options: Options) -> StrategySettings:
-        """Raises ConfigError where a regular expression is no such thing."""
+        """Raises ConfigError for an invalid regular expression."""
         regex = options.get(config.PARTITION_REGEX) or ""
         check_regex(regex, options.name_of(config.PARTITION_REGEX))
         return cls(
@@ -63,10 +62,10 @@ class StrategySettings:
 
 
 def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
-    """What strategies choose by (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
+    """The metrics that strategies use (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
 
     Args:
-        max_file_size: bytes that a slice without base file is taken to write.
+        max_file_size: bytes that a slice without a base file is assumed to write.
     """
     base = slice_.base_file.size if slice_.base_file is not None else 0
     logs = sum(log.size for log in slice_.log_files)
@@ -81,13 +80,13 @@ def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
 
 
 def choose_partitions(settings: StrategySettings, partitions: Sequence[str], today: date) -> list[str]:
-    """The partitions to look at, in the order in which they come into the plan.
+    """The partitions to consider, in the order of the plan.
 
     Args:
-        today: the day from which days are counted back.
+        today: the day from which to count back.
 
     Raises:
-        ConfigError: a strategy by days meets a partition whose path is no date.
+        ConfigError: the strategy works by days, and the path of a partition is not a date.
     """
     chosen = list(partitions)
     for name in settings.names:
@@ -96,10 +95,9 @@ def choose_partitions(settings: StrategySettings, partitions: Sequence[str], tod
         elif name == "DayBasedCompactionStrategy":
             chosen = sorted(chosen, key=_day, reverse=True)[: settings.day_partitions]
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
-            first = today - timedelta(days=settings.day_partitions)
             bounded = name.startswith("Bounded")
             latest_first = sorted(chosen, key=lambda path: path.replace("/", "-"), reverse=True)
-            chosen = [path for path in latest_first if (_day(path) >= _day_of(first)) == bounded]
+            chosen = [path for path in latest_first if _is_recent(path, settings, today) == bounded]
     return chosen
 
 
@@ -109,7 +107,7 @@ def choose_operations(
     """The operations of a plan, in order, and the partitions of which something was left out.
 
     Raises:
-        ConfigError: as `choose_partitions`.
+        ConfigError: as in `choose_partitions`.
     """
     chosen: list[CompactionOperation] = list(operations)
     missing: dict[str, None] = {}
@@ -125,12 +123,10 @@ def choose_operations(
             kept = [each for each in chosen if len(each.log_files) >= settings.log_files]
             chosen = sorted(kept, key=lambda each: -len(each.log_files))
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
-            first = _day_of(today - timedelta(days=settings.day_partitions))
-            recent = {each.partition_path: _day(each.partition_path) >= first for each in chosen}
-            if name.startswith("UnBounded"):
-                chosen = [each for each in chosen if not recent[each.partition_path]]
-            else:
-                chosen = _by_day([each for each in chosen if recent[each.partition_path]])
+            bounded = name.startswith("Bounded")
+            chosen = [each for each in chosen if _is_recent(each.partition_path, settings, today) == bounded]
+            if bounded:
+                chosen.sort(key=lambda each: _day(each.partition_path), reverse=True)
         if name in _BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
             chosen, left = _within(chosen, settings.target_io_mb)
             missing |= dict.fromkeys(left)
@@ -138,7 +134,7 @@ def choose_operations(
 
 
 def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[list[CompactionOperation], list[str]]:
-    """Operations until they read and write as much as they may (the last one may go beyond), partitions of the rest."""
+    """The operations up to the one that reaches the target size, and the partitions of the others."""
     remaining = target_mb
     chosen: list[CompactionOperation] = []
     left: list[str] = []
@@ -151,26 +147,19 @@ def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[
     return chosen, left
 
 
-def _by_day(operations: Sequence[CompactionOperation]) -> list[CompactionOperation]:
-    by_partition: dict[str, list[CompactionOperation]] = defaultdict(list)
-    for each in operations:
-        by_partition[each.partition_path].append(each)
-    latest_first = sorted(by_partition, key=_day, reverse=True)
-    return [each for partition in latest_first for each in by_partition[partition]]
+def _is_recent(partition: str, settings: StrategySettings, today: date) -> bool:
+    first = today - timedelta(days=settings.day_partitions)
+    return _day(partition) >= (first.year, first.month, first.day)
 
 
 def _day(partition: str) -> tuple[int, int, int]:
-    """Year, month and day of a partition path `yyyy/MM/dd`, with or without names of columns."""
+    """Year, month and day of a partition path `yyyy/MM/dd`, with or without column names."""
     path = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
     found = _DATE.match(path)
     if found is None:
         raise ConfigError(
-            f"Cannot plan a compaction by days: partition '{partition}' is no date; supported are partitions "
+            f"Cannot plan a compaction by days: partition '{partition}' is not a date; supported are partitions "
             f"yyyy/MM/dd; choose another strategy ({config.STRATEGY.key})"
         )
     year, month, day = found.groups()
     return int(year), int(month), int(day)
-
-
-def _day_of(day: date) -> tuple[int, int, int]:
-    return day.year, day.month, day.day

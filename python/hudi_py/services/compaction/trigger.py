@@ -7,7 +7,6 @@ from datetime import tzinfo
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as config
-from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.words import counted
 from hudi_py.storage import Storage
@@ -37,19 +36,18 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Delta commits since a moment of the timeline."""
+    """Delta commits since a point on the timeline."""
 
     count: int
-    """Completed ones."""
     since: InstantTime
-    """Requested time of the compaction they are counted from; without any, of the first delta commit."""
+    """Requested time of the compaction they are counted from; of the first delta commit if there is no compaction."""
 
 
 def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tzinfo) -> str:
-    """Why no compaction is due; empty when one is.
+    """Why no compaction is due; empty if one is.
 
     Args:
-        now: the time that the plan would have.
+        now: the requested time that the plan would have.
         zone: of the timeline's times.
     """
     backlog = since_compaction(timeline)
@@ -66,11 +64,11 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     reasons = []
     if few:
         reasons.append(
-            f"{counted(backlog.count, 'delta commit')} {since}, it is due after {trigger.commits} "
+            f"{counted(backlog.count, 'delta commit')} {since}, one is due after {trigger.commits} "
             f"({config.MAX_DELTA_COMMITS.key})"
         )
     if soon and trigger.strategy in ("TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"):
-        reasons.append(f"{seconds} s {since}, it is due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")
+        reasons.append(f"{seconds} s {since}, one is due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")
     if trigger.strategy == "TIME_ELAPSED":
         return reasons[-1] if soon else ""
     if trigger.strategy == "NUM_OR_TIME":
@@ -79,12 +77,12 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
 
 
 def _seconds(time: InstantTime, zone: tzinfo) -> int:
-    """Since the epoch; 0 for the initial times of a metadata table, which are no times."""
+    """Seconds since the epoch; 0 for the initial instants of a metadata table, which are not real times."""
     return 0 if time.startswith(_INITIAL) else epoch_ms(time, zone) // 1000
 
 
 def since_compaction(timeline: Timeline) -> Backlog | None:
-    """Delta commits completed after the last completed compaction was requested; None without any delta commit."""
+    """Delta commits completed after the last completed compaction was requested; None if there is no delta commit."""
     compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
     if compactions:
         last = compactions[-1].time
@@ -94,7 +92,7 @@ def since_compaction(timeline: Timeline) -> Backlog | None:
 
 
 def since_request(timeline: Timeline) -> Backlog | None:
-    """Delta commits requested after the last plan of a compaction, whether it is completed or not."""
+    """Delta commits requested after the last compaction was planned, whether it is completed or not."""
     plans = [i for i in timeline.instants if i.action in (Action.COMPACTION, Action.COMMIT)]
     deltas = _deltas(timeline)
     if plans:
@@ -104,32 +102,28 @@ def since_request(timeline: Timeline) -> Backlog | None:
 
 
 def since_log_compaction(storage: Storage, timeline: Timeline) -> int:
-    """Delta commits completed after the last log compaction was requested; 0 while one is pending.
+    """Delta commits completed after the last log compaction was requested, and itself, as in Apache Hudi.
 
-    Without any log compaction all delta commits count; with one, it does itself, as in Apache Hudi.
+    All delta commits if there was no log compaction; 0 while one is pending.
     """
     if any(i.action is Action.LOG_COMPACTION for i in timeline.pending):
         return 0
     deltas = _completed_deltas(timeline)
     for instant in reversed(deltas):
-        if _is_log_compaction(_metadata(storage, timeline, instant)):
+        if _is_log_compaction(storage, timeline, instant):
             return len([i for i in deltas if (i.completion_time or i.time) > instant.time])
     return len(deltas)
 
 
-def _metadata(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata | None:
-    # only instants with a plan can be log compactions; others need not be read
+def _is_log_compaction(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    # only an instant with a plan can be a log compaction; others need not be read
     plan = timeline.layout.requested_name(instant.time, Action.LOG_COMPACTION)
     if all(file.file_name != plan for file in timeline.states_of(instant)):
-        return None
+        return False
     try:
-        return read_commit_metadata(storage, timeline.layout, instant)
-    except FileNotFoundError:  # archived since it was listed
-        return None
-
-
-def _is_log_compaction(metadata: CommitMetadata | None) -> bool:
-    return metadata is not None and metadata.operation == "LOG_COMPACT"
+        return read_commit_metadata(storage, timeline.layout, instant).operation == "LOG_COMPACT"
+    except FileNotFoundError:  # archived meanwhile
+        return False
 
 
 def _deltas(timeline: Timeline) -> list[Instant]:

@@ -1,4 +1,4 @@
-"""Log compaction: many log files of a file slice become one (merge-on-read tables)."""
+"""Log compaction: merges the log files of a file slice into one (merge-on-read tables)."""
 
 from hudi_py.services.log_compaction.service import LogCompaction, check_logs_compactable
 

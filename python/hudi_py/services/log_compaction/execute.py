@@ -1,7 +1,7 @@
-"""The log files of a slice as one (`FileGroupReaderBasedAppendHandle`, Apache Hudi 1.2.0).
+"""Merges the log files of a slice into one (`FileGroupReaderBasedAppendHandle`, Apache Hudi 1.2.0).
 
-Its records are those that the logs come to among themselves: one version of each key, deletes with their ordering
-values. The block names the instants it stands for (`COMPACTED_BLOCK_TIMES`), and takes their place in a merge.
+The new log has the result of merging the old ones with each other: one version of each key, and deletes with their
+ordering values. Its blocks name the instants that they replace in later merges (`COMPACTED_BLOCK_TIMES`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hudi_py.storage import Storage
 
 @dataclass(slots=True)
 class _Written:
-    """What has gone into the new log file."""
+    """What the new log file contains."""
 
     size: int = 0
     rows: int = 0
@@ -50,9 +50,9 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     """Writes and publishes the new log file of one operation.
 
     Raises:
-        RolledBackError: the attempt was given up in the meantime.
-        HistoryCleanedError: a file of the plan is gone.
-        UnsupportedTableError: the logs hold partial updates.
+        RolledBackError: the attempt was given up meanwhile.
+        HistoryCleanedError: a file of the plan is missing.
+        UnsupportedTableError: the logs contain partial updates.
     """
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation)
@@ -82,10 +82,10 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
 
 
 def rewrite_logs(task: RewriteTask) -> Rewritten:
-    """The log of a slice, of a table that holds rows, as one log file.
+    """Writes the logs of a slice of a table of rows as one log file.
 
     Raises:
-        UnsupportedTableError: the logs hold partial updates.
+        UnsupportedTableError: the logs contain partial updates.
     """
     started = time.monotonic()
     storage, whole, settings = task.storage, task.slice, task.settings
@@ -112,8 +112,8 @@ def _check(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], merg
     if partial is not None:
         raise UnsupportedTableError(
             f"Cannot compact the logs of file group {slice_.file_id} in partition '{slice_.partition}' of "
-            f"{storage.uri}: {partial.path} holds partial updates, whose missing columns only the base file has; "
-            "supported are blocks with whole records; compact the table instead"
+            f"{storage.uri}: {partial.path} contains partial updates, whose other columns only the base file has; "
+            "supported are blocks of complete records; compact the table instead"
         )
 
 
@@ -147,7 +147,7 @@ def _write(
 
 
 def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettings) -> Iterator[LogRecords]:
-    """The reduced log, in parts if it is larger than its memory; no key is in two."""
+    """The reduced log, in parts if it exceeds the memory limit; no key is in two parts."""
     log = load_log(storage, blocks, settings.schema, settings.merge, settings.memory, history=settings.history)
     if log is None:
         return
@@ -174,16 +174,16 @@ def _data(records: LogRecords, avro: dict[str, object], block_bytes: int, writte
 def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:
     winners = records.winners
     keys = winners.keys.take(pa.array(gone))
-    # deletes that beat everything before them have no ordering value
+    # deletes that win over everything before them have no ordering value
     always = pa.array(winners.always[gone])
-    columns = [_without(column.take(pa.array(gone)), always) for column in winners.ordering] if merge.ordered else []
+    columns = (
+        [pc.if_else(always, pa.scalar(None, column.type), column.take(pa.array(gone))) for column in winners.ordering]
+        if merge.ordered
+        else []
+    )
     ordering: pa.Array | None = None
     if len(columns) == 1:
         ordering = columns[0]
     elif columns:
         ordering = pa.StructArray.from_arrays(columns, names=list(merge.ordering_fields), mask=always)
     return encode_deletes(keys, pa.repeat(pa.scalar(partition, pa.string()), len(keys)), ordering)
-
-
-def _without(values: pa.Array, mask: pa.Array) -> pa.Array:
-    return pc.if_else(mask, pa.scalar(None, values.type), values)

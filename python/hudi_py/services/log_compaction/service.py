@@ -18,7 +18,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
-from hudi_py.services.compaction.plan import busy_groups, not_overtaken, operations_of
+from hudi_py.services.compaction.plan import busy_groups, operations_of, without_obsolete
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
@@ -32,7 +32,7 @@ from hudi_py.transaction.instants import request
 from hudi_py.transaction.session import LockedTable
 
 _FIRST_VERSION = 8
-"""Since this table version log files name their own instant."""
+"""From this table version on, log files have the name of their own instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LogCompaction(LogRewriting):
     """Log compaction of a merge-on-read table of version 8 or 9."""
 
     committed: CommittedInstants | None = None
-    """Instants whose log blocks count; goes with a `rewrite`."""
+    """Instants whose log blocks count; used with `rewrite`."""
 
     action: ClassVar[Action] = Action.LOG_COMPACTION
     operation: ClassVar[str] = "LOG_COMPACT"
@@ -63,7 +63,7 @@ class LogCompaction(LogRewriting):
             if count < threshold:
                 return Scheduled(
                     None,
-                    f"{counted(count, 'delta commit')} since the last compaction or log compaction, it is due after "
+                    f"{counted(count, 'delta commit')} since the last compaction or log compaction, one is due after "
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(table)
@@ -80,7 +80,7 @@ class LogCompaction(LogRewriting):
             return Scheduled(
                 None,
                 f"no file group has {threshold} log files or blocks ({compaction_config.LOG_BLOCKS_THRESHOLD.key}), "
-                "apart from those of pending plans and with partial updates",
+                "apart from those in pending plans or with partial updates",
             )
         plan = CompactionPlan(tuple(operations), ())
         request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan, log_compaction=True))
@@ -104,13 +104,13 @@ class LogCompaction(LogRewriting):
     def still_needed(
         self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
     ) -> tuple[CompactionOperation, ...]:
-        """Apache Hudi 1.2.0 refuses log compactions older than any compaction (`BaseHoodieTableServiceClient
-        .logCompact`); here only their obsolete operations go."""
-        return not_overtaken(context.view(state), operations)
+        """Apache Hudi 1.2.0 refuses log compactions older than a compaction (`BaseHoodieTableServiceClient
+        .logCompact`); hudi-py leaves out only their obsolete operations."""
+        return without_obsolete(context.view(state), operations)
 
 
 def check_logs_compactable(config: TableConfig, options: Options) -> None:
-    """Raises UnsupportedTableError for tables whose logs cannot be compacted, or would lose what Apache Hudi's keep."""
+    """Raises UnsupportedTableError if the logs cannot be compacted, or would lose what Apache Hudi keeps."""
     if config.version < _FIRST_VERSION:
         raise UnsupportedTableError(
             f"Cannot compact the logs of the table '{config.name}': its version is {config.version}; "
@@ -132,10 +132,9 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
 
 
 def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, slice_: FileSlice) -> bool:
-    """Whether a slice has log files or blocks enough, and no partial updates.
+    """Whether a slice has enough log files or blocks, and no partial updates. Blocks of one instant count once.
 
-    Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`, where blocks of one instant count as
-    one.
+    Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`.
     """
     blocks = scan_log(storage, slice_.log_files, committed=committed)
     instants = {block.instant_time for block in blocks}

@@ -1,4 +1,4 @@
-"""Pending plans of table services, for people and programs."""
+"""Lists the pending plans of table services."""
 
 from __future__ import annotations
 
@@ -17,19 +17,15 @@ PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
     + [("files", pa.list_(pa.string()))]
 )
-SERVICES: Final = {
-    Action.COMPACTION: "compaction",
-    Action.LOG_COMPACTION: "log_compaction",
-    Action.CLEAN: "clean",
-}
+SERVICES: Final = {Action.COMPACTION: "compaction", Action.LOG_COMPACTION: "log_compaction", Action.CLEAN: "clean"}
 """Actions whose plans hudi-py makes and executes, and the names of their services."""
 
 
 def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     """The plans of pending compactions, log compactions and cleans, oldest first: `PLAN_SCHEMA`.
 
-    A row for each file group to compact, with its base file and logs; for each partition to clean, with the files to
-    delete, and without a file id.
+    There is a row for each file group to compact, with its base file and logs, and for each partition to clean, with
+    the files to delete and no file id.
 
     Raises:
         CorruptFileError: a plan cannot be read.

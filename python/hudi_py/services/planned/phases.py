@@ -1,4 +1,4 @@
-"""The phases of planned services that rewrite file slices: begin a plan, execute it piece by piece, commit it."""
+"""The phases of planned services that rewrite file slices: begin a plan, execute its tasks, commit it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class SliceWork(Generic[Settings]):
-    """A plan under way. Its pieces are its operations, in order. Implements `Work`."""
+    """A plan in progress. Its tasks are its operations, in order. Implements `Work`."""
 
     attempt: Attempt
-    num_pieces: int
+    num_tasks: int
     settings: Settings | None
-    """How slices are rewritten, as the service resolved it when the plan was begun."""
+    """How to rewrite slices, resolved when the plan was begun."""
     removed: str = ""
 
     @property
@@ -60,25 +60,25 @@ class SliceWork(Generic[Settings]):
 
 @dataclass(frozen=True, slots=True)
 class PlannedSlice(Generic[Settings]):
-    """One operation of a plan under way, and the attempt it is executed for."""
+    """One operation of a plan in progress, and the attempt that executes it."""
 
     work: SliceWork[Settings]
     participation: Participation
     operation: CompactionOperation
     number: int
-    """Of the operation in its plan."""
+    """Number of the operation in its plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One operation that was executed."""
+    """The outcome of one operation."""
 
-    piece: int
+    task: int
     stat: WriteStat
 
 
 class SliceService(ABC, Generic[Settings, Report_co]):
-    """The phases of a `PlannedService` after its plan was made; each service adds how one slice is rewritten."""
+    """The phases of a `PlannedService` after planning. Subclasses define how to rewrite one slice."""
 
     __slots__ = ()
 
@@ -94,12 +94,12 @@ class SliceService(ABC, Generic[Settings, Report_co]):
     @property
     @abstractmethod
     def local(self) -> bool:
-        """Whether the process that begins a plan lives until it is completed; otherwise its heartbeat shows that it
+        """Whether the process that begins a plan lives until it is completed; otherwise a heartbeat shows that the plan
         is being executed."""
 
     @abstractmethod
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> Settings | None:
-        """How the slices of the plan are rewritten. Raises UnsupportedTableError if something would be lost."""
+        """How to rewrite the slices of the plan. Raises UnsupportedTableError if a feature would be lost."""
 
     @abstractmethod
     def rewrite_one(self, context: ServiceContext, planned: PlannedSlice[Settings]) -> WriteStat:
@@ -116,19 +116,19 @@ class SliceService(ABC, Generic[Settings, Report_co]):
     def still_needed(
         self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
     ) -> tuple[CompactionOperation, ...]:
-        """The operations of a plan which are not obsolete when it begins."""
+        """The operations of a plan that are not obsolete when it begins."""
         return operations
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         return [instant.time for instant in context.timeline().pending if instant.action is self.action]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
-        """See `PlannedService.begin`. Obsolete operations are taken out of the plan.
+        """See `PlannedService.begin`. Obsolete operations are removed from the plan.
 
         Raises:
             ConfigError: there is no such plan.
             ConflictError: another process is executing it.
-            UnsupportedTableError: the table has a feature that would be lost.
+            UnsupportedTableError: a feature of the table would be lost.
         """
         attempt: Attempt | None = None
         storage, action = context.storage, self.action
@@ -145,7 +145,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
                     remove_plan(table, instant, action)
                 elif len(kept) < len(plan.operations):
                     rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
-        except BaseException:  # whatever it is, nobody executes the plan
+        except BaseException:  # in any case, this process is not executing the plan
             if attempt is not None:
                 end_work(attempt.owner.id)
             raise
@@ -153,8 +153,8 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             return SliceWork(attempt, len(kept), settings)
         end_work(attempt.owner.id)
         reason = (
-            f"the {action.value} {instant} was removed: later compactions cover the logs of its file groups, or these "
-            "were replaced"
+            f"the {action.value} {instant} was removed: later compactions cover the logs of its file groups, or the "
+            "file groups were replaced"
         )
         _log.warning("%s", reason)
         return SliceWork(attempt, 0, settings, removed=reason)
@@ -166,39 +166,39 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         plan = existing_plan(context.storage, state.timeline, instant, self.action)
         return SliceWork(attempt, len(plan.operations), self.settings(context, state, instant))
 
-    def execute(self, context: ServiceContext, work: SliceWork[Settings], pieces: Sequence[int]) -> list[Outcome]:
-        """Executes some operations of a plan, several at a time.
+    def execute(self, context: ServiceContext, work: SliceWork[Settings], tasks: Sequence[int]) -> list[Outcome]:
+        """Executes some operations of a plan in parallel.
 
         Raises:
-            RolledBackError: the attempt was given up in the meantime.
-            HistoryCleanedError: a file of the plan is gone.
-            UnsupportedTableError: logs hold what cannot be rewritten.
+            RolledBackError: the attempt was given up meanwhile.
+            HistoryCleanedError: a file of the plan is missing.
+            UnsupportedTableError: the logs contain something that cannot be rewritten.
         """
         check_open(context.storage, work.attempt)
         plan = existing_plan(context.storage, context.timeline(), work.instant, self.action)
-        context.progress.phase("compacting", len(pieces))
+        context.progress.phase("compacting", len(tasks))
         with Participation(context.session, work.attempt) as participation:
 
-            def outcome(piece: int) -> Outcome:
-                planned = PlannedSlice(work, participation, plan.operations[piece], piece)
-                return Outcome(piece, self.rewrite_one(context, planned))
+            def outcome(task: int) -> Outcome:
+                planned = PlannedSlice(work, participation, plan.operations[task], task)
+                return Outcome(task, self.rewrite_one(context, planned))
 
-            return in_threads(outcome, pieces, context.threads)
+            return in_threads(outcome, tasks, context.threads)
 
     def commit(self, context: ServiceContext, work: SliceWork[Settings], outcomes: Sequence[Outcome]) -> Report_co:
         """Completes the action. Idempotent.
 
         Raises:
-            ConfigError: the outcome of a piece is missing.
-            RolledBackError: the attempt was given up in the meantime.
+            ConfigError: a task has no outcome.
+            RolledBackError: the attempt was given up meanwhile.
         """
         storage, attempt, action = context.storage, work.attempt, self.action
-        stats = {outcome.piece: outcome.stat for outcome in outcomes}
-        missing = [piece for piece in range(work.num_pieces) if piece not in stats]
+        stats = {outcome.task: outcome.stat for outcome in outcomes}
+        missing = [task for task in range(work.num_tasks) if task not in stats]
         if missing:
             raise ConfigError(
                 f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
-                f"{work.num_pieces} pieces were not executed, the first is {missing[0]}; execute them, then commit"
+                f"{work.num_tasks} tasks were not executed, the first is {missing[0]}; execute them, then commit"
             )
         with context.locked(f"commit the {action.value} {work.instant}") as table:
             timeline = table.timeline
@@ -207,10 +207,10 @@ class SliceService(ABC, Generic[Settings, Report_co]):
                 found = read_commit_metadata(storage, timeline.layout, done)
                 return self.report(work.instant, table.session.completion_shown(done.completion_time), found)
             if done is None:
-                raise superseded(storage, attempt, "its plan is not there")
+                raise superseded(storage, attempt, "its plan is missing")
             metadata = CommitMetadata(
                 operation=self.operation,
-                stats=tuple(stats[piece] for piece in sorted(stats)),
+                stats=tuple(stats[task] for task in sorted(stats)),
                 extra=self.commit_extra(work),
                 compacted=True,
             )

@@ -1,4 +1,4 @@
-"""Removes a plan from the timeline, with everything that attempts at it left behind."""
+"""Removes a plan from the timeline, with everything that attempts to execute it left behind."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hudi_py.transaction.session import LockedTable
 
 
 def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
-    """Removes a pending plan that nobody is executing.
+    """Removes a pending plan that no process is executing. Idempotent.
 
-    An attempt that began is rolled back first. If this process dies in between, the plan is pending and not begun. Safe
-    to repeat.
+    An earlier attempt to execute it is rolled back first. If this process dies in between, the plan is pending and not
+    begun.
 
     Returns:
         The instant of that rollback; None if there was nothing to roll back.
 
     Raises:
-        ConfigError: the metadata table holds changes of the instant, and can be neither maintained nor dropped.
+        ConfigError: the metadata table has changes of the instant, and can be neither maintained nor dropped.
     """
     table = table.reread()
     storage, timeline = table.session.storage, table.timeline
@@ -39,8 +39,8 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
 
 
 def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
-    """Whether the metadata table holds changes of an attempt that was given up. Once the plan is removed, nothing shows
-    that they do not count."""
+    """Whether the metadata table has changes of an attempt that was given up. Once the plan is removed, nothing would
+    show that they do not count."""
     if table.session.metadata is None or not table.config.metadata_partitions:
         return False
     own = FolderStorage(table.session.storage, FOLDER)

@@ -14,18 +14,18 @@ _MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceReport:
-    """Each service adds its counts and bytes. Its repr is without those that are nought, its str a line for people."""
+    """Subclasses add counts and bytes. Its repr omits defaults; its str is a readable line."""
 
     service: str
     instant: InstantTime | None
-    """Requested time of the action; None when nothing was done."""
+    """Requested time of the action; None if nothing was done."""
     completion_time: CompletionTime | None = None
-    """None on timeline layout 1 (table version 6), which records none."""
+    """None on timeline layout 1 (table version 6), which does not store completion times."""
     reason: str = ""
-    """Why nothing was done; empty when something was."""
+    """Why nothing was done; empty if something was."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, as JSON takes them."""
+        """Field names and values, ready for JSON."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -38,13 +38,12 @@ class ServiceReport:
         return f"{what}: {parts}" if parts else what
 
     def _summary(self) -> Iterable[str]:
-        """What was done, part by part."""
+        """Phrases that describe what was done."""
         return ()
 
 
 def shown(report: Any, **found: Any) -> str:
-    """A dataclass as its constructor would be called: without fields that have their default. What was found by its
-    properties comes first."""
+    """A dataclass as a call of its constructor, without fields that have their default. `found` comes first."""
     values = ((each, getattr(report, each.name)) for each in fields(report))
     given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
     added = (f"{name}={value!r}" for name, value in found.items())
@@ -52,6 +51,6 @@ def shown(report: Any, **found: Any) -> str:
 
 
 def listed(times: Sequence[str], noun: str) -> str:
-    """How many there are, and the first ones of them."""
+    """The number of items and the first few of them."""
     more = ", ..." if len(times) > _MOST_NAMED else ""
     return f"{counted(len(times), noun)} ({', '.join(times[:_MOST_NAMED])}{more})"

@@ -1,4 +1,4 @@
-"""Planned services: scheduled, executed and committed, each step possibly in a process of its own."""
+"""Planned services: each step, from scheduling to the commit, can run in a different process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _log = logging.getLogger(__name__)
 
 
 class Work(Protocol):
-    """A plan under way. Pickles small; holds no credentials."""
+    """A plan in progress. Pickles small; contains no credentials."""
 
     @property
     def instant(self) -> InstantTime: ...
 
     @property
-    def num_pieces(self) -> int:
-        """How many parts can be executed independently, numbered from 0."""
+    def num_tasks(self) -> int:
+        """The number of tasks, which can be executed independently. They are numbered from 0."""
         ...
 
     @property
     def removed(self) -> str:
-        """Why nothing of the plan was left to do, so that it was removed; empty otherwise."""
+        """Why the plan was removed, as nothing was left to do; empty if it was not."""
         ...
 
 
@@ -43,16 +43,13 @@ class Scheduled:
     """The result of scheduling."""
 
     instant: InstantTime | None
-    """Requested time of the plan; None: there was nothing to do."""
+    """Requested time of the plan; None if there was nothing to do."""
     reason: str = ""
     """Why there was nothing to do."""
 
 
 class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
-    """A service whose plan is an instant of its own.
-
-    Type parameters: the plan under way, the outcome of one piece of it, and the report.
-    """
+    """A service whose plan is an instant. Type parameters: a plan in progress, a task's outcome, and the report."""
 
     @property
     def name(self) -> str:
@@ -60,9 +57,9 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
-        """Makes a plan, under the table lock, if there is something to do.
+        """Makes a plan under the table lock, if there is something to do.
 
-        `instant`: the requested time of the plan; None: a new one.
+        `instant`: requested time of the plan; None: a new one.
         """
         ...
 
@@ -71,8 +68,8 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> WorkT:
-        """Takes a plan to inflight. What an earlier attempt left behind is undone or taken over. A plan with nothing
-        left to do is removed, see `Work.removed`.
+        """Takes a plan to inflight. What an earlier attempt left behind is undone or reused. A plan with nothing left
+        to do is removed, see `Work.removed`.
 
         Raises:
             ConfigError: there is no such plan.
@@ -81,19 +78,19 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def join(self, context: ServiceContext, instant: InstantTime) -> WorkT:
-        """The plan that another process began. Changes nothing.
+        """The plan that another process has begun. Changes nothing.
 
         Raises:
-            ConfigError: there is no such plan under way.
+            ConfigError: no such plan is in progress.
         """
         ...
 
-    def execute(self, context: ServiceContext, work: WorkT, pieces: Sequence[int]) -> list[OutcomeT]:
-        """Executes some pieces, in any process, more than once if need be. The outcomes pickle small."""
+    def execute(self, context: ServiceContext, work: WorkT, tasks: Sequence[int]) -> list[OutcomeT]:
+        """Executes some tasks, in any process, more than once if necessary. The outcomes pickle small."""
         ...
 
     def commit(self, context: ServiceContext, work: WorkT, outcomes: Sequence[OutcomeT]) -> Report_co:
-        """Completes the action with the outcomes of all pieces. Idempotent."""
+        """Completes the action with the outcomes of all tasks. Idempotent."""
         ...
 
     def nothing(self, reason: str) -> Report_co:
@@ -101,28 +98,28 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def give_up(self, context: ServiceContext, work: WorkT) -> None:
-        """After a failure: leaves the plan as it was before `begin`, for another attempt."""
+        """After a failure: takes the plan back to its state before `begin`, for another attempt."""
         ...
 
 
 AnyService: TypeAlias = PlannedService[Any, Any, Report]
-"""One of several services whose work and outcomes differ: they only go back to the service they came from."""
+"""A service of any kind. Its work and outcomes are only passed back to the same service."""
 
 
 def run(
     service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, instant: InstantTime | None = None
 ) -> Report:
-    """Executes one plan in this process: that of `instant`, or else the oldest pending one.
+    """Executes one plan in this process: that of `instant`, or the oldest pending one.
 
     Raises:
-        ConfigError: there is no pending plan of this instant.
+        ConfigError: there is no pending plan with this instant.
     """
     pending = service.pending(context)
     if instant is None:
         if not pending:
             return service.nothing("no plan is pending")
         instant = pending[0]
-    instant = InstantTime(str(instant))  # one may come as a number
+    instant = InstantTime(str(instant))  # callers may pass a number
     if instant not in pending:
         raise ConfigError(
             f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
@@ -132,10 +129,10 @@ def run(
 
 
 def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:
-    """Executes the pending plans, oldest first, then schedules a new one and executes it, in this process.
+    """Executes the pending plans, oldest first, then schedules and executes a new one, all in this process.
 
     Returns:
-        The report of the last plan executed, or why there was none.
+        The report of the last plan that was executed, or why there was none.
     """
     reports = [execute_all(service, context, service.begin(context, instant)) for instant in service.pending(context)]
     scheduled = service.schedule(context)
@@ -146,14 +143,14 @@ def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceCo
 
 
 def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, work: WorkT) -> Report:
-    """Executes all pieces of a plan under way and completes it. After a failure the plan is as it was before."""
+    """Executes all tasks of a plan in progress and completes it. After a failure the plan is pending again."""
     if work.removed:
         return service.nothing(work.removed)
     try:
-        return service.commit(context, work, service.execute(context, work, range(work.num_pieces)))
-    except BaseException:  # whatever it is, the plan must not look as if it were being executed
+        return service.commit(context, work, service.execute(context, work, range(work.num_tasks)))
+    except BaseException:  # in any case, the plan must not look as if it were still being executed
         try:
             service.give_up(context, work)
         except (HudiError, OSError) as failure:  # the first error is the one to raise
-            _log.warning("the next attempt undoes the failed %s %s: %s", service.name, work.instant, failure)
+            _log.warning("the next attempt will undo the failed %s %s: %s", service.name, work.instant, failure)
         raise

@@ -21,42 +21,42 @@ from hudi_py.view import StorageLister
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnscheduleReport(ServiceReport):
-    """What was dropped; `instant` is that of the plan."""
+    """What was dropped; `instant` is the plan's."""
 
     plan: str = ""
-    """The service that it was of: `compaction`, `log_compaction`, `clean` or `clustering`."""
+    """The plan's service: `compaction`, `log_compaction`, `clean` or `clustering`."""
     rollback: InstantTime | None = None
-    """Requested time of the rollback of a dead attempt at the plan; None if there was none."""
+    """Requested time of the rollback of an unfinished attempt to execute the plan; None if there was none."""
 
     def _summary(self) -> Iterator[str]:
         yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
         if self.rollback is not None:
-            yield f"what had begun of it rolled back by {self.rollback}"
+            yield f"an unfinished attempt rolled back by {self.rollback}"
 
 
 def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
-    """Drops the plan of a compaction, log compaction, clean or clustering that is pending; what has begun is rolled
-    back first.
+    """Drops the pending plan of a compaction, log compaction, clean or clustering, after rolling back an unfinished
+    attempt to execute it.
 
-    Rows stay as they are; the next schedule plans the same work again. A clustering, which Apache Hudi
-    alone plans and runs, is in the way of updates until then (`BaseHoodieTableServiceClient.purgePendingClustering`).
+    Rows do not change; the next schedule plans the same work again. A pending clustering, which only Apache Hudi plans
+    and runs, blocks updates of its file groups (`BaseHoodieTableServiceClient.purgePendingClustering`).
 
-    In table version 6 a compaction can be unscheduled until its file groups are written to: what is written then lies
-    in log files that are named by the plan. Without it 0.15, and hudi-py, lose sight of them; 1.2.0, which drops such
-    plans all the same, does not.
+    In table version 6, a compaction can be unscheduled only until its file groups are written to: later log files are
+    named after the plan. Without the plan, 0.15 and hudi-py no longer find them; 1.2.0, which drops such plans anyway,
+    does.
 
     Args:
         instant: requested time of the plan.
 
     Raises:
         ConfigError: there is no such pending plan.
-        ConflictError: a process is executing it, or it is a clean that has begun, or a write is under way, or rows
-            would no longer be found (version 6).
+        ConflictError: a process is executing it, it is a clean that has begun, a write is running, or rows would no
+            longer be found (version 6).
         LockError: the table lock could not be acquired in time.
     """
     purpose = f"unschedule {instant}"
     by_name = context.config().version < 8
-    # in version 6 a write that is under way may be about to write to logs which the plan names
+    # in version 6, a running write may be about to write to logs named after the plan
     with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
         timeline = table.timeline
         context.progress.phase(f"dropping the plan {instant}")
@@ -64,7 +64,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
-                "cannot be undone; run it to its end",
+                "cannot be undone; run it to completion",
                 instant=found.time,
             )
         if found.state is State.INFLIGHT:
@@ -76,7 +76,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
 
 
 def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
-    """The plan, and the service it is of."""
+    """The plan's instant, and the name of its service."""
     plans = {each: SERVICES[each.action] for each in table.plans.of(*SERVICES)}
     plans |= dict.fromkeys(table.plans.clusterings, "clustering")
     for each, service in plans.items():
@@ -96,9 +96,9 @@ def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[In
 
 
 def _check_logs(context: ServiceContext, plan: Instant) -> None:
-    """Refuses if the slices that a compaction opened when it was planned have been written to.
+    """Refuses if the slices that the plan of a compaction opened have been written to.
 
-    Every partition is listed: a plan may be dropped because it cannot be read.
+    All partitions are listed, because the plan may be unreadable, which is a reason to drop it.
     """
     lister = StorageLister(context.storage, context.config())
 
@@ -110,8 +110,8 @@ def _check_logs(context: ServiceContext, plan: Instant) -> None:
     if found:
         raise ConflictError(
             f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(found)} log files written "
-            f"since it was planned, such as {found[0]}, are named by it, as in table version 6 they are, and their "
-            "rows would be lost to sight; run it, or restore a savepoint from before it",
+            f"since, such as {found[0]}, are named after it (table version 6), and their rows would no longer be "
+            "found; run it, or restore an earlier savepoint",
             path=found[0],
             instant=plan.time,
         )

@@ -1,1 +1,1 @@
-"""Rollback, savepoints and restore on demand."""
+"""Rollbacks, savepoints and restores on demand."""

@@ -1,4 +1,4 @@
-"""Taking a table back to a savepoint (`HoodieWriteClient.restoreToSavepoint`, `RestorePlanActionExecutor`, 1.2.0)."""
+"""Restores a table to a savepoint (`HoodieWriteClient.restoreToSavepoint`, `RestorePlanActionExecutor`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
+from hudi_py.services.clean.guards import read_savepoint, savepoints_of
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.recovery.rollback import summary_of_undone
-from hudi_py.services.recovery.savepoint import read_savepoint, savepoints_of
+from hudi_py.services.recovery.rollback import UndoReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.recovery_records import RestorePlan
@@ -23,37 +22,32 @@ from hudi_py.transaction.recovery.restore import finish_restore, plan_restore, r
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RestoreReport(ServiceReport):
+class RestoreReport(UndoReport):
     """What a restore did; `instant` is the restore's own."""
 
     savepoint: InstantTime | None = None
-    """Requested time of the commit that the table is back at."""
-    rolled_back: tuple[InstantTime, ...] = ()
-    """Requested times of the instants undone, in this order."""
-    num_files_deleted: int = 0
-    num_rollback_blocks: int = 0
-    """Log files written to undo blocks in others (table version 6)."""
+    """Requested time of the commit to which the table was restored."""
 
     def _summary(self) -> Iterator[str]:
         if self.instant is not None:
             yield f"the table is as of {self.savepoint}"
-            yield from summary_of_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
+        yield from UndoReport._summary(self)
 
 
 def restore(context: ServiceContext, instant: str | None = None) -> RestoreReport:
-    """Restores the table to a savepoint: everything written since, and every pending table service, is undone.
+    """Restores the table to a savepoint: undoes everything written since, and every pending table service.
 
-    Queries of what is undone fail meanwhile. Savepoint, cleans and their files stay; the savepoint can be restored
-    again. A restore that a dead process left half done is finished first, by this or by any write.
+    Queries that read what is undone fail meanwhile. The savepoint stays, and can be restored again. A restore that a
+    dead process left unfinished is finished first, by this call or by any write.
 
     Args:
         instant: requested time of the savepoint; None: the latest one.
 
     Raises:
         ConfigError: there is no such savepoint.
-        ConflictError: a write is under way, or there is a savepoint since, which has to be deleted first.
-        HistoryCleanedError: a file of the savepoint is gone, or commits since then are archived.
-        UnsupportedTableError: commits since then shared log files, before the table was upgraded to version 8 or later.
+        ConflictError: a write is running, or a later savepoint exists, which has to be deleted first.
+        HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
+        UnsupportedTableError: later commits share log files, from before the table was upgraded to version 8 or later.
         LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"restore the table to {instant or 'its latest savepoint'}") as table:
@@ -71,17 +65,16 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
 
         def show(undone: InstantTime) -> None:
             left.remove(undone)
-            context.progress.phase(f"{len(left)} of {len(plan.instants)} instants are left to undo")
+            context.progress.phase(f"{len(left)} of {len(plan.instants)} instants left to undo")
 
         time = request_restore(table, plan)
         result = finish_restore(table, time, plan, show)
-        after = context.timeline()
-        completed = after.find(time, Action.RESTORE)
+        completed = context.timeline().find(time, Action.RESTORE)
     parts = [part for found in result.rollbacks.values() for done in found for part in done.partitions]
     return RestoreReport(
         "restore",
         time,
-        completed.completion_time if completed is not None and after.layout.version >= 2 else None,
+        context.session.completion_shown(completed.completion_time) if completed is not None else None,
         savepoint=commit.time,
         rolled_back=tuple(InstantTime(info.time) for info in result.instants),
         num_files_deleted=sum(len(part.deleted) for part in parts),
@@ -98,7 +91,7 @@ def _savepoint(context: ServiceContext, timeline: Timeline, instant: str | None)
         times = ", ".join(each.time for each in savepoints[-5:]) or "none"
         raise ConfigError(
             f"Cannot restore {context.storage.uri} to {instant or 'its latest savepoint'}: there is no such savepoint; "
-            f"savepoints: {times}; make one before there is need of it"
+            f"savepoints: {times}; a table can only be restored to a savepoint that was created beforehand"
         )
     return chosen[-1], commits[-1]
 
@@ -108,8 +101,8 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     later = [each.time for each in savepoints_of(timeline) if each.time in undone]
     if later:
         raise ConflictError(
-            f"Cannot restore {context.storage.uri} to {savepoint.time}: the commits {', '.join(later)} since then have "
-            "savepoints; delete these first",
+            f"Cannot restore {context.storage.uri} to {savepoint.time}: the later commits {', '.join(later)} have "
+            "savepoints; delete them first",
             instant=later[-1],
         )
     config = context.config()
@@ -121,9 +114,9 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     archived = archived_after(context.storage, config, timeline, savepoint.time)
     if archived:
         raise HistoryCleanedError(
-            f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} commits since then are "
-            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and what is archived cannot be "
-            "undone; restore a later savepoint, or read the table as of this one and write the rows anew",
+            f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} later commits have been "
+            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and cannot be undone any more; "
+            "restore a later savepoint, or read the table as of this one and write the rows again",
             instant=archived[0].time,
         )
     files = read_savepoint(context.storage, timeline, savepoint).files
@@ -135,8 +128,8 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     gone = [path for found in in_threads(missing, sorted(files), context.threads) for path in found]
     if gone:
         raise HistoryCleanedError(
-            f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(gone)} files of the savepoint are gone, "
-            f"such as {gone[0]}; restore another savepoint",
+            f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(gone)} files of the savepoint are "
+            f"missing, such as {gone[0]}; restore another savepoint",
             path=gone[0],
             instant=savepoint.time,
         )

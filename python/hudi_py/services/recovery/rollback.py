@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
@@ -10,17 +10,12 @@ from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
+from hudi_py.services.clean.guards import savepoints_of
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.recovery.savepoint import savepoints_of
 from hudi_py.storage import Storage
-from hudi_py.timeline.metadata import (
-    RollbackMetadata,
-    decode_rollback_metadata,
-    read_commit_metadata,
-)
+from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS, compaction_plan
-from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -28,75 +23,80 @@ from hudi_py.transaction.recovery.plan import check_logs
 from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
 from hudi_py.transaction.session import LockedTable
 
-_Sought = str | tuple[str, str]
-"""A file's name; or a file id, and the instant of a base file, or empty for any file."""
+_Evidence = str | tuple[str, str]
+"""A file name, or a file id with the instant of a base file; without an instant, any file of the group."""
 _LAST_BOOTSTRAP = "00000000000002"
-"""Times up to this one are those of a bootstrap (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
+"""The last instant time reserved for bootstraps (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RollbackReport(ServiceReport):
-    """What a rollback did; `instant` is the rollback's own."""
+class UndoReport(ServiceReport):
+    """What rollbacks and restores have in common."""
 
     rolled_back: tuple[InstantTime, ...] = ()
-    """Requested times of the instants undone, in this order."""
+    """Requested times of the instants that were undone, in this order."""
     num_files_deleted: int = 0
     num_rollback_blocks: int = 0
     """Log files written to undo blocks in others (table version 6)."""
-    plan_kept: bool = False
-    """The instant is a table service that can be run again: its plan is still there."""
 
     def _summary(self) -> Iterator[str]:
         if self.instant is not None:
-            yield from summary_of_undone(self.rolled_back, self.num_files_deleted, self.num_rollback_blocks)
-            if self.plan_kept:
-                yield "its plan stays"
+            yield listed(self.rolled_back, "instant") + " undone"
+            yield f"{counted(self.num_files_deleted, 'file')} deleted"
+            if self.num_rollback_blocks:
+                yield f"{counted(self.num_rollback_blocks, 'rollback block')} written"
 
 
-def summary_of_undone(undone: Sequence[str], files: int, blocks: int) -> Iterator[str]:
-    """The summary of instants that were undone."""
-    yield listed(undone, "instant") + " undone"
-    yield f"{counted(files, 'file')} deleted"
-    if blocks:
-        yield f"{counted(blocks, 'rollback block')} written"
+@dataclass(frozen=True, slots=True, repr=False)
+class RollbackReport(UndoReport):
+    """What a rollback did; `instant` is the rollback's own."""
+
+    plan_kept: bool = False
+    """Whether the instant is a table service whose plan remains, so that it can be run again."""
+
+    def _summary(self) -> Iterator[str]:
+        yield from UndoReport._summary(self)
+        if self.instant is not None and self.plan_kept:
+            yield "its plan remains"
 
 
 def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False) -> RollbackReport:
-    """Undoes a write, or a compaction, log compaction or clustering, pending or completed.
+    """Undoes a write, compaction, log compaction or clustering, pending or completed.
 
-    Failed writes are rolled back first, as by every write; a write that lives is not touched. A pending table service
-    keeps its plan. A completed instant can be rolled back when no completed one is newer, no plan counts on its files,
-    it has no savepoint, and the file versions from before it are still there.
+    Failed writes are rolled back first, as before every write; running writes are left alone. A pending table service
+    keeps its plan. A completed instant can be rolled back if no newer one is completed, no plan uses its files, it has
+    no savepoint, and the file versions from before it still exist.
 
     Args:
         instant: requested time.
-        with_newer: roll newer completed instants back too, newest first; without it they refuse the rollback, as with
+        with_newer: roll back newer completed instants too, newest first; otherwise they make the rollback fail, as in
             Apache Hudi.
 
     Returns:
-        Of the last rollback made. `instant` is None if there was nothing to undo; the reason says why.
+        The report of the last rollback. If there was nothing to undo, `instant` is None and `reason` explains why.
 
     Raises:
-        ConfigError: the active timeline has no such instant, or it is one that cannot be rolled back.
-        ConflictError: it is under way, or has a savepoint, or newer instants or plans depend on it.
+        ConfigError: the active timeline has no such instant, or it cannot be rolled back.
+        ConflictError: it is running or has a savepoint, or newer instants or plans depend on it.
         HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
-        UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
+        UnsupportedTableError: it shares log files with other writes, from before the table was upgraded to version 8 or
+            later.
         LockError: the table lock could not be acquired in time.
     """
     with recovered(context.session, f"roll back {instant}") as table:
         timeline = table.timeline
         found = _find(context, timeline, instant)
         if found is None:
-            return _earlier(context, timeline, instant)
+            return _report_of_earlier(context, timeline, instant)
         if not found.completed:
-            return _pending(context, table, found)
-        newer = _newer(timeline, found)
+            return _roll_back_pending(context, table, found)
+        newer = [each for each in timeline.write_completed if each.time > found.time]
         if newer and not with_newer:
             raise ConflictError(
                 f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: newer "
-                "instants are completed; roll these back first, in this order: "
+                "instants are completed; roll them back first, in this order: "
                 + ", ".join(each.time for each in reversed(newer))
-                + "; or give with_newer=True",
+                + "; or set with_newer=True",
                 instant=newer[-1].time,
             )
         undone = [*reversed(newer), found]
@@ -123,33 +123,33 @@ def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant 
         )
     if found.time <= _LAST_BOOTSTRAP:
         raise ConfigError(
-            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, of "
-            "which the index would have to go too; make the table anew",
+            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, whose "
+            "index would have to be removed too; create the table again",
             instant=found.time,
         )
     return found
 
 
-def _earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
+def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
     """The report of the rollback that has already undone the instant."""
     earlier = find_rollback(context.storage, timeline, InstantTime(instant))
     if earlier is None or not earlier.completed:
         times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
         raise ConfigError(
             f"Cannot roll back {instant} of {context.storage.uri}: the active timeline has no such instant, and "
-            f"what is archived cannot be undone; the latest writes: {', '.join(times[-5:]) or 'none'}"
+            f"archived ones cannot be undone; the latest writes: {', '.join(times[-5:]) or 'none'}"
         )
     content = context.storage.read(timeline.layout.path(earlier.file_name))
     return _report(context, timeline, [decode_rollback_metadata(content)])
 
 
-def _pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
-    """Rolls a pending table service back; recovery has left no pending writes."""
+def _roll_back_pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
+    """Rolls back a pending table service; recovery has left no pending writes."""
     if found.state is State.REQUESTED:
         return RollbackReport(
             "rollback",
             None,
-            reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo, and its plan stays",
+            reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo; its plan remains",
             plan_kept=True,
         )
     check_dead(context.session, table.timeline, found, "roll back")
@@ -171,7 +171,7 @@ def _report(
     return RollbackReport(
         "rollback",
         last,
-        completed.completion_time if completed is not None and timeline.layout.version >= 2 else None,
+        context.session.completion_shown(completed.completion_time) if completed is not None else None,
         rolled_back=tuple(InstantTime(rolled_back.instant) for rolled_back in done),
         num_files_deleted=sum(len(part.deleted) for part in parts),
         num_rollback_blocks=sum(len(part.rollback_logs) for part in parts),
@@ -179,14 +179,10 @@ def _report(
     )
 
 
-def _newer(timeline: Timeline, instant: Instant) -> list[Instant]:
-    return [each for each in timeline.write_completed if each.time > instant.time]
+def _check(context: ServiceContext, table: LockedTable, instant: Instant, undone: Collection[str]) -> None:
+    """Refuses a rollback that would delete files a savepoint or a plan needs, or lose rows.
 
-
-def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: Collection[str]) -> None:
-    """Refuses what would take away files that a savepoint or a plan counts on, or rows that nothing is left of.
-
-    `gone`: what will have been undone by then, the instant itself included.
+    `undone`: the instants that will have been undone by then, including this one.
     """
     timeline = table.timeline
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
@@ -206,48 +202,42 @@ def _check(context: ServiceContext, table: LockedTable, instant: Instant, gone: 
             partition, file_id = min(planned)
             raise ConflictError(
                 f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the pending "
-                f"{service.action.value} {service.time} is to rewrite the file group {file_id} of partition "
-                f"{partition!r}, which it wrote; run that first, and roll it back before this one",
+                f"{service.action.value} {service.time} will rewrite the file group {file_id} of partition "
+                f"{partition!r}, which it wrote; run the {service.action.value}, then roll both back, newest first",
                 instant=service.time,
             )
-    _check_replaced(context, timeline, instant, metadata, gone)
-
-
-def _operations(
-    context: ServiceContext, timeline: Timeline, instant: InstantTime, action: Action
-) -> tuple[CompactionOperation, ...]:
-    plan = compaction_plan(context.storage, timeline.layout, instant, action)
-    return plan.operations if plan is not None else ()
+    _check_replaced(context, timeline, instant, metadata, undone)
 
 
 def _check_replaced(
-    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, gone: Collection[str]
+    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, undone: Collection[str]
 ) -> None:
-    """Refuses where file versions that the instant took the place of have been cleaned: their rows would be lost.
+    """Refuses if file versions that the instant replaced have been cleaned: their rows would be lost.
 
-    That older versions are there, which savepoints keep, is not enough.
+    Older versions, which savepoints keep, are not enough.
     """
-    there: dict[str, set[_Sought]] = {}
-    for partition, file_id, sought in _replaced(context, timeline, instant, metadata, gone):
-        if partition not in there:
-            there[partition] = _found(context.storage, partition, gone)
-        if sought not in there[partition]:
+    present: dict[str, set[_Evidence]] = {}
+    for partition, file_id, evidence in _replaced(context, timeline, instant, metadata, undone):
+        if partition not in present:
+            present[partition] = _evidence(context.storage, partition, undone)
+        if evidence not in present[partition]:
             raise HistoryCleanedError(
-                f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the version "
-                f"of the file group {file_id} of partition {partition!r} from before it has been cleaned, so its "
-                "rows would be lost; restore a savepoint, or write the rows anew",
+                f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the previous "
+                f"version of the file group {file_id} of partition {partition!r} has been cleaned, so its rows would "
+                "be lost; restore a savepoint, or write the rows again",
                 instant=instant.time,
             )
 
 
 def _replaced(
-    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, gone: Collection[str]
-) -> Iterator[tuple[str, str, _Sought]]:
-    """Partition and file group of each slice that the instant took the place of, and a file of it.
+    context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, undone: Collection[str]
+) -> Iterator[tuple[str, str, _Evidence]]:
+    """Partition and file group of each slice that the instant replaced, with evidence that the slice still exists.
 
-    A clean deletes slices as a whole, so one file shows it.
+    A clean deletes slices as a whole, so one file is enough.
     """
-    operations = [each for action in COMPACTIONS for each in _operations(context, timeline, instant.time, action)]
+    plans = (compaction_plan(context.storage, timeline.layout, instant.time, action) for action in COMPACTIONS)
+    operations = [each for plan in plans if plan is not None for each in plan.operations]
     for each in operations:
         yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
     compacted = {(each.partition_path, each.file_id) for each in operations}
@@ -260,20 +250,20 @@ def _replaced(
     for earlier in reversed(timeline.write_completed):
         if not groups:
             return
-        if earlier.time in gone:
+        if earlier.time in undone:
             continue
         for stat in read_commit_metadata(context.storage, timeline.layout, earlier).stats:
             group = (stat.partition_path, stat.file_id)
             if group in groups and stat.path:
                 groups.remove(group)
                 yield *group, stat.path.rpartition("/")[2]
-    for partition, file_id in groups:  # written before the active timeline: any version is all there is to see
+    for partition, file_id in groups:  # written before the active timeline begins: any version must do
         yield partition, file_id, (file_id, "")
 
 
-def _found(storage: Storage, partition: str, gone: Collection[str]) -> set[_Sought]:
-    """What a partition has: names, file ids with the instants of base files, and file ids with no instant."""
-    found: set[_Sought] = set()
+def _evidence(storage: Storage, partition: str, undone: Collection[str]) -> set[_Evidence]:
+    """Names, file ids with the instants of base files, and bare file ids of the files in a partition."""
+    found: set[_Evidence] = set()
     for info in storage.list(partition):
         base = parse_base_file_name(info.name)
         name = base or parse_log_file_name(info.name)
@@ -282,6 +272,6 @@ def _found(storage: Storage, partition: str, gone: Collection[str]) -> set[_Soug
         found.add(info.name)
         if base is not None:
             found.add((base.file_id, base.instant))
-        if name.instant not in gone:
+        if name.instant not in undone:
             found.add((name.file_id, ""))
     return found

@@ -1,4 +1,5 @@
-"""Savepoints: commits whose files stay, to which a table can be restored (`SavepointActionExecutor`, 1.2.0)."""
+"""Savepoints: commits whose files are kept, so that the table can be restored to them (`SavepointActionExecutor`,
+1.2.0)."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archive_commits, archived_after
+from hudi_py.services.clean.guards import read_savepoint, savepoints_of
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint, encode_savepoint
+from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import complete_action
 from hudi_py.transaction.instants import begin, inflight_path
@@ -34,13 +35,13 @@ class Savepoint:
     """A savepoint of a table."""
 
     instant: InstantTime
-    """Requested time of the commit that is kept."""
+    """Requested time of the commit that it keeps."""
     user: str
     created_ms: int
     """Milliseconds since the epoch."""
     comment: str
     files: Files
-    """Partition path to names of the base and log files that must stay."""
+    """Partition path to names of the base and log files that it keeps."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,23 +49,19 @@ class SavepointReport(ServiceReport):
     """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
 
     savepoint: InstantTime | None = None
-    """Requested time of the commit that has the savepoint, which may have been there before, or that had it."""
+    """Requested time of the commit that has, or had, the savepoint. It is set even if the savepoint already existed."""
     num_partitions: int = 0
     num_files: int = 0
-    """Files that are kept, or no longer kept."""
+    """Files that the savepoint keeps, or kept."""
 
     def _summary(self) -> Iterator[str]:
         if self.instant is not None:
             files = f"{counted(self.num_files, 'file')} in {counted(self.num_partitions, 'partition')}"
-            yield files + (" kept" if self.service == "savepoint" else " let go")
+            yield files + (" kept" if self.service == "savepoint" else " released")
 
 
 def list_savepoints(context: ServiceContext) -> list[Savepoint]:
-    """Savepoints of the table, oldest commit first.
-
-    Raises:
-        CorruptFileError: the content of one cannot be read.
-    """
+    """Savepoints of the table, oldest commit first. Raises CorruptFileError if one cannot be read."""
     timeline = context.timeline()
     found: list[Savepoint] = []
     for instant in savepoints_of(timeline):
@@ -73,31 +70,19 @@ def list_savepoints(context: ServiceContext) -> list[Savepoint]:
     return found
 
 
-def savepoints_of(timeline: Timeline) -> list[Instant]:
-    """Completed savepoints, oldest commit first."""
-    return [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
-
-
-def read_savepoint(storage: Storage, timeline: Timeline, savepoint: Instant) -> SavepointMetadata:
-    """Content of a completed savepoint. Raises CorruptFileError."""
-    path = timeline.layout.path(savepoint.file_name)
-    return decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
-
-
 def create_savepoint(
     context: ServiceContext, instant: str | None = None, *, user: str = "", comment: str = ""
 ) -> SavepointReport:
-    """Keeps the files which a reader at a commit needs from being cleaned, and the commit from being archived.
+    """Protects the files that queries as of a commit need from cleaning, and the commit from archiving.
 
-    A commit that has a savepoint already is left as it is; the report says so.
+    If the commit already has a savepoint, nothing changes and the report's `reason` explains it.
 
     Args:
         instant: requested time of a completed commit; None: the latest one.
-        user, comment: for people.
+        user, comment: stored with the savepoint.
 
     Raises:
-        ConfigError: there is no such completed commit on the active timeline, or none at all, or `user` or `comment`
-            is no text.
+        ConfigError: the active timeline has no such completed commit, or `user` or `comment` is not text.
         ConflictError: another engine is restoring the table.
         HistoryCleanedError: files of the commit have been cleaned, or may have been.
         LockError: the table lock could not be acquired in time.
@@ -105,16 +90,16 @@ def create_savepoint(
     for name, text in (("user", user), ("comment", comment)):
         if not isinstance(text, str):
             raise ConfigError(
-                f"Cannot make a savepoint of {context.storage.uri} with {name} = {text!r}: expected is text; leave it "
-                "out where there is nothing to say"
+                f"Cannot create a savepoint of {context.storage.uri} with {name} = {text!r}: expected text; leave it "
+                "out if there is nothing to note"
             )
-    with context.locked("make a savepoint") as table:
+    with context.locked("create a savepoint") as table:
         timeline = table.timeline
         commit = _commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         context.progress.phase("listing files")
         if existing is not None and existing.completed:
-            reason = f"the commit {commit.time} has a savepoint already"
+            reason = f"the commit {commit.time} already has a savepoint"
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
         view = context.view(table)
@@ -134,12 +119,12 @@ def create_savepoint(
 
 
 def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
-    """Lets go of a savepoint: what it kept may be cleaned and archived again.
+    """Deletes a savepoint: what it kept can be cleaned and archived again.
 
-    Deleting one that is not there does nothing; the report says so, as Apache Hudi logs it. Where commits after it are
-    archived (`hoodie.archive.beyond.savepoint`), its commit goes to them first: as the oldest on the active timeline it
-    would end what counts as archived, and the rows of those after it would be lost from sight until it is archived, as
-    they are in Apache Hudi 1.2.0.
+    If there is no such savepoint, nothing changes and the report's `reason` explains it. If later commits have been
+    archived (`hoodie.archive.beyond.savepoint`), the savepoint's commit is archived first: otherwise it would be the
+    oldest one on the active timeline, and readers would no longer see the rows of the archived commits after it, as
+    happens in Apache Hudi 1.2.0.
 
     Raises:
         ConflictError: another engine is restoring the table.
@@ -175,8 +160,8 @@ def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) ->
     commits = timeline.write_completed
     if not commits:
         raise ConfigError(
-            f"Cannot make a savepoint of {context.storage.uri}: it has no completed commit on its active timeline; "
-            "write to it first"
+            f"Cannot create a savepoint of {context.storage.uri}: its active timeline has no completed commit; write "
+            "to it first"
         )
     if instant is None:
         return commits[-1]
@@ -184,13 +169,13 @@ def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) ->
         if commit.time == instant:
             return commit
     raise ConfigError(
-        f"Cannot make a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
+        f"Cannot create a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
         f"with this requested time; the latest commits: {_named(commit.time for commit in commits)}"
     )
 
 
 def _check_retained(context: ServiceContext, timeline: Timeline, commit: InstantTime) -> None:
-    """Refuses a commit before the earliest one that the last clean retained, or a pending one is to retain."""
+    """Refuses a commit before the earliest one that the last clean retained, or that a pending clean will retain."""
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     if not cleans:
         return
@@ -201,14 +186,14 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
         retained = found.earliest_commit_to_retain if found is not None else ""
     if commit < retained:
         raise HistoryCleanedError(
-            f"Cannot make a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
-            f"from {retained} on, so what the commit needs may be gone; take a commit since then",
+            f"Cannot create a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
+            f"only from {retained} on, so files that the commit needs may be gone; choose a commit from then on",
             instant=commit,
         )
 
 
 def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
-    """Result of a completed clean, plan of a pending one; None if it has none, or was archived since."""
+    """The result of a completed clean or the plan of a pending one; None if it has none or was archived meanwhile."""
     if not clean.completed:
         return PendingPlans(context.storage, timeline).clean(clean)
     path = timeline.layout.path(clean.file_name)
@@ -220,7 +205,7 @@ def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> Clean
 
 
 def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
-    """What a merging reader at the commit reads; where a compaction was pending, the slice it was to compact too."""
+    """The files that a merging query as of the commit reads, including the slices of compactions pending then."""
 
     def names(partition: PartitionPath) -> tuple[str, ...]:
         found: list[str] = []
@@ -238,7 +223,7 @@ def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -
 def _check_not_cleaned(
     context: ServiceContext, timeline: Timeline, view: FileSystemView, commit: Instant, files: Files
 ) -> None:
-    """Refuses a commit of which a later clean has deleted files: policies that count versions do not keep commits."""
+    """Refuses a commit if a later clean has deleted files of it: policies that count versions do not retain commits."""
     there = {join_path(partition, name) for partition, names in files.items() for name in names}
     metadata = read_commit_metadata(context.storage, timeline.layout, commit)
     for stat in metadata.stats:
@@ -275,7 +260,7 @@ def _check_not_cleaned(
 
 
 def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
-    """What cleans after a commit have deleted, and what pending ones are to delete."""
+    """What the cleans after a commit have deleted, and what pending ones will delete."""
     for clean in timeline.instants:
         if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
             found = _clean(context, timeline, clean)
@@ -283,7 +268,7 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
                 yield found
     if timeline.layout.version >= 2:
         return
-    # Layout 1 archives cleans by their own number, whatever commits there are before them
+    # Layout 1 archives cleans by their own count, regardless of the commits before them
     for entry in archived_instants(
         context.storage,
         context.config(),
@@ -297,8 +282,8 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
 
 def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
     return HistoryCleanedError(
-        f"Cannot make a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned, or is about "
-        "to be; take a later commit",
+        f"Cannot create a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned or is about "
+        "to be; choose a later commit",
         path=path,
         instant=commit,
     )

@@ -71,7 +71,7 @@ class PartitionWriter:
         self.slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(path)}
         """The latest slices by file group."""
         self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(path)}
-        self._clustering = _groups_of(view.pending_clustering_groups, path)
+        self._clustering = _groups_of(view.pending_clustering, path)
         self._compaction = _groups_of(view.pending_compaction, path)
 
     def checked(self, tagged: TaggedRows) -> TaggedRows:

@@ -25,8 +25,9 @@ from hudi_py.errors import (
 )
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.services.compaction import Compaction, CompactionReport, CompactionWork
-from hudi_py.services.compaction.plan import partitions_to_look_at
+from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction.base import CompactionWork
+from hudi_py.services.compaction.plan import partitions_to_consider
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.phases import existing_plan
 from hudi_py.services.planned.service import run
@@ -174,7 +175,7 @@ def test_when_nothing_is_due_the_reason_is_told(storage: MemoryStorage) -> None:
     own = context(storage)
     scheduled = Compaction().schedule(own)
     assert scheduled.instant is None
-    assert "3 delta commits since the last compaction, it is due after 5" in scheduled.reason
+    assert "3 delta commits since the last compaction, one is due after 5" in scheduled.reason
     due = Compaction().schedule(context(storage, {"hoodie.compact.inline.max.delta.commits": 3}))
     assert due.instant is not None
     assert run(Compaction(), own).instant == due.instant
@@ -186,7 +187,7 @@ def test_a_copy_on_write_table_has_nothing_to_compact(storage: MemoryStorage) ->
     assert "COPY_ON_WRITE" in ALWAYS.schedule(context(storage)).reason
 
 
-def test_pieces_are_executed_apart_and_again(storage: MemoryStorage) -> None:
+def test_tasks_are_executed_apart_and_again(storage: MemoryStorage) -> None:
     """What crosses processes pickles; files of attempts that are not reported vanish."""
     make(storage, 9)
     before = read(storage)
@@ -194,11 +195,11 @@ def test_pieces_are_executed_apart_and_again(storage: MemoryStorage) -> None:
     instant = ALWAYS.schedule(own).instant
     assert instant is not None
     work = pickle.loads(pickle.dumps(ALWAYS.begin(own, instant)))
-    assert work.num_pieces == 2
+    assert work.num_tasks == 2
     first = ALWAYS.execute(own, work, [0])
     again = pickle.loads(pickle.dumps(ALWAYS.execute(own, work, [0, 1])))
     assert len([i for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")]) == 3
-    with pytest.raises(ConfigError, match="1 of its 2 pieces were not executed, the first is 1"):
+    with pytest.raises(ConfigError, match="1 of its 2 tasks were not executed, the first is 1"):
         ALWAYS.commit(own, work, first)
     report = ALWAYS.commit(own, work, again)
     assert {i.path for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")} == {o.stat.path for o in again}
@@ -244,7 +245,7 @@ def test_why_it_failed_is_told_though_it_cannot_be_undone_either(
         patched.setattr("hudi_py.transaction.attempt.undo_attempt", refuse)
         with pytest.raises(CorruptFileError, match="the log x is torn"):
             run(ALWAYS, own)
-    assert f"the next attempt undoes the failed compaction {instant}: the lock is held by another" in caplog.text
+    assert f"the next attempt will undo the failed compaction {instant}: the lock is held by another" in caplog.text
     assert run(ALWAYS, own).instant == instant
 
 
@@ -344,7 +345,7 @@ def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
     assert instant is not None
     plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
     storage.delete(f"{plan.operations[0].partition_path}/{plan.operations[0].log_files[0]}")
-    with pytest.raises(HistoryCleanedError, match="unschedule it, or restore a savepoint from before it"):
+    with pytest.raises(HistoryCleanedError, match="unschedule it, or restore an earlier savepoint"):
         run(ALWAYS, own)
     assert ALWAYS.pending(own) == [instant]
     assert leftovers(storage) == []
@@ -373,7 +374,7 @@ def test_the_commit_is_that_of_a_compaction(storage: MemoryStorage) -> None:
 def looked_at(own: ServiceContext) -> list[str]:
     """Partitions at which a plan made now would look."""
     state = own.state()
-    return partitions_to_look_at(own.storage, state.timeline, own.view(state), "99991231000000000")
+    return partitions_to_consider(own.storage, state.timeline, own.view(state), "99991231000000000")
 
 
 def test_planning_looks_where_something_was_written_since(storage: MemoryStorage) -> None:

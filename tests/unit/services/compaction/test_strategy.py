@@ -104,7 +104,7 @@ def test_strategies_in_a_row_each_choose_from_what_is_left() -> None:
 
 
 def test_a_partition_that_is_no_date_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"partition 'oslo' is no date.*hoodie\.compaction\.strategy"):
+    with pytest.raises(ConfigError, match=r"partition 'oslo' is not a date.*hoodie\.compaction\.strategy"):
         choose_partitions(settings("DayBased"), ["oslo"], TODAY)
 
 

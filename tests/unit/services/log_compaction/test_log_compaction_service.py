@@ -148,7 +148,7 @@ def test_groups_of_pending_plans_are_left_alone(storage: MemoryStorage) -> None:
     make(storage)
     own = context(storage)
     assert ALWAYS.schedule(own).instant is not None
-    assert "apart from those of pending plans" in ALWAYS.schedule(own).reason
+    assert "apart from those in pending plans" in ALWAYS.schedule(own).reason
     ahead = Compaction(always=True)
     assert ahead.schedule(own).instant is not None  # as in Apache Hudi, a compaction does not wait
 
@@ -210,7 +210,7 @@ def test_one_that_is_under_way_is_not_removed(storage: MemoryStorage) -> None:
     before = read(storage)
     with pytest.raises(ConflictError, match="is running it"):
         run(ALWAYS, own, planned)
-    assert ALWAYS.commit(own, work, ALWAYS.execute(own, work, range(work.num_pieces))).instant == planned
+    assert ALWAYS.commit(own, work, ALWAYS.execute(own, work, range(work.num_tasks))).instant == planned
     assert read(storage).equals(before)
 
 
