@@ -36,7 +36,10 @@ from tests.support.clean_tables import clean_options
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
 CITIES = ("oslo", "lima", "pune")
-GOLDEN = sorted(name for name, table in load().items() if table.version in (6, 8, 9))
+# procedures of Apache Hudi 1.2.0 cannot be called on tables with several ordering fields
+GOLDEN = sorted(
+    name for name, table in load().items() if table.version in (6, 8, 9) and not name.endswith("multi_ordering")
+)
 TABLES = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
 OFF = {
     "hoodie.clean.automatic": "false",
