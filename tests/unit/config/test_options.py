@@ -92,8 +92,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.index.type", "bucket"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
         ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
-        ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),
-        ("hoodie.clean.failed.writes.policy", "never"),
         (
             "hoodie.write.lock.conflict.resolution.strategy",
             "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy",

@@ -161,7 +161,7 @@ def _note_keys(
         log,
         keys,
         deletes,
-        known_live=context.settings.index.is_record_index,
+        known_live=context.settings.index.uses_record_index(context.transaction.config),
     )
     sidecar.add_keys(changes.added)
     sidecar.add_keys(changes.removed, removed=True)
