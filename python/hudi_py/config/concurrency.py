@@ -10,6 +10,7 @@ _PACKAGE = "org.apache.hudi.client.transaction."
 
 SINGLE_WRITER: Final = "SINGLE_WRITER"
 OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
+NON_BLOCKING: Final = "NON_BLOCKING_CONCURRENCY_CONTROL"
 NEVER: Final = "NEVER"
 SIMPLE_STRATEGY: Final = _PACKAGE + "SimpleConcurrentFileWritesConflictResolutionStrategy"
 PREFER_WRITER_STRATEGY: Final = _PACKAGE + "PreferWriterConflictResolutionStrategy"
@@ -23,26 +24,23 @@ EARLY_STRATEGIES: Final = (
 MODE = choice(
     "hoodie.write.concurrency.mode",
     "How many writers a table has at the same time. With OPTIMISTIC_CONCURRENCY_CONTROL writes run side by side, and "
-    "of two that change the same file group the later one fails. Set it, and the same lock, for every writer. See "
-    "[Concurrent writers](concurrency.md).",
+    "of two that change the same file group the later one fails. With NON_BLOCKING_CONCURRENCY_CONTROL, for "
+    "merge-on-read tables of version 8 or 9 with a bucket index, both add logs to it. Set it, and the same lock, for "
+    "every writer. See [Concurrent writers](concurrency.md).",
     Scope.LOCK,
     SINGLE_WRITER,
-    (SINGLE_WRITER, OPTIMISTIC),
-    not_built={
-        "NON_BLOCKING_CONCURRENCY_CONTROL": "it needs the bucket index, which is not built yet; use "
-        f"{OPTIMISTIC} with hoodie.write.num.retries.on.conflict.failures",
-    },
+    (SINGLE_WRITER, OPTIMISTIC, NON_BLOCKING),
 )
 STRATEGY = choice(
     "hoodie.write.lock.conflict.resolution.strategy",
     "Optimistic concurrency: which actions of others conflict with a write. "
     "SimpleConcurrentFileWritesConflictResolutionStrategy: writes and pending clusterings of the same file group. "
     "PreferWriterConflictResolutionStrategy: writes alone; clusterings check for conflicts themselves, so set it for "
-    "every writer.",
+    "every writer. BucketIndexConcurrentFileWritesConflictResolutionStrategy: as the first, but by bucket, so that two "
+    "writes that both make the first file of a bucket conflict; the default with `hoodie.index.type=BUCKET`.",
     Scope.LOCK,
     SIMPLE_STRATEGY,
-    (SIMPLE_STRATEGY, PREFER_WRITER_STRATEGY),
-    not_built={BUCKET_STRATEGY.upper(): "it belongs to the bucket index, which is not built yet"},
+    (SIMPLE_STRATEGY, PREFER_WRITER_STRATEGY, BUCKET_STRATEGY),
 )
 RESOLVE_SCHEMAS = flag(
     "hoodie.write.concurrency.schema.conflict.resolution.enable",

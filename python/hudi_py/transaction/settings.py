@@ -40,6 +40,8 @@ class OptimisticSettings:
     """Whether a write looks for conflicts before each of its files, besides at its commit."""
     early_commits: bool = False
     """Whether it then looks at completed writes, too, and not at markers alone."""
+    shares_logs: bool = False
+    """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
 
     @classmethod
     def of(cls, options: Options) -> OptimisticSettings | None:
@@ -49,30 +51,35 @@ class OptimisticSettings:
             ConfigError: the options do not name a lock that excludes every other writer, or ask for early detection of
                 conflicts where there is one writer at a time.
         """
+        mode = options.get(concurrency_config.MODE)
         early = options.get(concurrency_config.EARLY_DETECTION)
-        if options.get(concurrency_config.MODE) != concurrency_config.OPTIMISTIC:
-            if early:
-                raise ConfigError(
-                    f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
-                    f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is missing: set it for "
-                    "all writers of the table, or leave early detection out",
-                    key=concurrency_config.MODE.key,
-                )
+        if early and mode != concurrency_config.OPTIMISTIC:
+            raise ConfigError(
+                f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
+                f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is {mode!r}: set it for all "
+                "writers of the table, or leave early detection out",
+                key=concurrency_config.MODE.key,
+            )
+        if mode == concurrency_config.SINGLE_WRITER:
             return None
         provider = options.get(lock_config.LOCK_PROVIDER)
         if provider is None or provider == lock_config.IN_PROCESS_LOCK:
             found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
             raise ConfigError(
-                f"Cannot write with {concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}: "
+                f"Cannot write with {concurrency_config.MODE.key} = {mode!r}: "
                 f"{lock_config.LOCK_PROVIDER.key} {found}; set a lock that all writers share, such as "
                 f"{lock_config.FILE_SYSTEM_LOCK}, for every writer"
             )
+        shares_logs = mode == concurrency_config.NON_BLOCKING
+        strategy = ConflictStrategy(options.get(concurrency_config.STRATEGY))
+        by_bucket = options.get(write_config.INDEX_TYPE) == "BUCKET" and not options.given(concurrency_config.STRATEGY)
         return cls(
-            ConflictStrategy(options.get(concurrency_config.STRATEGY)),
+            ConflictStrategy.BUCKET if by_bucket or shares_logs else strategy,
             options.get(concurrency_config.RESOLVE_SCHEMAS),
             options.get(concurrency_config.RETRIES),
             early,
             options.get(concurrency_config.EARLY_COMMITS),
+            shares_logs,
         )
 
 

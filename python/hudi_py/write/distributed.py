@@ -77,6 +77,8 @@ class DistributedWrite:
     @property
     def stages_all(self) -> bool:
         """Whether a file may need the rows of several tasks."""
+        if self.settings.index.buckets is not None:
+            return True
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True
         return self.combine or self.settings.combine_before_insert

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
+from hudi_py.formats.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -26,13 +27,11 @@ from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
 
-_BUCKET_DIGITS = 8
-"""A file id of the bucket index begins with the number of its bucket."""
-
 
 @dataclass(frozen=True, slots=True)
 class OptimisticWriters:
-    """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`."""
+    """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`, and of `NON_BLOCKING_CONCURRENCY_CONTROL`, for which
+    Apache Hudi does not check at all: rows added to a file group that is replaced meanwhile are lost there."""
 
     settings: OptimisticSettings = field(default_factory=OptimisticSettings)
     one_at_a_time: bool = False
@@ -70,7 +69,8 @@ class OptimisticWriters:
         `version`: of the table.
         """
         if not self._may_follow(version, scope, instant, metadata):
-            self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata))
+            shared = self._shared(version, scope, instant, metadata)
+            self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
 
     def _may_follow(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
         """Whether a completed instant is a compaction that a write of the same file groups may follow."""
@@ -83,6 +83,14 @@ class OptimisticWriters:
             return False
         # logs belong to the slice that is the newest when they complete
         return not (scope.touched - scope.logged) & _changed(metadata)
+
+    def _shared(
+        self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata
+    ) -> frozenset[FileGroup]:
+        """File groups to which both writes have only added logs, where that is no conflict."""
+        if not self.settings.shares_logs or metadata.compacted:
+            return frozenset()
+        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, version).logged
 
     def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
         """Pending instants to check, with their operation and the file groups that they change."""
@@ -106,13 +114,19 @@ class OptimisticWriters:
                 yield instant, metadata.operation, _written(metadata)
 
     def _refuse_overlap(
-        self, scope: WriteScope, instant: Instant, operation: str, groups: frozenset[FileGroup]
+        self,
+        scope: WriteScope,
+        instant: Instant,
+        operation: str,
+        groups: frozenset[FileGroup],
+        shared: frozenset[FileGroup] = frozenset(),
     ) -> None:
+        touched = scope.touched - shared
         if self.settings.strategy is ConflictStrategy.BUCKET:
-            buckets = {(partition, file_id[:_BUCKET_DIGITS]) for partition, file_id in groups}
-            overlap = {group for group in scope.touched if (group[0], group[1][:_BUCKET_DIGITS]) in buckets}
+            buckets = {(partition, file_id[:BUCKET_DIGITS]) for partition, file_id in groups}
+            overlap = {group for group in touched if (group[0], group[1][:BUCKET_DIGITS]) in buckets}
         else:
-            overlap = set(scope.touched & groups)
+            overlap = set(touched & groups)
         if not overlap:
             return
         partition, file_id = min(overlap)

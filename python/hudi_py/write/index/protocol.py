@@ -12,9 +12,11 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
+from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.rows import TaggedRows
 
 SIMPLE = "SIMPLE"
+BUCKET = "BUCKET"
 BLOOM = "BLOOM"
 GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
 PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
@@ -25,12 +27,14 @@ class IndexSettings:
     """How keys are looked up. Pickles."""
 
     type: str = SIMPLE
-    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX or RECORD_LEVEL_INDEX."""
+    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX, RECORD_LEVEL_INDEX or BUCKET."""
     prune_by_ranges: bool = True
     """`hoodie.bloom.index.prune.by.ranges`."""
     moves_rows: bool = False
     """Whether a row goes to its own partition when its key is in another one
     (`hoodie.record.index.update.partition.path`)."""
+    buckets: BucketIndex | None = None
+    """With BUCKET, which looks no keys up."""
 
     def uses_record_index(self, config: TableConfig) -> bool:
         """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
@@ -38,15 +42,7 @@ class IndexSettings:
         return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX) and RECORD_INDEX in config.metadata_partitions
 
 
-class _Traits(Protocol):
-    task_local: ClassVar[bool]
-    """Whether a task of a distributed write can tag and place its rows without those of other tasks, as where the hash
-    of a key chooses the file group."""
-    inserts_to_logs: ClassVar[bool]
-    """Whether new rows of merge-on-read tables go to logs. Otherwise they go to base files, small ones first."""
-
-
-class PartitionIndex(_Traits, Protocol):
+class PartitionIndex(Protocol):
     """Finds keys within the partition of their row. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[False]]
@@ -64,7 +60,7 @@ class PartitionIndex(_Traits, Protocol):
         ...
 
 
-class GlobalIndex(_Traits, Protocol):
+class GlobalIndex(Protocol):
     """Finds keys in any partition. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[True]]

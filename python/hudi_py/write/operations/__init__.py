@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,17 +12,29 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations import bulk_insert, delete, insert, overwrite, upsert
+from hudi_py.write.operations import buckets, bulk_insert, delete, insert, overwrite, upsert
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.settings import Operation
 
-_RUN = {
+Run = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
+
+_RUN: dict[Operation, Run] = {
     Operation.INSERT: insert.insert,
     Operation.UPSERT: upsert.upsert,
     Operation.BULK_INSERT: bulk_insert.bulk_insert,
     Operation.DELETE: delete.delete,
     Operation.INSERT_OVERWRITE: overwrite.overwrite_partitions,
     Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite_table,
+    Operation.DELETE_PARTITION: overwrite.delete_partitions,
+}
+
+_RUN_BY_BUCKET: dict[Operation, Run] = {
+    Operation.INSERT: buckets.insert,
+    Operation.UPSERT: buckets.upsert,
+    Operation.BULK_INSERT: buckets.insert,
+    Operation.DELETE: buckets.delete,
+    Operation.INSERT_OVERWRITE: partial(overwrite.overwrite_partitions, insert=buckets.insert_new),
+    Operation.INSERT_OVERWRITE_TABLE: partial(overwrite.overwrite_table, insert=buckets.insert_new),
     Operation.DELETE_PARTITION: overwrite.delete_partitions,
 }
 
@@ -38,8 +51,9 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
         ConflictError: a pending table service has file groups that the operation would change, or another writer has
             dropped the index in which keys are looked up.
     """
+    run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
     try:
-        return _RUN[operation](context, batches)
+        return run[operation](context, batches)
     except (FileNotFoundError, CorruptFileError) as error:
         transaction = context.transaction
         now = load_table_config(transaction.storage)
