@@ -139,11 +139,11 @@ class Halting(LocalStorage):
         super().rename(src, dst)
 
 
-def held_up(oracle: Oracle, path: Path, data: pa.Table) -> Aside | None:
+def held_up(oracle: Oracle, path: Path, data: pa.Table, given: dict[str, str]) -> Aside | None:
     """Apache Hudi as it writes: its data files are there, and it waits for the lock, which is free again. None where
     it was done before the lock was had here."""
     known, before = read(path), instants(path, "inflight")
-    writing = Aside(lambda: oracle.write(path, data, options=BESIDE_OTHERS))
+    writing = Aside(lambda: oracle.write(path, data, options=given))
     until(lambda: writing.over or bool(instants(path, "inflight") - before))
     assert writing.error is None
     (own,) = instants(path, "inflight") - before
@@ -164,9 +164,11 @@ def held_up(oracle: Oracle, path: Path, data: pa.Table) -> Aside | None:
     return None
 
 
-def apache_hudi_at_its_commit(oracle: Oracle, path: Path, data: pa.Table) -> Aside:
+def apache_hudi_at_its_commit(
+    oracle: Oracle, path: Path, data: pa.Table, given: dict[str, str] = BESIDE_OTHERS
+) -> Aside:
     """The same; what is written once more are the same rows."""
-    found = next(filter(None, (held_up(oracle, path, data) for _ in range(5))), None)
+    found = next(filter(None, (held_up(oracle, path, data, given) for _ in range(5))), None)
     assert found is not None
     return found
 

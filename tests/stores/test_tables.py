@@ -1,4 +1,4 @@
-"""Everything that works on a local folder, on an S3 server."""
+"""Everything that works on a local folder, on servers of object stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(table: hudi_py.Table, **scan: object) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("kind", "version", "s3"),
-    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw")), "tables in S3", 3),
+    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw", "azurite", "google")), "tables in stores", 4),
     indirect=["s3"],
 )
 def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -> None:
@@ -139,7 +139,7 @@ def test_a_writer_whose_lease_was_lost_completes_nothing(
         return put(self, name, data)
 
     monkeypatch.setattr(type(storage), "put_if_absent", and_breaks)
-    with pytest.raises(LockError, match="the lease of the table lock .* was lost"):
+    with pytest.raises(LockError, match="the table lock .* was lost"):
         table.upsert(rows(range(3), 2))
     monkeypatch.undo()
     assert found(table) == {"k0": 1, "k1": 1, "k2": 1}

@@ -22,21 +22,23 @@ DATA_SKIPPING = flag(
 
 BUCKETS = integer(
     "hoodie.bucket.index.num.buckets",
-    "Number of buckets per partition of a table with a simple bucket index; the table's properties do not store it. "
-    "Together with `hoodie.index.type=BUCKET`, it lets a read by record keys open only their buckets. 0: unknown.",
-    Scope.READ,
+    "Number of buckets per partition of a table with a simple bucket index. The table's properties do not store it, "
+    "and it cannot be changed. Together with `hoodie.index.type=BUCKET`, it lets a read by keys open only their "
+    "buckets. 0: for a read, unknown; for a write, 256 as in Apache Hudi.",
+    Scope.BOTH,
     0,
 )
 BUCKET_FIELDS = names(
     "hoodie.bucket.index.hash.field",
-    "Columns that are hashed into buckets. Default: the columns of the record key.",
-    Scope.READ,
+    "Columns that are hashed into buckets, some of the record key's. Default: all of them.",
+    Scope.BOTH,
 )
 
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
-    "Layout of the buckets of a bucket index. Unless it is SIMPLE, a read by record keys opens all of them.",
-    Scope.READ,
+    "Layout of the buckets of a bucket index. Unless it is SIMPLE, a read by record keys opens all of them, and writes "
+    "are refused.",
+    Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),
 )

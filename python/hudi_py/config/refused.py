@@ -133,12 +133,23 @@ OPTIONS = (
         _WRITE,
         accepts=("", "org.apache.hudi.table.randomfileidprefixprovider"),
     ),
-    refused("hoodie.storage.layout.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.storage.layout.partitioner.class",
+        _CLASS,
+        _WRITE,
+        accepts=("", "org.apache.hudi.table.action.commit.sparkbucketindexpartitioner"),
+    ),
     refused(
         "hoodie.storage.layout.type",
-        "it belongs to the bucket index, which is not built yet",
+        "it follows from hoodie.index.type",
         _WRITE,
-        accepts=("", "default"),
+        accepts=("", "default", "bucket"),
+    ),
+    refused(
+        "hoodie.bucket.index.partition.expressions",
+        "all partitions have the same number of buckets, hoodie.bucket.index.num.buckets",
+        _WRITE,
+        accepts=_EMPTY,
     ),
     refused("hoodie.parquet.write.config.injector.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's current format", _WRITE),
@@ -179,12 +190,6 @@ OPTIONS = (
     refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
     refused("hoodie.metadata.index.drop", "dropping one index is not built yet", _WRITE, accepts=_EMPTY),
-    # concurrency
-    refused(
-        "hoodie.write.concurrency.early.conflict.detection.enable",
-        "conflicts are detected when a write commits; leave the option out",
-        _WRITE,
-    ),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

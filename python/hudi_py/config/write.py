@@ -102,13 +102,14 @@ INDEX_TYPE = choice(
     "How to find the file group of a key. SIMPLE and BLOOM look into the base files of the row's partition, "
     "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) uses the "
     "record index over all partitions and finds a key in any of them; see "
-    "`hoodie.record.index.update.partition.path`.",
+    "`hoodie.record.index.update.partition.path`. With BUCKET nothing is looked up: the hash of a key chooses one of "
+    "`hoodie.bucket.index.num.buckets` file groups in the row's partition; give both options for every write of such "
+    "a table.",
     Scope.WRITE,
     "SIMPLE",
-    ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX"),
+    ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET"),
     not_built={
         **dict.fromkeys(("GLOBAL_BLOOM", "GLOBAL_SIMPLE"), "indexes over all partitions are not built yet"),
-        "BUCKET": "the bucket index is not built yet",
         **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
     },
 )

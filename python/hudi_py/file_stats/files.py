@@ -78,11 +78,11 @@ def ranges_of_file(
         CorruptFileError, UnsupportedTableError, SchemaMismatchError: the file cannot be read.
         FileNotFoundError: there is no such file.
     """
-    sidecar = read_sidecar(storage, sidecars, file.name)
+    path = join_path(PartitionPath(file.partition), file.name)
+    sidecar = read_sidecar(storage, sidecars, path)
     rows = None if sidecar is None else sidecar.ranges
     if rows is not None:
         return ColumnRanges(rows)
-    path = join_path(PartitionPath(file.partition), file.name)
     log = parse_log_file_name(file.name)
     if log is not None:
         return None if log.cdc else log_ranges(storage, LogFile(PartitionPath(file.partition), log, file.size), columns)

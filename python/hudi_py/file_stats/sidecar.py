@@ -62,7 +62,7 @@ class Sidecar:
         self._ranges = ranges
 
     def save(self, storage: Storage, folder: str, name: str) -> None:
-        """Stores the sidecar of the data file `name` (without its partition)."""
+        """Stores the sidecar of the data file `name` (its path in the table)."""
         if self._keys is not None:
             self._keys.close()
         if self._ranges is not None:
@@ -114,12 +114,12 @@ class SidecarContent:
 
 
 def sidecar_path(folder: str, name: str) -> str:
-    """Path of the sidecar of the data file `name`. File names are unique in a table, across partitions."""
+    """Path of the sidecar of the data file `name` (its path in the table)."""
     return f"{folder}/{name}.arrow"
 
 
 def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | None:
-    """The sidecar of the data file `name`; None if there is none or `folder` is empty.
+    """The sidecar of the data file `name` (its path in the table); None if there is none or `folder` is empty.
 
     Accessing its content raises CorruptFileError if it is not a sidecar.
     """

@@ -7,8 +7,10 @@ with its number, in eight digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
 
 _NUMBER = re.compile(r"[0-9]{8}")
+_MOST = 10_000
 _SPECIAL = {"__null__": None, "__empty__": ""}
 
 
@@ -45,14 +48,39 @@ class Buckets:
             total = (31 * total + own) & 0xFFFFFFFF
         return (total & 0x7FFFFFFF) % self.count
 
-    def slices(self, slices: Sequence[FileSlice], keys: Iterable[str], config: TableConfig) -> list[FileSlice] | None:
-        """The slices of the keys' buckets; None if uncertain, or if the file groups are not these buckets."""
+    def of_keys(self, keys: Iterable[str], config: TableConfig) -> set[int] | None:
+        """The buckets that may hold some record keys; None if the parts of one cannot be determined."""
         numbers: set[int] = set()
         for key in keys:
             found = self.of(key, config)
             if found is None:
                 return None
             numbers |= found
+        return numbers
+
+    def of_values(
+        self, equal: Mapping[str, frozenset[object]], config: TableConfig, schema: pa.Schema
+    ) -> set[int] | None:
+        """The buckets that may hold rows with some values in the hashed columns, the others of the key being anything;
+        None if the values do not decide it.
+
+        Args:
+            equal: the possible values of columns, whose texts are those in record keys.
+        """
+        fields = config.record_key_fields
+        hashed = [name for name in fields if name in self.fields]
+        if not hashed or len(hashed) < len(self.fields) or not all(name in equal for name in hashed):
+            return None
+        # commas within values may mislead the writer, which takes the key apart
+        if any(pa.types.is_string(schema.field(name).type) for name in fields if name not in hashed):
+            return None
+        texts = [[str(value) for value in equal[name]] for name in hashed]
+        if prod(map(len, texts)) > _MOST or any("," in text for each in texts for text in each):
+            return None
+        return {self._bucket(values) for values in product(*texts)}
+
+    def slices(self, slices: Sequence[FileSlice], numbers: Collection[int]) -> list[FileSlice] | None:
+        """The slices of some buckets; None if the file groups are not these buckets."""
         own = [slice_.file_id[:8] for slice_ in slices]
         if not all(_NUMBER.fullmatch(number) and int(number) < self.count for number in own):
             return None

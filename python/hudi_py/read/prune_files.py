@@ -116,13 +116,22 @@ class FilePruning:
         if statistics is not None:
             kept = self._looked_up(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
-        buckets, keys = self._buckets, self._keys
-        if buckets is not None and keys is not None:
-            kept = buckets.slices(slices, keys, self._snapshot.config)
-            slices = self._noted("buckets", "slices", slices, kept, f"of {buckets.count}")
+        numbers = self._bucket_numbers()
+        if self._buckets is not None and numbers is not None:
+            kept = self._buckets.slices(slices, numbers)
+            slices = self._noted("buckets", "slices", slices, kept, f"of {self._buckets.count}")
         if self._newest and merged:
             slices = self._by_location(slices)
         return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
+
+    def _bucket_numbers(self) -> set[int] | None:
+        """The buckets that may hold matching rows; None if any may."""
+        if self._buckets is None:
+            return None
+        config = self._snapshot.config
+        by_key = None if self._keys is None else self._buckets.of_keys(self._keys, config)
+        by_value = self._buckets.of_values(self._equal, config, self._snapshot.schema)
+        return by_value if by_key is None else by_key if by_value is None else by_key & by_value
 
     def _by_location(self, slices: list[FileSlice]) -> list[FileSlice]:
         """The slices that remain after the record index and secondary indexes."""

@@ -100,7 +100,7 @@ def _read(storage: Storage) -> dict[str, str]:
                 continue
             except CorruptFileError:
                 seen = True
-        if not seen and storage.stat(".hoodie") is None:
+        if not seen and not storage.list(".hoodie"):
             break
         if attempt < _READS - 1:
             # An update may have switched from one file to the other between the two reads

@@ -100,9 +100,9 @@ class WriteContext:
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed)
 
-    def save(self, sidecar: Sidecar, file_name: str) -> None:
-        """Stores the sidecar of a data file."""
-        sidecar.save(self.transaction.storage, self.transaction.sidecars, file_name)
+    def save(self, sidecar: Sidecar, path: str) -> None:
+        """Stores the sidecar of a data file. `path`: in the table."""
+        sidecar.save(self.transaction.storage, self.transaction.sidecars, path)
 
     def reserve(self, rows: int) -> int:
         """The first of `rows` sequence numbers that no other row of this process has."""

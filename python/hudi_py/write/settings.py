@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
@@ -25,8 +26,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index import IndexSettings, check_table_index
-from hudi_py.write.index.protocol import GLOBAL_RECORD_INDEX
+from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index
+from hudi_py.write.index.protocol import BUCKET, GLOBAL_RECORD_INDEX
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
@@ -143,18 +144,23 @@ def write_settings(
             keygen = key_generator(config, schema.avro, names_single_key=found)
     keygen.check(schema.arrow)
     _check_ordering(merge, schema, is_mor=config.is_mor)
+    index = _index(options, config)
     if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
-        check_table_index(storage, timeline, view)
+        check_table_index(storage, timeline, view, index.buckets)
+    elif index.buckets is not None:
+        check_folder(storage, index.buckets)
+    if index.buckets is not None and index.buckets.fixed_ids and operation.action(config) is Action.REPLACE_COMMIT:
+        raise ConfigError(
+            f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
+            f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "
+            f"{concurrency_config.OPTIMISTIC} for this operation"
+        )
     return WriteSettings(
         schema,
         keygen,
         merge,
         packing=_packing(options),
-        index=IndexSettings(
-            _index_type(options),
-            options.get(write_config.BLOOM_PRUNE_BY_RANGES),
-            options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
-        ),
+        index=index,
         bloom=bloom_config(options),
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
@@ -186,6 +192,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     schema = write_schema(None, incoming, config.name)
     key_generator(config, schema.avro).check(schema.arrow)
     _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
+    _index(options, config)
     return schema
 
 
@@ -279,9 +286,22 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
     return None
 
 
-def _index_type(options: Options) -> str:
+def _index(options: Options, config: TableConfig) -> IndexSettings:
     kind = options.get(write_config.INDEX_TYPE)
-    return GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
+    non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
+    if non_blocking and (kind != BUCKET or config.version < 8 or not config.is_mor):
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' ({config.properties.get('hoodie.table.type')}, version "
+            f"{config.version}) with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}' and "
+            f"{write_config.INDEX_TYPE.key} = '{kind}': supported are merge-on-read tables of version 8 or 9 with the "
+            f"index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
+        )
+    return IndexSettings(
+        GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind,
+        options.get(write_config.BLOOM_PRUNE_BY_RANGES),
+        options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
+        BucketIndex.of(options, config, fixed_ids=non_blocking) if kind == BUCKET else None,
+    )
 
 
 def _packing(options: Options) -> Packing:

@@ -89,15 +89,8 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
-        ("hoodie.index.type", "bucket"),
+        ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
-        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
-        ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),
-        ("hoodie.clean.failed.writes.policy", "never"),
-        (
-            "hoodie.write.lock.conflict.resolution.strategy",
-            "org.apache.hudi.client.transaction.BucketIndexConcurrentFileWritesConflictResolutionStrategy",
-        ),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
@@ -169,6 +162,7 @@ def test_one_option_under_two_keys_must_agree() -> None:
 
 def test_storage_options_are_split_off_and_never_shown() -> None:
     options = resolve({"storage.aws_secret_access_key": "hunter2", "path": "/t"}, Scope.READ)
+    assert resolve({"Storage.Secret.aws_secret_access_key": "hunter2"}, Scope.READ).storage == options.storage
     assert options.storage == {"aws_secret_access_key": "hunter2"}
     assert "hunter2" not in repr(options)
 

@@ -108,9 +108,8 @@ def test_every_change_of_keys_is_told(
         after = _Groups(path)
         metadata = read_commit_metadata(after.storage, after.timeline.layout, after.timeline.write_completed[-1])
         for stat in metadata.stats:
-            name = stat.path.rpartition("/")[2]
             was, now = before.keys(stat.file_id), after.keys(stat.file_id)
-            content = read_sidecar(kept, _FOLDER, name)
+            content = read_sidecar(kept, _FOLDER, stat.path)
             assert content is not None
             added, removed = _told(content)
             assert now - was <= added <= now, (turn, operation)

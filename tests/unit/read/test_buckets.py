@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from hudi_py.model.files import FileSlice
@@ -47,11 +48,32 @@ def piece(file_id: str, partition: str = "") -> FileSlice:
 
 def test_slices() -> None:
     every = [piece(f"{number:08}-0000-0") for number in range(8)]
-    assert Buckets(8, ()).slices(every, ["1", "abc"], ONE) == every[:2]
-    assert Buckets(4, ()).slices(every, ["1"], ONE) is None
-    assert Buckets(8, ()).slices([*every, piece("11111111-2222-0")], ["1"], ONE) is None
-    assert Buckets(8, ()).slices([*every, piece("00000001-other-0")], ["1"], ONE) is None
-    assert Buckets(8, ()).slices(every, ["x,y:z"], ONE) is None
+    assert Buckets(8, ()).slices(every, {0, 1}) == every[:2]
+    assert Buckets(4, ()).slices(every, {0}) is None
+    assert Buckets(8, ()).slices([*every, piece("11111111-2222-0")], {0}) is None
+    assert Buckets(8, ()).slices([*every, piece("00000001-other-0")], {0}) is None
+    assert Buckets(8, ()).of_keys(["1", "abc"], ONE) == {0, 1}
+    assert Buckets(8, ()).of_keys(["1", "x,y:z"], ONE) is None
+
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("fields", "equal", "found"),
+    [
+        (("b",), {"b": ["x"]}, {7}),
+        (("b",), {"b": ["x", "q"]}, {0, 7}),
+        (("b",), {"b": ["x,y"]}, None),
+        (("b",), {"a": [1]}, None),
+        (("a",), {"a": [1]}, None),  # texts of the other column may have commas
+        (("a", "b"), {"a": [1], "b": ["x"]}, {0}),
+        ((), {"a": [1], "b": ["x"]}, None),  # those are keys
+    ],
+)
+def test_buckets_of_values(fields: tuple[str, ...], equal: dict[str, list[object]], found: set[int] | None) -> None:
+    values = {name: frozenset(given) for name, given in equal.items()}
+    assert Buckets(8, fields).of_values(values, TWO, SCHEMA) == found
 
 
 def test_options() -> None:

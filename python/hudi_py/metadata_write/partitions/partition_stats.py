@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
+from hudi_py.formats.buckets import FIXED_FILE_ID
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
@@ -170,16 +171,16 @@ class _Gathered:
         """Partitions of which anything is known."""
 
     def ask(
-        self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[str, set[str]] | None = None
+        self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[tuple[str, str], set[str]] | None = None
     ) -> list[tuple[DataFile, ColumnRanges]]:
         """Takes the ranges of files from themselves; returns what is new to `column_stats`.
 
         Args:
-            known: by name of a file the columns whose ranges have been taken already.
+            known: by partition and name of a file the columns whose ranges have been taken already.
         """
         fresh: list[tuple[DataFile, ColumnRanges]] = []
         for file, found in self._source.ranges(files, self._columns, sidecars):
-            there = known.get(file.name, set()) if known is not None else set()
+            there = known.get((file.partition, file.name), set()) if known is not None else set()
             if found is None:
                 # whatever the file holds is within; but nothing is said of a partition of such files alone
                 wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
@@ -223,20 +224,23 @@ class _Gathered:
         """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
         which complete it."""
         metadata = self._source.metadata
-        known: dict[str, set[str]] = {}
-        if files and metadata is not None and metadata.has(COLUMN_STATS):
-            partitions = {file.partition for file in files}
-            prefixes = [column_id(column.name) + partition_id(path) for path in partitions for column in self._columns]
-            # names of files are unique in a table, whatever the partition
-            places = {file.name: self._numbers[file.partition] for file in files}
-            table = stored_ranges(metadata, prefixes, places)
-            names = table[FILE].to_pylist()
-            self._tables.append(table.drop_columns([FILE]))
-            self._groups.append(np.fromiter((places[name] for name in names), np.int32, len(names)))
-            self._with_ranges.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
-            for name, column in zip(names, table["column"].to_pylist(), strict=True):
-                known.setdefault(name, set()).add(column)
-        lacking = [file for file in files if len(known.get(file.name, ())) < len(self._columns)]
+        known: dict[tuple[str, str], set[str]] = {}
+        if metadata is not None and metadata.has(COLUMN_STATS):
+            for some in _apart(files):
+                partitions = {file.partition for file in some}
+                prefixes = [
+                    column_id(column.name) + partition_id(path) for path in partitions for column in self._columns
+                ]
+                places = {file.name: file.partition for file in some}
+                table = stored_ranges(metadata, prefixes, places)
+                names = table[FILE].to_pylist()
+                self._tables.append(table.drop_columns([FILE]))
+                numbers = (self._numbers[places[name]] for name in names)
+                self._groups.append(np.fromiter(numbers, np.int32, len(names)))
+                self._with_ranges.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
+                for name, column in zip(names, table["column"].to_pylist(), strict=True):
+                    known.setdefault((places[name], name), set()).add(column)
+        lacking = [file for file in files if len(known.get((file.partition, file.name), ())) < len(self._columns)]
         fresh = [(file, found) for file, found in self.ask(lacking, known=known) if len(found)]
         return stats_records(fresh, index_version=self._version)
 
@@ -267,6 +271,15 @@ class _Gathered:
     def _renamed(self) -> bool:
         """Whether a column may have another name in older files."""
         return bool(self._source.storage.list(_SCHEMAS))
+
+
+def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
+    """The files in lists within which a name tells the partition: usually one list, as names hold random ids. Those of
+    non-blocking writers do not, and recur in all partitions."""
+    found: dict[str, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)
+    return found.values()
 
 
 def _retyped(source: TableSource, kept: KeptStatistics) -> bool:

@@ -211,7 +211,7 @@ class _Changes:
         self._reader: KeyReader | None = None
 
     def of_stat(self, stat: WriteStat) -> SidecarContent | KeyChanges:
-        content = read_sidecar(self._source.storage, self._change.sidecars, stat.path.rpartition("/")[2])
+        content = read_sidecar(self._source.storage, self._change.sidecars, stat.path)
         return content if content is not None and content.has_keys else self._derived(stat)
 
     def of_replaced(self, group: tuple[PartitionPath, FileId]) -> list[pa.Array]:

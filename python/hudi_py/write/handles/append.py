@@ -10,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.file_stats.keys import written_log_changes
+from hudi_py.file_stats.keys import log_file_changes, written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
@@ -99,7 +99,7 @@ def append_log(
         if context.range_columns:
             whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
             sidecar.set_ranges(whole.rows)
-        context.save(sidecar, name)
+        context.save(sidecar, permit.path)
     context.progress.wrote(size)
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file
@@ -155,14 +155,12 @@ def _note_keys(
     deletes: Mask | None = None,
 ) -> None:
     """Notes what the log changes of some keys; `deletes` None: it deletes all of them whatever came before."""
-    changes = written_log_changes(
-        context.key_reader(),
-        slice_,
-        log,
-        keys,
-        deletes,
-        known_live=context.settings.index.is_record_index,
-    )
+    index, reader = context.settings.index, context.key_reader()
+    if index.buckets is not None:  # nothing has looked the keys up
+        changes = log_file_changes(reader, slice_, log, keys.unique())
+    else:
+        known_live = index.uses_record_index(context.transaction.config)
+        changes = written_log_changes(reader, slice_, log, keys, deletes, known_live=known_live)
     sidecar.add_keys(changes.added)
     sidecar.add_keys(changes.removed, removed=True)
 

@@ -121,7 +121,7 @@ class BaseFileHandle:
             storage, path = self.context.transaction.storage, self._permit.temp_path
             sidecar.set_ranges(written_ranges(storage, path, summary.metadata, columns, summary.nan).rows)
         if sidecar is not None:
-            self.context.save(sidecar, self.name)
+            self.context.save(sidecar, self._permit.path)
 
     def abandon(self) -> None:
         """Deletes what was written."""
@@ -132,19 +132,20 @@ class BaseFileHandle:
 
 
 def new_file_group(
-    context: WriteContext, partition: PartitionPath, batches: Iterable[pa.RecordBatch]
+    context: WriteContext, partition: PartitionPath, batches: Iterable[pa.RecordBatch], file_id: FileId | None = None
 ) -> list[WriteStat]:
     """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the
-    file gets full. Without rows, writes nothing."""
+    file gets full, unless `file_id` says which one. Without rows, writes nothing."""
+    splits = file_id is None
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
     try:
         for batch in (step for whole in batches for step in steps(whole)):
-            if handle is not None and handle.bytes_written >= context.settings.packing.max_file_size:
+            if handle is not None and splits and handle.bytes_written >= context.settings.packing.max_file_size:
                 stats.append(handle.finish())
                 handle = None
             if handle is None:
-                handle = BaseFileHandle(context, partition)
+                handle = BaseFileHandle(context, partition, file_id)
             handle.write_new(batch)
         if handle is not None:
             stats.append(handle.finish())

@@ -100,7 +100,9 @@ def merge_base_file(
     added = 0
     with BaseFileHandle(context, slice_.partition, slice_.file_id, previous=base) as handle:
         old = _old_rows(context, base.path, handle.name, counts)
-        watched = _Watched(updates, keys_tagged) if handle.sidecar is not None and updates is not None else None
+        watched = None
+        if updates is not None and (handle.sidecar is not None or not keys_tagged):
+            watched = _Watched(updates, only_deletes=keys_tagged or handle.sidecar is None)
         if watched is not None:
             old = watched.before(old)
         for batch in old if updates is None else _merged(context, handle, old, updates, counts):
@@ -115,37 +117,43 @@ def merge_base_file(
             handle.write_new(batch)
             added += batch.num_rows
         replaced = counts.base - counts.kept
-        if keys_tagged:
-            return handle.finish(inserts=added, updates=counts.won, deletes=replaced - counts.won)
-        return handle.finish(inserts=added + counts.won - replaced, updates=replaced)
+        deleted = watched.num_deleted if watched is not None and not keys_tagged else replaced - counts.won
+        changed = replaced - deleted
+        return handle.finish(inserts=added + counts.won - changed, updates=changed, deletes=deleted)
 
 
 class _Watched:
     """The keys that a merge may add to a file group or remove: which of them the old file has, and the new one."""
 
-    def __init__(self, updates: Updates, keys_tagged: bool) -> None:
-        keys = updates.winners.keys
-        # an update of a known key neither adds nor removes it
-        self._keys = keys.filter(pa.array(updates.winners.deletes)) if keys_tagged else keys
+    def __init__(self, updates: Updates, *, only_deletes: bool) -> None:
+        """`only_deletes`: an update of a known key neither adds nor removes it."""
+        deletes = updates.winners.deletes
+        self._keys = updates.winners.keys.filter(pa.array(deletes)) if only_deletes else updates.winners.keys
+        self._deletes = deletes[deletes] if only_deletes else deletes
+        self.num_deleted = 0
+        """Rows of the old file that the new one lacks, as their keys are deleted."""
         self._was = np.zeros(len(self._keys), np.bool_)
         self._is = np.zeros(len(self._keys), np.bool_)
 
     def before(self, old: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in old:
-            self._mark(self._was, batch)
+            self.num_deleted += self._mark(self._was, batch)
             yield batch
 
     def after(self, batch: pa.RecordBatch) -> None:
-        self._mark(self._is, batch)
+        self.num_deleted -= self._mark(self._is, batch)
 
     def add_to(self, sidecar: Sidecar) -> None:
         sidecar.add_keys(self._keys.filter(pa.array(self._is & ~self._was)))
         sidecar.add_keys(self._keys.filter(pa.array(self._was & ~self._is)), removed=True)
 
-    def _mark(self, seen: npt.NDArray[np.bool_], batch: pa.RecordBatch) -> None:
-        if len(self._keys):
-            place = pc.index_in(batch.column(RECORD_KEY), value_set=self._keys).drop_null()
-            seen[place.to_numpy()] = True
+    def _mark(self, seen: npt.NDArray[np.bool_], batch: pa.RecordBatch) -> int:
+        """The number of rows whose key is deleted."""
+        if not len(self._keys):
+            return 0
+        place = pc.index_in(batch.column(RECORD_KEY), value_set=self._keys).drop_null().to_numpy()
+        seen[place] = True
+        return int(self._deletes[place].sum())
 
 
 def _merged(

@@ -14,7 +14,8 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.base_files import BaseFileIndex
-from hudi_py.write.index.other_indexes import check_table_index
+from hudi_py.write.index.bucket import BucketIndex
+from hudi_py.write.index.other_indexes import check_folder, check_table_index
 from hudi_py.write.index.protocol import (
     GLOBAL_RECORD_INDEX,
     PARTITION_RECORD_INDEX,
@@ -25,7 +26,16 @@ from hudi_py.write.index.protocol import (
 )
 from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordIndex
 
-__all__ = ["GlobalIndex", "Index", "IndexSettings", "PartitionIndex", "check_table_index", "open_index"]
+__all__ = [
+    "BucketIndex",
+    "GlobalIndex",
+    "Index",
+    "IndexSettings",
+    "PartitionIndex",
+    "check_folder",
+    "check_table_index",
+    "open_index",
+]
 
 _ENABLE = {
     GLOBAL_RECORD_INDEX: "hoodie.metadata.global.record.level.index.enable",
@@ -56,7 +66,7 @@ def open_index(
     """
     kind = settings.type
     metadata = None
-    if settings.is_record_index and RECORD_INDEX in config.metadata_partitions:
+    if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
         return BaseFileIndex(storage, settings, threads, check_key)

@@ -41,8 +41,6 @@ class BaseFileIndex:
     """Called with each base file and its first key, to raise an error if its keys have another form."""
 
     is_global: ClassVar[Literal[False]] = False
-    task_local: ClassVar[bool] = False
-    inserts_to_logs: ClassVar[bool] = False
 
     def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
         """As `PartitionIndex.tag`."""

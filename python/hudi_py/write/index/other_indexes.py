@@ -1,4 +1,4 @@
-"""Signs that a table is written with an index that this release does not support."""
+"""Signs that a table is written with another index than the one that the options name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
+from hudi_py.write.index.bucket import BucketIndex
 
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
@@ -21,20 +22,44 @@ _BUCKET_FOLDER = ".hoodie/.bucket_index"
 _CHECKED_PARTITIONS = 3
 
 
-def check_table_index(storage: Storage, timeline: Timeline, view: FileSystemView) -> None:
-    """Refuses a table that is written with the bucket index. Checks a few partitions of the newest write that wrote
-    files: the partition being written may be new, and have no file groups yet.
+def check_table_index(
+    storage: Storage, timeline: Timeline, view: FileSystemView, buckets: BucketIndex | None = None
+) -> None:
+    """Refuses a table that is written with the bucket index, or with `buckets` one that is not, or has others. Checks a
+    few partitions of the newest write that wrote files: the partition being written may be new, and have no file groups
+    yet.
 
     Raises:
         ConfigError: names the sign.
     """
-    if storage.list(_BUCKET_FOLDER):
-        raise _other_index("the table", f"it has a folder {_BUCKET_FOLDER}")
+    check_folder(storage, buckets)
     commits = NewestCommits(storage, timeline)
     stats = next((commit.stats for commit in commits if commit.stats), ())
     partitions = list(dict.fromkeys(PartitionPath(stat.partition_path) for stat in stats))
     for partition in partitions[:_CHECKED_PARTITIONS]:
-        check_index(view.latest_slices(partition), partition, looks_up_keys=False)
+        slices = view.latest_slices(partition)
+        if buckets is None:
+            check_index(slices, partition, looks_up_keys=False)
+        else:
+            buckets.check_keys(storage, list(buckets.by_number(slices, partition).values()))
+
+
+def check_folder(storage: Storage, buckets: BucketIndex | None) -> None:
+    """Refuses a table whose buckets have changing numbers.
+
+    Raises:
+        ConfigError: names the folder.
+    """
+    if not storage.list(_BUCKET_FOLDER):
+        return
+    sign = f"it has a folder {_BUCKET_FOLDER}"
+    if buckets is None:
+        raise _other_index("the table", sign)
+    raise ConfigError(
+        f"Cannot write to the table with hoodie.index.type=BUCKET: {sign}, so its numbers of buckets differ by "
+        "partition (hoodie.bucket.index.partition.expressions) or change (consistent hashing); supported is one number "
+        "for all partitions: write it with Apache Hudi"
+    )
 
 
 def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:
@@ -60,5 +85,6 @@ def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: b
 def _other_index(what: str, sign: str) -> ConfigError:
     return ConfigError(
         f"Cannot write to {what} with hoodie.index.type=SIMPLE or BLOOM: {sign}, so the table is written with another "
-        "index (bucket, for example), which is not supported; write it with Apache Hudi"
+        "index; if it is the bucket index, set hoodie.index.type=BUCKET, and hoodie.bucket.index.num.buckets to the "
+        "number of buckets that the table was created with"
     )

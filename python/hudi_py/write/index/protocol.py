@@ -8,11 +8,15 @@ from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
+from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.rows import TaggedRows
 
 SIMPLE = "SIMPLE"
+BUCKET = "BUCKET"
 BLOOM = "BLOOM"
 GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
 PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
@@ -23,28 +27,22 @@ class IndexSettings:
     """How keys are looked up. Pickles."""
 
     type: str = SIMPLE
-    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX or RECORD_LEVEL_INDEX."""
+    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX, RECORD_LEVEL_INDEX or BUCKET."""
     prune_by_ranges: bool = True
     """`hoodie.bloom.index.prune.by.ranges`."""
     moves_rows: bool = False
     """Whether a row goes to its own partition when its key is in another one
     (`hoodie.record.index.update.partition.path`)."""
+    buckets: BucketIndex | None = None
+    """With BUCKET, which looks no keys up."""
 
-    @property
-    def is_record_index(self) -> bool:
-        """Whether keys are looked up in the metadata table, which knows what logs have deleted."""
-        return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX)
-
-
-class _Traits(Protocol):
-    task_local: ClassVar[bool]
-    """Whether a task of a distributed write can tag and place its rows without those of other tasks, as where the hash
-    of a key chooses the file group."""
-    inserts_to_logs: ClassVar[bool]
-    """Whether new rows of merge-on-read tables go to logs. Otherwise they go to base files, small ones first."""
+    def uses_record_index(self, config: TableConfig) -> bool:
+        """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
+        base files are searched instead of one by partition."""
+        return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX) and RECORD_INDEX in config.metadata_partitions
 
 
-class PartitionIndex(_Traits, Protocol):
+class PartitionIndex(Protocol):
     """Finds keys within the partition of their row. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[False]]
@@ -62,7 +60,7 @@ class PartitionIndex(_Traits, Protocol):
         ...
 
 
-class GlobalIndex(_Traits, Protocol):
+class GlobalIndex(Protocol):
     """Finds keys in any partition. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[True]]

@@ -31,9 +31,6 @@ class _RecordIndex:
     partition, Apache Hudi 1.2.0 leaves its old entry in an index by partition.
     """
 
-    task_local: ClassVar[bool] = False
-    inserts_to_logs: ClassVar[bool] = False
-
     def __init__(self, metadata: MetadataTable, view: FileSystemView) -> None:
         self._metadata = metadata
         self._view = view

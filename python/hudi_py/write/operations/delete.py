@@ -13,7 +13,8 @@ from hudi_py.write.operations.partition import OperationResult, PartitionWriter,
 from hudi_py.write.operations.tagging import tag_and_write
 from hudi_py.write.rows import KeyedRows, TaggedRows
 
-_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
+DELETE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
+"""Of the rows of a delete."""
 
 
 def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
@@ -27,10 +28,11 @@ def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
                 deleted = deleted.unique()
             partition.write(PlacedRows(slice_, deleted=deleted))
 
-    return tag_and_write(context, (_keyed(context, batch) for batch in batches), _SCHEMA, write)
+    return tag_and_write(context, (keys_only(context, batch) for batch in batches), DELETE_SCHEMA, write)
 
 
-def _keyed(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
+def keys_only(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
+    """The keys and partition paths of rows, in `DELETE_SCHEMA`."""
     keygen = context.settings.keygen
     rows = context.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
-    return KeyedRows(pa.record_batch([keygen.record_keys(rows)], schema=_SCHEMA), keygen.partition_paths(rows))
+    return KeyedRows(pa.record_batch([keygen.record_keys(rows)], schema=DELETE_SCHEMA), keygen.partition_paths(rows))

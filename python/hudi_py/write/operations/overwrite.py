@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,25 +19,31 @@ from hudi_py.write.operations.partition import OperationResult, pending_clusteri
 
 _log = logging.getLogger(__name__)
 
+Insert = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
 
-def overwrite_table(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    """Writes rows to new file groups, which replace those of all partitions.
+
+def overwrite_table(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
+) -> OperationResult:
+    """Writes rows to new file groups, which replace those of all partitions. `insert` writes them.
 
     Raises:
         ConflictError: a pending clustering is about to replace some of them, and would bring their rows back.
     """
     replaced = replaced_groups(context, context.transaction.view.partitions(), "overwrite")
-    return OperationResult(bulk_insert(context, batches).stats, replaced)
+    return OperationResult(insert(context, batches).stats, replaced)
 
 
-def overwrite_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+def overwrite_partitions(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
+) -> OperationResult:
     """Writes rows to new file groups, which replace those of the partitions written to, or of the partitions that
     `settings.overwritten` names (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
 
     Raises:
         ConflictError: as `overwrite_table`.
     """
-    stats = bulk_insert(context, batches).stats
+    stats = insert(context, batches).stats
     return OperationResult(stats, replaced_by(context, stats))
 
 

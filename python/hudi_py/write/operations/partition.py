@@ -25,7 +25,7 @@ from hudi_py.write.placement.assign import (
     effective_record_size,
     small_files,
 )
-from hudi_py.write.rows import PartitionedRows, TaggedRows
+from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.workers import Workers
 
 
@@ -51,6 +51,10 @@ class PlacedRows:
     """Rows with new keys. Called in the thread that writes them."""
     deleted: pa.StringArray | None = None
     """Keys that are deleted whatever their ordering value."""
+    keys_tagged: bool = True
+    """Whether the file group is known to hold the keys of `updates` and `deleted`."""
+    file_id: FileId | None = None
+    """Of a new file group, which is one file then. None: a random one, and as many files as the rows need."""
 
 
 class PartitionWriter:
@@ -74,18 +78,6 @@ class PartitionWriter:
         self._clustering = _groups_of(view.pending_clustering, path)
         self._compaction = _groups_of(view.pending_compaction, path)
 
-    def checked(self, tagged: TaggedRows) -> TaggedRows:
-        """The rows themselves.
-
-        Raises:
-            ConflictError: they belong to a file group that a pending clustering is about to replace.
-        """
-        for slice_, _ in tagged.found:
-            if slice_.file_id in self._clustering:
-                view = self._context.transaction.view
-                raise pending_clustering_conflict(view, "update or delete rows of", self.path, slice_.file_id)
-        return tagged
-
     def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
         """Where new rows go: small files first (`into_small`), then new file groups."""
         if not num_rows:
@@ -102,7 +94,11 @@ class PartitionWriter:
     def write(self, rows: PlacedRows) -> None:
         """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log
         file, unless a small file takes new rows: then it is rewritten, updates included
-        (`BaseSparkDeltaCommitActionExecutor.handleUpdate`)."""
+        (`BaseSparkDeltaCommitActionExecutor.handleUpdate`).
+
+        Raises:
+            ConflictError: a pending clustering is about to replace the file group.
+        """
         context, slice_, deleted = self._context, rows.slice_, rows.deleted
         updates = context.row_schema.empty_table() if rows.updates is None else rows.updates
         inserts = rows.inserts or (lambda: ())
@@ -110,12 +106,16 @@ class PartitionWriter:
         def rewrite(old: FileSlice) -> list[WriteStat]:
             changed = rows.updates is not None or deleted is not None
             versions = updates_of(updates, context, deleted=deleted) if changed else None
-            return [merge_base_file(context, old, versions, inserts())]
+            return [merge_base_file(context, old, versions, inserts(), keys_tagged=rows.keys_tagged)]
 
         if slice_ is None:
-            self.submit(lambda: new_file_group(context, self.path, inserts()))
-        elif context.transaction.config.is_mor and rows.inserts is None:
-            target = self._for_write[slice_.file_id]
+            self.submit(lambda: new_file_group(context, self.path, inserts(), rows.file_id))
+            return
+        if slice_.file_id in self._clustering:
+            view = context.transaction.view
+            raise pending_clustering_conflict(view, "update or delete rows of", self.path, slice_.file_id)
+        if context.transaction.config.is_mor and rows.inserts is None:
+            target = self._for_write.get(slice_.file_id, slice_)
             version = self._next_log_version(target)
             append = partial(append_log, deleted=deleted, merged=slice_, next_version=version)
             self.submit(lambda: [append(context, target, updates)])
@@ -141,19 +141,24 @@ class PartitionWriter:
 
 
 def write_partitions(
-    context: WriteContext, held: PartitionedRows, write: Callable[[PartitionWriter], None]
+    context: WriteContext,
+    held: PartitionedRows,
+    write: Callable[[PartitionWriter], None],
+    partitions: Iterable[PartitionPath] | None = None,
 ) -> OperationResult:
-    """Calls `write` for each partition of an input, and waits until all files are written."""
+    """Calls `write` for each partition of an input, and waits until all files are written. `partitions`: where the rows
+    are not held by partition."""
     memory_size = held.num_bytes / max(held.num_rows, 1)
 
     @cache
     def record_size() -> int:
         return effective_record_size(_measured_record_size(context), context.settings.packing, memory_size)
 
+    context.transaction.view.lister.prefetch(held.partitions)
     threads = context.settings.threads
     workers: Workers[list[WriteStat]] = Workers(threads, at_most=2 * threads)
     with workers:
-        for partition in held.partitions:
+        for partition in held.partitions if partitions is None else partitions:
             write(PartitionWriter(context, workers, partition, record_size))
         stats = chain.from_iterable(workers.results())
     return OperationResult(sorted(stats, key=lambda stat: stat.path))

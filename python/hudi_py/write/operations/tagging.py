@@ -60,7 +60,7 @@ def tag_and_write(
             table = held.table(partition.path)
             if one_per_key:
                 table = one_row_per_key(table, context.settings.merge)
-            write(partition, partition.checked(index.tag(table, partition.path, list(partition.slices.values()))))
+            write(partition, index.tag(table, partition.path, list(partition.slices.values())))
 
         return write_partitions(context, held, write_one)
 
@@ -83,8 +83,7 @@ def _locate_and_write(
             table = without_keys(held.table(partition.path), losing.get(partition.path))
             if not unique:
                 table = one_row_per_key(table, merge)
-            tagged = LocatedRows.unpacked(table, moves=moves).tagged(list(partition.slices.values()))
-            write(partition, partition.checked(tagged))
+            write(partition, LocatedRows.unpacked(table, moves=moves).tagged(list(partition.slices.values())))
 
         return write_partitions(context, held, write_one)
 

@@ -1,0 +1,131 @@
+"""Record keys to the numbers of their buckets (`BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields`, 1.2.0).
+
+A key is hashed by the values of some of its columns, which are taken from the text of the key: from `a:1,b:2`, unless
+the key lacks a comma or a colon; then it is hashed as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.hashing import java_string_hash
+
+BUCKET_DIGITS = 8
+"""The file id of a bucket begins with its number, in eight digits."""
+FIXED_FILE_ID = "-0000-0000-0000-000000000000-0"
+"""The rest of the file ids of non-blocking writers, which recur in every partition."""
+_NUMBER = re.compile(r"[0-9]{8}-")
+_PLACEHOLDERS = {"__null__": None, "__empty__": ""}
+"""Parts of keys that stand for null and the empty string, whose hashes are 0."""
+
+
+def bucket_number(file_id: str) -> int | None:
+    """The number of the bucket that a file group is; None if its id is not one of the bucket index."""
+    return int(file_id[:BUCKET_DIGITS]) if _NUMBER.match(file_id) else None
+
+
+def bucket_numbers(
+    keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str], count: int
+) -> npt.NDArray[np.int32]:
+    """The bucket of each record key.
+
+    Args:
+        keys: without nulls.
+        hashed: the hashed columns, some of `key_fields`.
+        key_fields: the columns of the record key, in its order.
+        count: the number of buckets.
+
+    Raises:
+        SchemaMismatchError: Apache Hudi cannot take a key apart.
+    """
+    hashes = java_string_hash(keys).view(np.uint32) + np.uint32(31)
+    if len(keys):
+        parts = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
+        rows = np.flatnonzero(parts.to_numpy(zero_copy_only=False))
+        if len(rows):
+            hashes[rows] = _hashes_of_parts(keys.take(pa.array(rows)), hashed, key_fields)
+    numbers: npt.NDArray[np.int32] = ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)).view(np.int32)
+    return numbers
+
+
+def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.uint32]:
+    """The hashes of keys of several parts: all at once where the values have no commas, which tells them apart."""
+    number = len(key_fields)
+    regular = pc.equal(pc.count_substring(keys, ","), number - 1)
+    parts = pc.list_flatten(pc.split_pattern(keys.filter(regular), ","))
+    hashes = np.ones(len(parts) // number, np.uint32)
+    fits = np.ones(len(hashes), np.bool_)
+    for at, field in enumerate(key_fields):
+        part = parts.take(pa.array(np.arange(at, len(parts), number)))
+        fits &= pc.starts_with(part, f"{field}:").to_numpy(zero_copy_only=False)
+        if field in hashed:
+            values = pc.utf8_slice_codeunits(part, len(field) + 1)
+            own = java_string_hash(values).view(np.uint32).copy()
+            own[pc.is_in(values, value_set=pa.array(list(_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
+            hashes = hashes * np.uint32(31) + own
+        elif at == number - 1:
+            fits &= pc.equal(pc.count_substring(part, ":"), 1).to_numpy(zero_copy_only=False)
+    found = np.zeros(len(keys), np.uint32)
+    places = np.flatnonzero(regular.to_numpy(zero_copy_only=False))
+    found[places[fits]] = hashes[fits]
+    others = np.ones(len(keys), np.bool_)
+    others[places[fits]] = False
+    for row in np.flatnonzero(others):  # few: values with commas
+        found[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
+    return found
+
+
+def _hash_of(values: Sequence[str | None]) -> int:
+    """Java's `List.hashCode`, as an unsigned number."""
+    total = 1
+    for own in java_string_hash(pa.array(values, pa.string())).tolist():
+        total = (31 * total + own) & 0xFFFFFFFF
+    return total
+
+
+def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
+    """The values by which a record key is hashed, step by step as in Java.
+
+    Raises:
+        SchemaMismatchError: Java would fail, or never end.
+    """
+    if "," not in key or ":" not in key:
+        return [key]
+    values: list[str | None] = []
+    start = 0
+    while start < len(key):
+        colon = key.find(":", start)
+        if colon < 0:
+            raise _unreadable(key)
+        comma, following = -1, key.find(":", colon + 1)
+        while following >= 0:
+            comma = key.rfind(",", 0, following)
+            if comma >= colon:
+                break
+            following = key.find(":", following + 1)
+        if key[start:colon] in hashed:
+            ended = following >= 0 and comma > 0
+            value = key[colon + 1 : comma if ended else len(key)]
+            values.append(_PLACEHOLDERS.get(value, value))
+            start = comma + 1 if ended else len(key)
+        elif following >= 0:
+            start = comma + 1
+        elif key.find(":", colon + 1) >= 0:
+            raise _unreadable(key)
+        else:
+            start = len(key)
+    return values or [key]
+
+
+def _unreadable(key: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"Cannot tell the bucket of record key {key!r}: Apache Hudi's bucket index cannot take it apart at its commas "
+        "and colons; change the values of the key columns, or use another index"
+    )

@@ -1,0 +1,158 @@
+"""The simple bucket index: the hash of a key chooses its file group, and nothing is looked up.
+
+Sources: `HoodieSimpleBucketIndex`, `BucketIdentifier`, `SparkBucketIndexPartitioner`, Apache Hudi 1.2.0. The number of
+buckets and the hashed columns are not stored with a table; they are checked against its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config import Options
+from hudi_py.config import indexes as index_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError
+from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
+from hudi_py.formats.parquet import iter_base_batches, read_footer
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import FileId, PartitionPath, new_file_id
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import RECORD_KEY
+from hudi_py.storage import Storage
+from hudi_py.write.rows import KeyedRows
+
+DEFAULT_BUCKETS = 256
+"""Of a table whose options do not say, as in Apache Hudi."""
+_SEPARATOR = "\0"
+_CHECKED_FILES = 2
+_CHECKED_KEYS = 16
+"""First keys of a file without a bloom filter, whose footer does not have the least key and the greatest."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketIndex:
+    """How the keys of a partition spread over its buckets, each of which is one file group. Pickles."""
+
+    count: int
+    """Buckets in a partition."""
+    hashed: tuple[str, ...]
+    """The hashed columns, in the order of the record key."""
+    key_fields: tuple[str, ...]
+    fixed_ids: bool = False
+    """Whether the file id of a bucket follows from its number alone, so that writers that do not wait for each other
+    write to the same file group."""
+
+    @classmethod
+    def of(cls, options: Options, config: TableConfig, *, fixed_ids: bool = False) -> BucketIndex:
+        """The index that the options of a write describe.
+
+        Raises:
+            ConfigError: another engine is asked for, or a hashed column is not part of the record key.
+        """
+        engine = options.get(index_config.BUCKET_ENGINE)
+        if engine != "SIMPLE":
+            raise ConfigError(
+                f"Cannot write to the table '{config.name}' with {options.name_of(index_config.BUCKET_ENGINE)} = "
+                f"'{engine}': tables with consistent hashing are read only; supported: SIMPLE"
+            )
+        fields, wanted = config.record_key_fields, options.get(index_config.BUCKET_FIELDS)
+        for name in wanted:
+            if name not in fields:
+                raise ConfigError(
+                    f"Cannot hash the column '{name}' ({options.name_of(index_config.BUCKET_FIELDS)}) of the table "
+                    f"'{config.name}': it is not part of the record key {','.join(fields)}"
+                )
+        hashed = tuple(name for name in fields if name in wanted) or fields
+        return cls(options.get(index_config.BUCKETS) or DEFAULT_BUCKETS, hashed, fields, fixed_ids)
+
+    def numbers(self, keys: pa.StringArray) -> npt.NDArray[np.int32]:
+        """The bucket of each key.
+
+        Raises:
+            SchemaMismatchError: Apache Hudi could not find the bucket of a key.
+        """
+        return bucket_numbers(keys, self.hashed, self.key_fields, self.count)
+
+    def new_file_id(self, number: int, *, fixed: bool = True) -> FileId:
+        """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
+        rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
+        return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
+
+    def spread(self, keyed: KeyedRows) -> KeyedRows:
+        """The rows by bucket: their partition paths followed by the bucket's number, see `partition_and_number`."""
+        numbers = pa.array(self.numbers(keyed.rows.column(0))).cast(pa.string())
+        return KeyedRows(keyed.rows, pc.binary_join_element_wise(keyed.partitions, numbers, _SEPARATOR))
+
+    def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
+        """The slices of a partition by bucket.
+
+        Raises:
+            ConfigError: they are not the buckets that the options describe.
+        """
+        found: dict[int, FileSlice] = {}
+        for slice_ in slices:
+            number = bucket_number(slice_.file_id)
+            if number is None:
+                raise _mismatch(
+                    f"its file group {slice_.file_id} is no bucket, so the table is written with another index; leave "
+                    f"{write_config.INDEX_TYPE.key} out",
+                    partition,
+                )
+            if number >= self.count:
+                raise _mismatch(
+                    f"its file group {slice_.file_id} is bucket {number}, so there are more than {self.count}; set "
+                    f"{index_config.BUCKETS.key} to the number that the table was created with",
+                    partition,
+                )
+            if number in found:
+                raise _mismatch(
+                    f"bucket {number} has several file groups, {found[number].file_id} and {slice_.file_id}, as a bulk "
+                    "insert of Apache Hudi into an existing bucket leaves them, which does not write to such a "
+                    "partition either; rewrite the table with insert_overwrite_table",
+                    partition,
+                )
+            found[number] = slice_
+        return found
+
+    def check_keys(self, storage: Storage, slices: Sequence[FileSlice]) -> None:
+        """Compares the least and the greatest key of a few base files with the buckets of these files. A different
+        number of buckets or other hashed columns put the same keys into other buckets.
+
+        Raises:
+            ConfigError: a key does not belong into its file.
+        """
+        files = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+        for base in files[:_CHECKED_FILES]:
+            keys = _some_keys(storage, base.path)
+            for key, number in zip(keys.to_pylist(), self.numbers(keys).tolist(), strict=True):
+                if number != bucket_number(base.name.file_id):
+                    raise _mismatch(
+                        f"its file {base.name} has the record key {key!r}, which belongs to bucket {number} of "
+                        f"{self.count} by the hash of {','.join(self.hashed)}; set {index_config.BUCKETS.key} and "
+                        f"{index_config.BUCKET_FIELDS.key} as the table was created",
+                        base.partition,
+                    )
+
+
+def _some_keys(storage: Storage, path: str) -> pa.StringArray:
+    footer = read_footer(storage, path)
+    if footer.min_key is not None and footer.max_key is not None:
+        return pa.array([footer.min_key, footer.max_key], pa.string())
+    batch = next(iter_base_batches(storage, path, [RECORD_KEY], batch_rows=_CHECKED_KEYS), None)
+    return pa.array([], pa.string()) if batch is None or not batch.num_columns else batch.column(0).cast(pa.string())
+
+
+def partition_and_number(path: str) -> tuple[PartitionPath, int]:
+    """The partition and the bucket of `BucketIndex.spread`."""
+    partition, _, number = path.rpartition(_SEPARATOR)
+    return PartitionPath(partition), int(number)
+
+
+def _mismatch(what: str, partition: str) -> ConfigError:
+    return ConfigError(f"Cannot write to partition '{partition}' with {write_config.INDEX_TYPE.key}=BUCKET: {what}")
