@@ -10,7 +10,7 @@ run removes them from the active timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -298,7 +298,7 @@ def _undone(storage: Storage, timeline: Timeline) -> list[str]:
     return [time for time in found if time]
 
 
-def _half_deleted(timeline: Timeline, states: States) -> bool:
+def _half_deleted(timeline: Timeline, states: Mapping[Key, Sequence[Instant]]) -> bool:
     """Whether pending files of a completed instant are gone."""
     return any(i.action is not Action.SAVEPOINT and len(states[_key(i)]) < 2 for i in timeline.completed)
 
