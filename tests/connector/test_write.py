@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from itertools import product
@@ -179,6 +180,60 @@ def test_a_frame_without_rows(spark: SparkSession, path: str) -> None:
     assert rows(read(spark, path)) == []
     save(frame, path, {**PARTITIONED, "hoodie.allow.empty.commit": "false"})
     assert hudi_py.open_table(path).history().num_rows == 1
+
+
+OPTIMISTIC = {
+    **PARTITIONED,
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.time.generator.max_expected_clock_skew_ms": "2",
+}
+RETRIES = "hoodie.write.num.retries.on.conflict.failures"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    cases(product((6, 8, 9), ("cow", "mor")), "conflicts through Spark", 1, quick=[(9, "cow")]),
+)
+def test_a_write_in_conflict_fails_or_is_written_again(spark: SparkSession, path: str, version: int, kind: str) -> None:
+    """Another process writes to the same file group while a task computes its rows."""
+    options = {
+        **OPTIMISTIC,
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.table.type": TYPES[kind],
+    }
+    save(spark.createDataFrame([(n, "a", 1, 0) for n in range(3)], "id long, p string, ts long, v long"), path, options)
+
+    def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            theirs = pa.table({"id": [1, 2], "p": ["a", "a"], "ts": [2, 2], "v": [20, 20]})
+            hudi_py.write(path, theirs, options=options)
+            yield batch
+
+    ours = spark.createDataFrame([(0, "a", 3, 30), (1, "a", 3, 30)], "id long, p string, ts long, v long").coalesce(1)
+    ours = ours.mapInArrow(beside, ours.schema)
+    with pytest.raises(PySparkException, match=f"changed the file group .*{RETRIES}"):
+        save(ours, path, options)
+    assert rows(read(spark, path), "id", "v") == [(0, 0), (1, 20), (2, 20)]
+    save(ours, path, {**options, RETRIES: "3"})
+    assert rows(read(spark, path), "id", "v") == [(0, 30), (1, 30), (2, 20)]
+    timeline = hudi_py.open_table(path).timeline
+    assert timeline.pending == ()
+    assert len(timeline.write_completed) == 4
+
+
+def test_writes_at_once_of_one_session(spark: SparkSession, path: str) -> None:
+    schema = "id long, p string, ts long, v long"
+    save(spark.createDataFrame([(n, "a", 1, 0) for n in range(4)], schema), path, OPTIMISTIC)
+
+    def write(first: int) -> None:
+        ours = spark.createDataFrame([(n, "a", 2 + first, first) for n in (first, first + 1)], schema)
+        save(ours, path, {**OPTIMISTIC, RETRIES: "20"})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, [1, 2]))
+    assert rows(read(spark, path), "id", "v") == [(0, 0), (1, 1), (2, 2), (3, 2)]
+    assert len(hudi_py.open_table(path).timeline.write_completed) == 3
 
 
 @pytest.mark.parametrize("operation", ["upsert", pytest.param("bulk_insert", marks=pytest.mark.slow)])

@@ -84,6 +84,34 @@ def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path,
         assert read(root) == expected
 
 
+@kinds((9, "mor"))
+def test_both_leave_a_failed_write_alone_under_the_policy_never(
+    oracle: Oracle, tmp_path: Path, version: int, kind: str
+) -> None:
+    table, never = tmp_path / "t", {"hoodie.clean.failed.writes.policy": "NEVER"}
+    make_table(table, version, kind)
+    call = kill_points(table, tmp_path / "whole", version, kind)["complete"]
+    with pytest.raises(Killed):
+        write(KillingStorage(str(table), call), UPDATE, "upsert", version, kind)
+    (pending,) = timeline_of(table).pending
+    expected = read(table)
+    for first, write_rows in (
+        (20, lambda rows: oracle.write(str(table), rows, operation="upsert", options=never)),
+        (30, lambda rows: hudi_py.write(str(table), rows, options=never)),
+    ):
+        more = rows(range(first, first + 3), 4)
+        write_rows(more)
+        expected += more.to_pylist()
+        assert [each.time for each in timeline_of(table).pending] == [pending.time]
+        assert read(table) == expected
+        assert theirs(oracle, table) == expected
+    hudi_py.write(str(table), rows(range(20, 21), 4))
+    assert timeline_of(table).pending == ()
+    assert read(table) == expected
+    assert theirs(oracle, table) == expected
+    assert oracle.check(str(table))["problems"] == []
+
+
 @kinds((9, "cow"))
 def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = tmp_path / "t"

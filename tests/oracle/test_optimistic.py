@@ -118,6 +118,47 @@ def test_we_commit_while_apache_hudi_writes(
     check(oracle, path, expected | {"k1": 10})
 
 
+EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+
+
+# where its logs are named by its instant, so that it can be seen that they are there
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([each for each in CASES if each != (6, "MERGE_ON_READ")], "found early", 1)
+)
+def test_conflicts_are_found_early_by_the_markers_of_the_other(
+    oracle: Oracle, tmp_path: Path, version: int, kind: str
+) -> None:
+    path = tmp_path / "t"
+    expected = made(path, version, kind)
+    writing = apache_hudi_at_its_commit(oracle, path, rows([0, 1, 2], 8))
+    (theirs,) = pending(path)
+    with pytest.raises(ConflictError, match=f"{theirs}, which began before it, is changing the file group"):
+        hudi_py.write(str(path), rows([1, 3], 9), options=optimistic(version, kind, **EARLY))
+    assert pending(path) in ([theirs], [])
+    assert writing.wait() is None
+    expected |= {f"k{key}": 8 for key in (0, 1, 2)}
+    assert read(path) == expected
+
+    storage = Halting(str(path))
+    storage.published = 1  # the first file is held back
+    chosen = Options.resolve(optimistic(version, kind), Scope.WRITE)
+    ours = Aside(lambda: write_rows(storage, rows([1], 10), "upsert", chosen, metadata=metadata_writer(chosen)))
+    assert storage.reached.wait(PATIENCE_S), ours.error
+    try:
+        direct = {**BESIDE_OTHERS, **EARLY, "hoodie.write.markers.type": "DIRECT"}
+        with pytest.raises(OracleError, match="Early conflict detected"):
+            oracle.write(path, rows([1, 3], 9), options=direct)
+    finally:
+        storage.go.set()
+    assert ours.wait() is None
+    assert read(path) == expected | {"k1": 10}
+    impatient = optimistic(version, kind, **EARLY, **{"hoodie.client.heartbeat.interval_in_ms": "1000"})
+    time.sleep(2.5)
+    hudi_py.write(str(path), rows([3], 11), options=impatient)
+    assert pending(path) == []
+    check(oracle, path, expected | {"k1": 10, "k3": 11})
+
+
 def pending(path: Path) -> list[str]:
     return [instant.time for instant in hudi_py.open_table(str(path)).timeline.pending]
 

@@ -139,7 +139,7 @@ def test_a_writer_whose_lease_was_lost_completes_nothing(
         return put(self, name, data)
 
     monkeypatch.setattr(type(storage), "put_if_absent", and_breaks)
-    with pytest.raises(LockError, match="the lease of the table lock .* was lost"):
+    with pytest.raises(LockError, match="the table lock .* was lost"):
         table.upsert(rows(range(3), 2))
     monkeypatch.undo()
     assert found(table) == {"k0": 1, "k1": 1, "k2": 1}

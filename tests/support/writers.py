@@ -1,7 +1,7 @@
 """Writers in processes of their own, with optimistic concurrency control on one table, and what must come of it.
 
-What each commit writes follows from the name of its writer and a number, and the commit notes both. So the rows to
-expect follow from the timeline: the commits one after the other, in the order in which they completed.
+What each commit writes follows from the name of its writer and a number, and the commit notes both. Writers read, too,
+and note what they asked and were answered; `History` proves that it is serialisable.
 """
 
 from __future__ import annotations
@@ -10,21 +10,29 @@ import json
 import logging
 import os
 import random
+import signal
+import time
 import warnings
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import hudi_py
 from hudi_py.config import concurrency, lock
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, RolledBackError
+from hudi_py.read.scan import Scan
 from hudi_py.storage import LocalStorage
+from hudi_py.table import Table
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from tests.faults.tables import leftovers
+from tests.support.choice import SEED
+from tests.support.history import Answer, Commit, History
 
 KEYS = 24
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("writer", pa.string())])
@@ -84,21 +92,67 @@ class Work:
     overlapping: bool
     commits: int
     reports: str
-    """Folder; each writer notes its confirmed commits in a file of its name, a line for each."""
+    """Folder; each writer notes what it does in a file of its name, a line of JSON for each."""
+    clock_steps: bool = False
+    """Whether the clocks of the writers are set forward and back, by up to a second and a half."""
+    more: tuple[tuple[str, str], ...] = ()
+    """Options besides those of every writer."""
+
+    def options(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        return options(self.version, self.kind, {**dict(self.more), **(more or {})})
 
 
 def write_all(work: Work, writer: str) -> None:
-    """What a writer's process does."""
+    """What a writer's process does: its commits, each until it is confirmed, and some queries between them."""
     logging.getLogger("hudi_py").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
+    chance = random.Random(f"{SEED} {writer}")
+    steps, right = [0], time.time_ns
+    if work.clock_steps:
+        time.time_ns = lambda: right() + steps[0]
+    since = _newest(hudi_py.open_table(work.root))
     with open(os.path.join(work.reports, writer), "a", buffering=1, encoding="ascii") as file:
+
+        def note(asked_ns: int, **what: object) -> None:
+            file.write(json.dumps({**what, "asked": asked_ns, "answered": time.monotonic_ns()}) + "\n")
+
         for number in range(work.commits):
-            result = hudi_py.write(
-                work.root,
-                rows(writer, number, overlapping=work.overlapping),
-                options=options(work.version, work.kind, {"_writer": f"{writer} {number}"}),
-            )
-            file.write(json.dumps([result.instant, number, result.retries]) + "\n")
+            steps[0] = chance.choice([0, 0, 0, -1_500_000_000, 700_000_000, 1_500_000_000])
+            asked_ns = time.monotonic_ns()
+            while True:
+                try:
+                    result = hudi_py.write(
+                        work.root,
+                        rows(writer, number, overlapping=work.overlapping),
+                        options=work.options({"_writer": f"{writer} {number}"}),
+                    )
+                    break
+                except (RolledBackError, ConflictError, ConfigError) as error:
+                    # overtaken while it stood still, or with a clock that is behind those of others
+                    if isinstance(error, ConfigError) and "ahead of this machine's clock" not in str(error):
+                        raise
+                    note(asked_ns, failed=type(error).__name__)
+                    time.sleep(0.1)
+            note(asked_ns, commit=number, instant=result.instant, retries=result.retries)
+            if chance.random() < 0.3:
+                asked_ns = time.monotonic_ns()
+                note(asked_ns, read=_rows_of(hudi_py.open_table(work.root).scan(columns=["id", "writer"])))
+            if chance.random() < 0.2 and work.version >= 8:
+                asked_ns, table = time.monotonic_ns(), hudi_py.open_table(work.root)
+                until = _newest(table)
+                scan = table.scan(columns=["id", "writer"], query_type="incremental", begin=since, end=until)
+                with suppress(HistoryCleanedError):
+                    note(asked_ns, read=_rows_of(scan), since=since, until=until)
+                since = until
+
+
+def _newest(table: Table) -> str:
+    return max(each.completion_time or "" for each in table.timeline.write_completed)
+
+
+def _rows_of(scan: Scan) -> list[list[object]]:
+    found = scan.to_table()
+    return [list(row) for row in zip(found["id"].to_pylist(), found["writer"].to_pylist(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -107,57 +161,79 @@ class Outcome:
     """Those on the timeline, without the first."""
     retries: int
     """Of confirmed commits."""
+    failures: int
+    """Writes that failed altogether, and were asked for anew."""
+    answers: int
 
 
 def check(work: Work) -> Outcome:
-    """Checks that every confirmed commit is on the timeline once, and that the rows are those of the commits one after
-    the other. Failed writes are rolled back first, by one more write."""
+    """Checks the history, the rows that are there at the end, and that nothing is left over. Failed writes are rolled
+    back first, by one more write."""
     warnings.simplefilter("ignore")
-    hudi_py.write(work.root, rows("99", 0, overlapping=False), options=options(work.version, work.kind))
+    last = rows("99", 0, overlapping=False)
+    asked_ns = time.monotonic_ns()
+    hudi_py.write(work.root, last, options=work.options({"_writer": "99 0"}))
     storage = LocalStorage(work.root)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     assert timeline.pending == ()
     assert leftovers(Path(work.root)) == set()
-    by_completion = work.version >= 8
-    last = rows("99", 0, overlapping=False)["id"].to_pylist()
-    expected = dict.fromkeys(range(KEYS), "") | dict.fromkeys(last, "99 0")
-    committed: dict[str, str] = {}
-    for instant in sorted(
-        timeline.write_completed, key=lambda each: (each.completion_time or "") if by_completion else each.time
-    ):
-        name = read_commit_metadata(storage, timeline.layout, instant).extra.get("_writer")
+    lines = {name: noted(work, name) for name in sorted(os.listdir(work.reports))}
+    asked = {f"{name} {line['commit']}": line for name, listed in lines.items() for line in listed if "commit" in line}
+    asked["99 0"] = {"asked": asked_ns, "answered": time.monotonic_ns(), "retries": 0}
+    commits = []
+    for instant in timeline.write_completed:
+        metadata = read_commit_metadata(storage, timeline.layout, instant)
+        name = metadata.extra.get("_writer")
         if name is None:
             continue
-        assert name not in committed.values(), name
-        committed[instant.time] = name
         writer, number = name.split()
-        expected |= dict.fromkeys(rows(writer, int(number), overlapping=work.overlapping)["id"].to_pylist(), name)
-    retries = 0
-    for writer, confirmed in reports(work):
-        for instant_time, number, redone in confirmed:
-            assert committed.get(instant_time) == f"{writer} {number}"
-            retries += redone
+        keys = last if writer == "99" else rows(writer, int(number), overlapping=work.overlapping)
+        line = asked.get(name, {"asked": 0, "answered": None})
+        assert line.get("instant", instant.time) == instant.time
+        assert instant.completion_time is not None  # without one in its name, that of the file
+        commits.append(
+            Commit(name, instant.completion_time, frozenset(keys["id"].to_pylist()), line["asked"], line["answered"])
+        )
+    for name, listed in lines.items():
         # of a writer that was killed one commit more may be there
-        assert sum(name.split()[0] == writer for name in committed.values()) - len(confirmed) in (0, 1)
-    for listed in ("true", "false"):
-        table = hudi_py.open_table(work.root, {"hoodie.metadata.enable": listed})
-        found = table.scan(columns=["id", "writer"]).to_table()
-        assert found.num_rows == len(expected)
-        assert dict(zip(found["id"].to_pylist(), found["writer"].to_pylist(), strict=True)) == expected
+        ours = sum(commit.name.split()[0] == name for commit in commits)
+        assert ours - sum("commit" in line for line in listed) in (0, 1)
+    answers = [
+        Answer(name, dict(line["read"]), line["asked"], line["answered"], line.get("since"), line.get("until", ""))
+        for name, listed in lines.items()
+        for line in listed
+        if "read" in line
+    ]
+    history = History(dict.fromkeys(range(KEYS), ""), commits, answers, list(asked))
+    history.check()
+    for listing in ("true", "false"):
+        found = hudi_py.open_table(work.root, {"hoodie.metadata.enable": listing}).scan(columns=["id", "writer"])
+        assert sorted(_rows_of(found)) == sorted(map(list, history.states[-1].items()))
     report = hudi_py.open_table(work.root).metadata.verify()
     assert report.ok, report
-    return Outcome(len(committed), retries)
+    retries = sum(line["retries"] for line in asked.values())
+    failures = sum("failed" in line for listed in lines.values() for line in listed)
+    return Outcome(len(commits), retries, failures, len(answers))
 
 
-def reports(work: Work) -> Iterator[tuple[str, list[tuple[str, int, int]]]]:
-    """Name of a writer, and its confirmed commits: instant, number, retries."""
-    for name in sorted(os.listdir(work.reports)):
-        lines = Path(work.reports, name).read_text("ascii").splitlines(keepends=True)
-        yield name, [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
+def noted(work: Work, writer: str) -> list[dict[str, Any]]:
+    """What a writer has noted, without a line that it was killed at."""
+    lines = Path(work.reports, writer).read_text("ascii").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def end(process: BaseProcess) -> None:
     """Kills a writer at once, as a failing machine does."""
     process.kill()
     process.join()
+
+
+def stand_still(process: BaseProcess, seconds: float) -> None:
+    """Stops a writer for a while, as a machine that is overloaded or suspended does."""
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer
+from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_choice
 
 _PACKAGE = "org.apache.hudi.client.transaction."
 
 SINGLE_WRITER: Final = "SINGLE_WRITER"
 OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
 NON_BLOCKING: Final = "NON_BLOCKING_CONCURRENCY_CONTROL"
+NEVER: Final = "NEVER"
 SIMPLE_STRATEGY: Final = _PACKAGE + "SimpleConcurrentFileWritesConflictResolutionStrategy"
 PREFER_WRITER_STRATEGY: Final = _PACKAGE + "PreferWriterConflictResolutionStrategy"
 BUCKET_STRATEGY: Final = _PACKAGE + "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
+EARLY_STRATEGIES: Final = (
+    "org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy",
+    "org.apache.hudi.table.marker.SimpleTransactionDirectMarkerBasedDetectionStrategy",
+    "org.apache.hudi.timeline.service.handlers.marker.AsyncTimelineServerBasedDetectionStrategy",
+)
 
 MODE = choice(
     "hoodie.write.concurrency.mode",
@@ -46,8 +52,8 @@ RESOLVE_SCHEMAS = flag(
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
     "Optimistic concurrency: how many times a write that failed because of a conflict is done again, under a new "
-    "instant. Data that can be read only once is first copied to a temporary file. `df.write` does not retry "
-    "writes whose tasks have written data files themselves, such as large inserts.",
+    "instant. Data that can be read only once is first copied to a temporary file. Through `df.write` one process "
+    "writes again what the tasks have staged or written, as far as `hoodie.py.staging.max.bytes` allows.",
     Scope.LOCK,
     0,
     unit="retries",
@@ -55,13 +61,36 @@ RETRIES = integer(
 FAILED_WRITES = choice(
     "hoodie.clean.failed.writes.policy",
     "What happens to writes that failed. With one writer at a time the next write rolls them back (EAGER), and LAZY "
-    "means the same. With optimistic concurrency the policy is always LAZY, as in Apache Hudi: the next write rolls "
-    "back those whose heartbeat has expired or whose process is gone, and leaves the others alone.",
+    "means the same. NEVER: writes leave them pending, and readers do not see them; cleaning and archiving stop before "
+    "them, so roll them back with `Table.rollback`. With optimistic concurrency the policy is always LAZY, as in "
+    "Apache Hudi: the next write rolls back those whose heartbeat has expired or whose process is gone, and leaves the "
+    "others alone.",
     Scope.LOCK,
     "EAGER",
-    ("EAGER", "LAZY"),
-    not_built={"NEVER": "a failed write would stay pending forever and block cleaning and archiving"},
+    ("EAGER", "LAZY", NEVER),
     aliases=("hoodie.cleaner.policy.failed.writes",),
+)
+
+EARLY_DETECTION = flag(
+    "hoodie.write.concurrency.early.conflict.detection.enable",
+    "Optimistic concurrency: whether a write looks, before each of its data files, for the markers of other writes, "
+    "and fails at once if one that began earlier is changing the same file group. Otherwise conflicts are found when a "
+    "write commits.",
+    Scope.LOCK,
+    False,
+)
+EARLY_STRATEGY = optional_choice(
+    "hoodie.write.concurrency.early.conflict.detection.strategy",
+    "How conflicts are found early. All of Apache Hudi's strategies mean the same here: hudi-py has no timeline server "
+    "that could look from time to time, and no lock for each file group.",
+    Scope.LOCK,
+    EARLY_STRATEGIES,
+)
+EARLY_COMMITS = flag(
+    "hoodie.write.concurrency.early.conflict.check.commit.conflict",
+    "Early detection: whether a write fails at once, too, if another one has changed the file group and is completed.",
+    Scope.LOCK,
+    False,
 )
 
 OPTIONS = declared(globals())

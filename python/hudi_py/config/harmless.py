@@ -65,7 +65,10 @@ PREFIXES = (
     Prefix("hoodie.write.buffer.", "How the Java implementation hands rows between threads."),
     Prefix("hoodie.write.executor.", "How the Java implementation hands rows between threads."),
     Prefix("hoodie.write.lock.hivemetastore.", "Parameters of a lock provider which is refused by its own name."),
-    Prefix("hoodie.write.concurrency.", "Parameters of early conflict detection, which is refused by its own name."),
+    Prefix(
+        "hoodie.write.concurrency.",
+        "When Apache Hudi's timeline server looks for conflicts; hudi-py looks before each file.",
+    ),
     Prefix("hoodie.hfile.", "Parameters of HFile files."),
     Prefix("hoodie.orc.", "Parameters of ORC files."),
     Prefix("hoodie.lance.", "Parameters of Lance files."),

@@ -190,12 +190,6 @@ OPTIONS = (
     refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
     refused("hoodie.metadata.index.drop", "dropping one index is not built yet", _WRITE, accepts=_EMPTY),
-    # concurrency
-    refused(
-        "hoodie.write.concurrency.early.conflict.detection.enable",
-        "conflicts are detected when a write commits; leave the option out",
-        _WRITE,
-    ),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

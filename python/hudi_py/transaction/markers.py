@@ -12,6 +12,7 @@ from enum import Enum
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import FileId, PartitionPath, join_path
 from hudi_py.storage import Storage
 from hudi_py.transaction.paths import marker_folder
 
@@ -72,6 +73,18 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
             )
         markers.append(Marker(found["path"], MarkerType(found["type"])))
     return tuple(markers)
+
+
+def has_marker(storage: Storage, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
+    """Whether an instant has a marker of a file group, of either kind."""
+    folder = marker_folder(instant)
+    starts = (f"{file_id}_", f".{file_id}_")  # a base file, a log file
+    if any(info.name.startswith(starts) for info in storage.list(join_path(folder, partition))):
+        return True
+    if storage.stat(f"{folder}/{_SERVER_TYPE}") is None:
+        return False
+    places = (marker.path.rpartition("/") for marker in read_markers(storage, instant) or ())
+    return any(place == partition and name.startswith(starts) for place, _, name in places)
 
 
 def _lines(content: bytes) -> list[str]:

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.config import concurrency
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
@@ -133,3 +134,24 @@ def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[s
     left = {name: each for name, each in found.items() if name in kept} if isinstance(found, dict) else {}
     if found and left != found:
         storage.put(path, json.dumps({**content, "indexDefinitions": left}, indent=2).encode())
+
+
+def dropped_meanwhile(
+    instant: InstantTime, before: TableConfig, now: TableConfig, relied_on: Collection[str]
+) -> ConflictError | None:
+    """The error of a write that has read partitions of the metadata table which another writer has dropped since; None
+    where they are all there. Properties are changed before any file is removed.
+
+    Args:
+        before, now: the properties when the write was planned, and as they are now.
+        relied_on: the partitions.
+    """
+    gone = sorted({*relied_on} & {*before.metadata_partitions} - {*now.metadata_partitions})
+    if not gone:
+        return None
+    return ConflictError(
+        f"Cannot go on with the write {instant}: another writer has dropped the metadata partition {', '.join(gone)}, "
+        f"in which keys were looked up; nothing was published: write again ({concurrency.RETRIES.key} does so by "
+        "itself)",
+        instant=instant,
+    )

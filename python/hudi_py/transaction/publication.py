@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
 from hudi_py.model.commit import WriteStat
@@ -20,6 +20,9 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.conflicts.early import EarlyDetection
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,9 @@ class Publication:
     `check_open` raises RolledBackError once the instant takes no more files.
     """
 
-    def __init__(self, storage: Storage, attempt: Attempt) -> None:
+    def __init__(self, storage: Storage, attempt: Attempt, early: EarlyDetection | None = None) -> None:
         self.storage = storage
+        self._early = early
         self._attempt = attempt
         self._config = attempt.config
         self._instant = attempt.instant
@@ -61,7 +65,10 @@ class Publication:
 
         Raises:
             RolledBackError: the instant takes no more files.
+            ConflictError: another write is changing the file group (early detection).
         """
+        if self._early is not None:
+            self._early.check(partition, file_id, logs=False)
         name = str(BaseFileName(file_id, write_token, self._instant, extension))
         return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
 
@@ -83,6 +90,8 @@ class Publication:
                 f"Cannot name a log file of {file_id} in table version {self._config.version} without the base instant "
                 "of its file slice"
             )
+        if self._early is not None:
+            self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
         return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)

@@ -38,15 +38,28 @@ class OptimisticSettings:
     """How often a write is redone, as a whole and under a new instant, after a conflict."""
     shares_logs: bool = False
     """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
+    early: bool = False
+    """Whether a write looks for conflicts before each of its files, besides at its commit."""
+    early_commits: bool = False
+    """Whether it then looks at completed writes, too, and not at markers alone."""
 
     @classmethod
     def of(cls, options: Options) -> OptimisticSettings | None:
         """The settings that the options of a write ask for; None where they ask for one writer at a time.
 
         Raises:
-            ConfigError: the options do not name a lock that excludes every other writer.
+            ConfigError: the options do not name a lock that excludes every other writer, or ask for early detection of
+                conflicts where there is one writer at a time.
         """
         mode = options.get(concurrency_config.MODE)
+        early = options.get(concurrency_config.EARLY_DETECTION)
+        if early and mode != concurrency_config.OPTIMISTIC:
+            raise ConfigError(
+                f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
+                f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is missing: set it for "
+                "all writers of the table, or leave early detection out",
+                key=concurrency_config.MODE.key,
+            )
         if mode == concurrency_config.SINGLE_WRITER:
             return None
         provider = options.get(lock_config.LOCK_PROVIDER)
@@ -65,6 +78,8 @@ class OptimisticSettings:
             options.get(concurrency_config.RESOLVE_SCHEMAS),
             options.get(concurrency_config.RETRIES),
             shares_logs,
+            early,
+            options.get(concurrency_config.EARLY_COMMITS),
         )
 
 
@@ -81,6 +96,8 @@ class TransactionSettings:
     """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
     optimistic: OptimisticSettings | None = None
     """How several writers work at a time; None: there is one writer at a time."""
+    keeps_failed_writes: bool = False
+    """Do writes leave failed ones pending? Never with several writers, as in Apache Hudi."""
     rollback_by_markers: bool = True
     """Are failed writes rolled back by their markers where they have any?"""
     durable: bool = True
@@ -89,13 +106,16 @@ class TransactionSettings:
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
         """The settings that the options of a write ask for."""
+        optimistic = OptimisticSettings.of(options)
+        never = options.get(concurrency_config.FAILED_WRITES) == concurrency_config.NEVER
         return cls(
             lock=LockSettings.of(options),
             heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
-            optimistic=OptimisticSettings.of(options),
+            optimistic=optimistic,
+            keeps_failed_writes=never and optimistic is None,
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
             durable=options.get(write_config.DURABLE),
         )

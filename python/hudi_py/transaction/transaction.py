@@ -36,9 +36,11 @@ from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
 from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
+from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.transaction.owner.claim import (
     Attempt,
     check_open,
@@ -111,7 +113,11 @@ class WriteTransaction:
         self._layout: Layout = session.layout
         self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
         self._heartbeat = heartbeat_of(session, handle.instant)
-        self.publication = Publication(session.storage, self._attempt)
+        optimistic = handle.settings.optimistic
+        early = None
+        if optimistic is not None and optimistic.early:
+            early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
+        self.publication = Publication(session.storage, self._attempt, early)
         """Where data files of the write get their permits and are published."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
@@ -279,16 +285,17 @@ class WriteTransaction:
         schema_json: str,
         replaced: Mapping[str, Sequence[str]] | None = None,
         extra: Mapping[str, str] | None = None,
+        relied_on: Sequence[str] = (),
     ) -> CommitResult:
         """Publishes the write: `stats` name every file of it; files of attempts they do not name are removed.
 
         `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
-        (replacecommits). `extra` goes to `extraMetadata`. Idempotent: committing a published write again returns its
-        times.
+        (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
+        has read. Idempotent: committing a published write again returns its times.
 
         Raises:
-            ConflictError: another write, or a table service on the same file groups, came since the plan. The write is
-                still pending: call `abort`.
+            ConflictError: another write, or a table service on the same file groups, came since the plan, or what the
+                write relied on has been dropped. The write is still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
         """
@@ -312,7 +319,7 @@ class WriteTransaction:
                 with self.session.locked(f"commit the write {self.instant}") as table:
                     done = self._published(table.timeline)
                     if done is None:
-                        done = self._publish(table, metadata)
+                        done = self._publish(table, metadata, relied_on)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -379,7 +386,7 @@ class WriteTransaction:
             raise self._superseded("a rollback names it")
         if read_markers(self.storage, handle.instant):
             raise self._superseded("its inflight file has vanished")
-        self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin))
+        self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
             raise self._superseded(
                 "the timeline begins after it"
@@ -417,7 +424,7 @@ class WriteTransaction:
             return None
         return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
-    def _publish(self, table: LockedTable, metadata: CommitMetadata) -> CommitResult:
+    def _publish(self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str]) -> CommitResult:
         """Everything between lock and unlock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
@@ -429,6 +436,9 @@ class WriteTransaction:
         schema = self.session.conflicts.check_commit(table, scope)
         if schema is not None:
             metadata = replace(metadata, extra={**metadata.extra, "schema": schema})
+        gone = dropped_meanwhile(self.instant, self.config, table.config, relied_on)
+        if gone is not None:
+            raise gone
         # by the properties as they are now: another engine may have made or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
@@ -456,7 +466,7 @@ def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[L
     _check_action(action)
     assert session.metadata is not None  # a metadata table is written within the actions of its table
     session.metadata.check(session)
-    with recovered(session, purpose) as table:
+    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
         config = session.metadata.prepare(table.session, table.timeline)
         yield replace(table, config=config, session=table.session.at(config))
 

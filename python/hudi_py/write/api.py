@@ -29,7 +29,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations import run_operation
+from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
@@ -224,6 +224,7 @@ def _run(
                 schema_json=settings.schema.avro_json,
                 replaced=result.replaced or None,
                 extra=options.commit_metadata,
+                relied_on=relied_on(context, operation),
             )
     finally:
         progress.close()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError
+from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage, with_durability
@@ -29,7 +30,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
-from hudi_py.write.operations import run_operation
+from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
@@ -210,11 +211,15 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
 
         def attempt() -> tuple[CommitResult, Committed]:
             if not next(attempts):
-                return _commit_staged(write, transaction, write.settings, task, staged, stats)
-            return _commit_again(write, transaction, task, staged)
+                rows = _staged_rows(transaction.storage, staged)
+                return _commit_rows(write, transaction, write.settings, task, rows, stats)
+            return _commit_again(write, transaction, task, staged, stats)
 
-        # files that tasks have written belong to the instant of the plan
-        retries = transaction.handle.settings.conflict_retries if not stats else 0
+        retries = transaction.handle.settings.conflict_retries
+        if retries and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
+            write.max_staged_bytes
+        ):
+            retries = 0  # more than one process is to write
         (done, committed), _ = redo_on_conflict(attempt, retries)
         if done.instant != transaction.instant:
             try:
@@ -225,17 +230,16 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     return done
 
 
-def _commit_staged(
+def _commit_rows(
     write: DistributedWrite,
     transaction: WriteTransaction,
     settings: WriteSettings,
     task: TaskId,
-    staged: Iterable[StagedFile],
+    rows: Iterator[pa.RecordBatch],
     stats: Sequence[WriteStat],
 ) -> tuple[CommitResult, Committed]:
-    """Writes the staged rows and commits them with the files that tasks have written."""
+    """Writes the rows and commits them with the files that tasks have written."""
     context = WriteContext(transaction, settings, task=task)
-    rows = _staged_rows(transaction.storage, staged)
     if write.combine:
         rows = _one_row_per_key(context, rows)
     result = run_operation(context, rows, write.operation)
@@ -246,15 +250,21 @@ def _commit_staged(
         schema_json=settings.schema.avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
+        relied_on=relied_on(context, write.operation),
     )
     log_schema_changes(transaction.config.name, done.instant, settings.schema.changes)
     return done, committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
 
 
 def _commit_again(
-    write: DistributedWrite, planned: WriteTransaction, task: TaskId, staged: Iterable[StagedFile]
+    write: DistributedWrite,
+    planned: WriteTransaction,
+    task: TaskId,
+    staged: Iterable[StagedFile],
+    stats: Iterable[WriteStat],
 ) -> tuple[CommitResult, Committed]:
-    """The same under a new instant, after a conflict. All rows must be staged."""
+    """The same under a new instant, after a conflict. What tasks have written belongs to the instant of the plan, so
+    its rows are read back."""
     handle = write.handle
     with WriteTransaction.begin(planned.session, action=handle.action, operation=handle.operation) as transaction:
         settings = write_settings(
@@ -266,7 +276,10 @@ def _commit_again(
             write.operation,
             write.options,
         )
-        return _commit_staged(write, transaction, settings, task, staged, ())
+        storage = transaction.storage
+        written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
+        rows = itertools.chain(_staged_rows(storage, staged), *written)
+        return _commit_rows(write, transaction, settings, task, rows, ())
 
 
 def abort_write(write: DistributedWrite) -> None:

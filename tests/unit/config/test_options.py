@@ -91,8 +91,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "GLOBAL_SIMPLE"),
-        ("hoodie.write.concurrency.early.conflict.detection.enable", "true"),
-        ("hoodie.clean.failed.writes.policy", "never"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),

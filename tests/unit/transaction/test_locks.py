@@ -234,6 +234,31 @@ def test_a_lock_that_is_known_to_be_shared_is_looked_at_again_though_it_was_free
         lock.check()
 
 
+def test_who_releases_the_lock_lets_those_who_wait_have_it(storage):
+    """One that takes it over and over, as services do, does not keep others from it."""
+    over = threading.Event()
+    waits: list[float] = []
+
+    def greedy() -> None:
+        while not over.is_set():
+            with lock_of(storage, LockSettings(wait_ms=200_000)):
+                over.wait(0.05)
+
+    thread = threading.Thread(target=greedy)
+    thread.start()
+    try:
+        for _ in range(4):
+            time.sleep(0.06)
+            began = time.monotonic()
+            with lock_of(storage, LockSettings(wait_ms=200_000)):
+                waits.append(time.monotonic() - began)
+    finally:
+        over.set()
+        thread.join()
+    assert sum(waits) < 6  # twenty times that without
+    assert [info.name for info in storage.list(".hoodie") if info.name.startswith("lock")] == []
+
+
 def test_threads_exclude_each_other(storage):
     inside = 0
     most = 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from hudi_py.config.concurrency import EARLY_STRATEGIES
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
@@ -521,6 +522,165 @@ def test_single_writers_do_not_begin_beside_others(storage):
         pytest.raises(ConflictError, match="one writer at a time is supported"),
     ):
         begin(storage, config)
+
+
+NEVER = replace(SETTINGS, keeps_failed_writes=True)
+
+
+@pytest.mark.parametrize(("version", "mor"), KINDS)
+def test_with_the_policy_never_failed_writes_stay_pending(storage, version, mor):
+    """Nobody sees them, and a write with another policy rolls them back."""
+    config = new_table(storage, version, mor=mor)
+    first_write(storage, config)
+    failed = begin(storage, config, settings=NEVER)
+    write_update(failed, ["a"])
+    failed.rest()
+    left = {path for path in data_files(storage) if path.startswith("a/")}
+    time.sleep(0.003)
+    with begin(storage, config, settings=NEVER) as tx:
+        commit(tx, write_update(tx, ["a", "b"]))
+    assert [instant.time for instant in load_timeline(storage, config).pending] == [failed.instant]
+    assert left <= set(data_files(storage))
+    groups = snapshot(storage, config)
+    assert [len(logs) if mor else tx.instant in (base or "") for _, base, logs in groups["a"]] == [1]
+    with begin(storage, config) as tx:
+        commit(tx, write_update(tx, ["a"]))
+    timeline = load_timeline(storage, config)
+    assert timeline.pending == ()
+    assert timeline.find(failed.instant) is None
+    assert leftovers(storage) == set()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_with_the_policy_never_a_living_write_is_in_the_way_all_the_same(storage, version):
+    config = new_table(storage, version)
+    first_write(storage, config)
+    with (
+        begin(storage, config, settings=NEVER),
+        pytest.raises(ConflictError, match="one writer at a time is supported"),
+    ):
+        begin(storage, config, settings=NEVER)
+
+
+# -- conflicts found early ----------------------------------------------------------------------------------------
+
+EARLY = replace(SETTINGS, optimistic=OptimisticSettings(early=True))
+EARLY_COMMITS = replace(SETTINGS, optimistic=OptimisticSettings(early=True, early_commits=True))
+
+
+@pytest.mark.parametrize(("version", "mor"), KINDS)
+def test_a_write_fails_at_its_first_file_of_a_group_that_an_earlier_one_is_changing(storage, version, mor):
+    config = new_table(storage, version, mor=mor)
+    first_write(storage, config)
+    with begin(storage, config, settings=EARLY) as one, begin(storage, config, settings=EARLY) as two:
+        stats = write_update(one, ["a"])
+        before = set(data_files(storage))
+        mine = write_update(two, ["b"])
+        with pytest.raises(ConflictError, match=rf"{one.instant}.* changing the file group f-a of partition 'a'") as e:
+            write_update(two, ["a"])
+        assert e.value.instant == one.instant
+        assert "hoodie.write.num.retries.on.conflict.failures" in str(e.value)
+        assert set(data_files(storage)) - before == {stat.path for stat in mine}
+        stats += write_update(one, ["b"])  # of two writes the later one fails
+        two.abort()
+        commit(one, stats)
+    assert leftovers(storage) == set()
+
+
+def java_writing(storage, config, instant: str, markers: dict[str, str], *, beats: bool = True) -> None:
+    """A write of Apache Hudi under way: its marker folder holds these files."""
+    java_pending(storage, config, InstantTime(instant))
+    for name, content in markers.items():
+        storage.put(f".hoodie/.temp/{instant}/{name}", content.encode())
+    if beats:
+        storage.touch(f".hoodie/.heartbeat/{instant}")
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("mor", [False, True])
+@pytest.mark.parametrize("direct", [False, True])
+def test_markers_of_apache_hudi_count_while_its_heartbeat_does(storage, version, mor, direct):
+    config = new_table(storage, version, mor=mor)
+    first_write(storage, config)
+    java = later(storage, config)
+    file = f".f-a_{java}.log.1_0-1-2" if mor else f"f-a_0-1-2_{java}.parquet"
+    marker = f"a/{file}.marker.{('APPEND' if version < 8 else 'CREATE') if mor else 'MERGE'}"
+    other = f"b/f-b2_0-1-3_{java}.parquet.marker.CREATE"
+    if direct:
+        java_writing(storage, config, java, {marker: "", other: ""})
+    else:
+        java_writing(
+            storage, config, java, {"MARKERS.type": "TIMELINE_SERVER_BASED", "MARKERS0": f"{other}\n{marker}\n"}
+        )
+    time.sleep(0.003)
+    with begin(storage, config, settings=EARLY) as tx:
+        write_update(tx, ["b"])
+        with pytest.raises(ConflictError, match=f"{java}.* changing the file group f-a of"):
+            write_update(tx, ["a"])
+        storage.set_modified(f".hoodie/.heartbeat/{java}", now_ms() - 3_600_000)
+        write_update(tx, ["a"])
+        tx.abort()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_early_detection_leaves_plans_and_rolled_back_writes_to_the_commit(storage, version):
+    config = new_table(storage, version)
+    first_write(storage, config)
+    gone = later(storage, config)
+    storage.put(f".hoodie/.temp/{gone}/a/f-a_0-1-2_{gone}.parquet.marker.MERGE", b"")
+    storage.touch(f".hoodie/.heartbeat/{gone}")
+    time.sleep(0.003)
+    clustering = later(storage, config)
+    action = Action.REPLACE_COMMIT if version == 6 else Action.CLUSTERING
+    stage(storage, config, clustering, action, clustering_plan("b", "f-b"), b"")
+    storage.put(f".hoodie/.temp/{clustering}/b/f-b_0-1-2_{clustering}.parquet.marker.CREATE", b"")
+    storage.touch(f".hoodie/.heartbeat/{clustering}")
+    time.sleep(0.003)
+    with begin(storage, config, settings=EARLY) as tx:
+        write_update(tx, ["a", "b"])
+        tx.abort()
+
+
+@pytest.mark.parametrize(("version", "mor"), KINDS)
+def test_completed_writes_are_looked_at_early_where_that_is_asked_for(storage, version, mor):
+    config = new_table(storage, version, mor=mor)
+    first_write(storage, config)
+    for settings, fails in ((EARLY, False), (EARLY_COMMITS, True)):
+        with begin(storage, config, settings=settings) as one:
+            time.sleep(0.003)
+            with begin(storage, config, settings=SIMPLE) as two:
+                commit(two, write_update(two, ["a"]))
+            write_update(one, ["b"])
+            if fails:
+                with pytest.raises(ConflictError, match=rf"{two.instant} \(UPSERT\) .* changed the file group f-a"):
+                    write_update(one, ["a"])
+            else:
+                write_update(one, ["a"])
+            one.abort()
+
+
+@pytest.mark.parametrize("strategy", EARLY_STRATEGIES)
+def test_every_strategy_of_early_detection_is_accepted(strategy):
+    settings = of(
+        **{
+            "hoodie.write.lock.provider": FILE_SYSTEM_LOCK,
+            "hoodie.write.concurrency.early.conflict.detection.enable": "true",
+            "hoodie.write.concurrency.early.conflict.detection.strategy": strategy,
+            "hoodie.write.concurrency.async.conflict.detector.period_ms": "1000",
+        }
+    )
+    assert settings.optimistic == OptimisticSettings(early=True)
+
+
+def test_early_detection_is_for_several_writers():
+    with pytest.raises(ConfigError, match=r"needs hoodie\.write\.concurrency\.mode = 'OPTIMISTIC"):
+        TransactionSettings.of(write_options({"hoodie.write.concurrency.early.conflict.detection.enable": "true"}))
+
+
+def test_the_policy_never_is_lazy_with_several_writers():
+    never = {"hoodie.cleaner.policy.failed.writes": "never"}
+    assert TransactionSettings.of(write_options(never)).keeps_failed_writes
+    assert not of(**never, **{"hoodie.write.lock.provider": FILE_SYSTEM_LOCK}).keeps_failed_writes
 
 
 # -- planned, and begun later by tasks ----------------------------------------------------------------------------

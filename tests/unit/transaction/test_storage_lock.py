@@ -115,7 +115,7 @@ def test_a_lease_that_is_not_renewed_is_lost_before_others_may_take_it(
         monkeypatch.setattr(ObjectStorage, "replace", failing)
         lock.check()
         time.sleep(0.46)
-        with pytest.raises(LockError, match="the lease of the table lock .* was lost.*validity.timeout.secs"):
+        with pytest.raises(LockError, match="the table lock .* was lost.*validity.timeout.secs"):
             lock.check()
     assert "was not renewed: no route to host" in caplog.text
     assert "could not be released" in caplog.text

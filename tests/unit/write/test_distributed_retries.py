@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,15 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed
-from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, plan_write, run_task
+from hudi_py.write.distributed import (
+    DistributedWrite,
+    TaskId,
+    TaskResult,
+    abort_write,
+    commit_write,
+    plan_write,
+    run_task,
+)
 from tests.faults.tables import leftovers
 from tests.support.writers import options
 
@@ -81,14 +90,35 @@ def test_without_retries_it_fails_and_is_undone(root):
     assert leftovers(Path(root)) == set()
 
 
-def test_what_tasks_have_written_is_not_written_again(root, monkeypatch):
-    """Files belong to the instant of the plan."""
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
-    write = planned(root, 3, "bulk_insert", overwrite=True)
-    results = [run_task(write, TaskId(0), rows(range(4), "ours").to_batches())]
+def overwriting(root, monkeypatch, retries: int) -> tuple[DistributedWrite, list[TaskResult]]:
+    """A write whose tasks have written files, some of its rows staged, and a write of others meanwhile."""
+    monkeypatch.setattr(distributed, "SMALL_BYTES", 1000)
+    write = planned(root, retries, "bulk_insert", overwrite=True)
+    data = [rows(range(100), "ours").to_batches(), rows(range(100, 103), "ours").to_batches()]
+    results = [run_task(write, TaskId(task), batches) for task, batches in enumerate(data)]
     assert results[0].stats
-    hudi_py.write(root, rows(range(2, 6), "theirs"), options=OPTIONS)
+    assert results[1].staged is not None
+    hudi_py.write(root, rows(range(2, 6), "theirs", extra=[1, 2, 3, 4]), options=OPTIONS)
+    return write, results
+
+
+def test_what_tasks_have_written_is_read_back_and_written_again(root, monkeypatch):
+    """Files belong to the instant of the plan."""
+    write, results = overwriting(root, monkeypatch, 3)
+    done = commit_write(write, results)
+    assert done is not None
+    assert done.instant > write.handle.instant
+    assert read(root) == dict.fromkeys(range(103), "ours")
+    table = hudi_py.open_table(root)
+    assert "extra" in table.schema.names
+    assert table.timeline.find(write.handle.instant) is None
+    assert table.metadata.verify().ok
+    assert leftovers(Path(root)) == set()
+
+
+def test_more_than_one_process_is_to_write_is_not_written_again(root, monkeypatch):
+    write, results = overwriting(root, monkeypatch, 3)
     with pytest.raises(ConflictError):
-        commit_write(write, results)
+        commit_write(replace(write, max_staged_bytes=results[0].stats[0].file_size), results)
     abort_write(write)
     assert set(read(root).values()) == {"first", "theirs"}

@@ -12,15 +12,16 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.file_stats import keys
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.view import load_view
-from hudi_py.write.index import IndexSettings, base_files, open_index
-from hudi_py.write.index.record_index import GlobalRecordIndex
+from hudi_py.write.index import IndexSettings, base_files, open_index, record_index
+from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordIndex
 from hudi_py.write.rows import LocatedRows, TaggedRows
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
@@ -230,6 +231,52 @@ def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     partitions, file_ids = shrunk.locate(pa.array(["1", "2", "77"]))
     assert partitions.to_pylist() == [None, "p0", None]
     assert [file_id is None for file_id in file_ids.to_pylist()] == [True, False, True]
+
+
+OPTIMISTIC = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the look-up", "after it"])
+@pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by-partition"])
+def test_an_index_that_another_writer_drops_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], late: bool
+) -> None:
+    """A second attempt makes a new one. Before the look-up, its files are gone; after it, the keys may be outdated."""
+    path = make(tmp_path / "t", options, "mor")
+    left = [1]
+    find = record_index._RecordIndex._places
+
+    def dropping(self: Any, *arguments: Any) -> Any:
+        found = find(self, *arguments) if late else None
+        if left:
+            left.pop()
+            drop_metadata_table(open_storage(path), drop_indexes=True)
+        return found or find(self, *arguments)
+
+    monkeypatch.setattr(record_index._RecordIndex, "_places", dropping)
+    update = rows([(1, "p1"), (2, "p0")], [20, 20])
+    with pytest.raises(ConflictError, match="has dropped the metadata partition record_index"):
+        hudi_py.write(path, update, "upsert", {**options, **OPTIMISTIC})
+    left.append(1)
+    retried = {**options, **OPTIMISTIC, "hoodie.write.num.retries.on.conflict.failures": "2"}
+    assert hudi_py.write(path, update, "upsert", retried).retries == 1
+    assert [ts for _, _, _, ts in snapshot(path)] == [10, 20, 20, 10, 10, 10]
+    assert len(stored(path)) == 6
+
+
+def test_without_a_record_index_by_partition_base_files_are_searched(tmp_path: Path) -> None:
+    """Which do not know what logs have deleted."""
+    settings = IndexSettings("RECORD_LEVEL_INDEX")
+    for options, used in ((QUICK, False), (BY_PARTITION, True)):
+        storage = open_storage(make(tmp_path / str(used), options, "mor"))
+        config = load_table_config(storage)
+        timeline = load_timeline(storage, config)
+        assert settings.uses_record_index(config) == used
+        index = open_index(storage, config, timeline, load_view(storage, config, timeline), settings)
+        assert isinstance(index, PartitionRecordIndex) == used
 
 
 @pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by-partition"])

@@ -18,6 +18,7 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.conflicts.policy import WriteScope
 from hudi_py.transaction.conflicts.schemas import schema_to_commit
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
@@ -55,36 +56,43 @@ class OptimisticWriters:
         _check_archived(table, scope)
         completed = [
             (instant, read_commit_metadata(table.session.storage, table.timeline.layout, instant))
-            for instant in _completed_since(table, scope)
+            for instant in completed_since(table.timeline, scope)
         ]
         schema = schema_to_commit(table, scope, completed) if self.settings.resolve_schemas else None
         for instant, metadata in completed:
-            if not self._may_follow(table, scope, instant, metadata):
-                shared = self._shared(table, scope, instant, metadata)
-                self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
+            self.check_completed(table.config.version, scope, instant, metadata)
         for instant, operation, groups in self._pending(table, scope):
             self._refuse_overlap(scope, instant, operation, groups)
         return schema
 
-    def _may_follow(self, table: LockedTable, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
+    def check_completed(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
+        """Raises ConflictError if an instant that has completed since the write began has changed its file groups.
+
+        `version`: of the table.
+        """
+        if not self._may_follow(version, scope, instant, metadata):
+            shared = self._shared(version, scope, instant, metadata)
+            self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
+
+    def _may_follow(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
         """Whether a completed instant is a compaction that a write of the same file groups may follow."""
         # log compactions are marked as compacted, too; old compactions have no operation
         if metadata.operation != "COMPACT" and (metadata.operation == "LOG_COMPACT" or not metadata.compacted):
             return False
         if instant.time < scope.instant:
             return True  # pending when the write began, which has written to the slice that it opens
-        if self.settings.strategy is ConflictStrategy.PREFER_WRITER or table.config.version < 8:
+        if self.settings.strategy is ConflictStrategy.PREFER_WRITER or version < 8:
             return False
         # logs belong to the slice that is the newest when they complete
         return not (scope.touched - scope.logged) & _changed(metadata)
 
     def _shared(
-        self, table: LockedTable, scope: WriteScope, instant: Instant, metadata: CommitMetadata
+        self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata
     ) -> frozenset[FileGroup]:
         """File groups to which both writes have only added logs, where that is no conflict."""
         if not self.settings.shares_logs or metadata.compacted:
             return frozenset()
-        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, table.config.version).logged
+        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, version).logged
 
     def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
         """Pending instants to check, with their operation and the file groups that they change."""
@@ -131,12 +139,12 @@ class OptimisticWriters:
         )
 
 
-def _completed_since(table: LockedTable, scope: WriteScope) -> list[Instant]:
+def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
     """Commits, deltacommits and replacecommits that the write did not see."""
-    seen = {(each.time, each.action.comparable) for each in table.timeline.at(scope.pin).write_completed}
+    seen = {(each.time, each.action.comparable) for each in timeline.at(scope.pin).write_completed}
     return [
         each
-        for each in table.timeline.write_completed
+        for each in timeline.write_completed
         if each.time != scope.instant and (each.time, each.action.comparable) not in seen
     ]
 

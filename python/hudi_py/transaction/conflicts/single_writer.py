@@ -27,7 +27,7 @@ class SingleWriter:
 
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
         for instant in table.plans.writes:
-            if instant.time != scope.instant:
+            if instant.time != scope.instant and instant.time not in scope.pending:
                 raise ConflictError(
                     f"Cannot begin the write {scope.instant} of {table.session.storage.uri}: since it was planned the "
                     f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
@@ -60,6 +60,8 @@ class SingleWriter:
         for instant in timeline.pending:
             if instant.time == own:
                 continue
+            if instant in table.plans.writes and instant.time in scope.pending:
+                continue  # had failed when this write was planned, and stays (policy NEVER)
             if instant in table.plans.writes or instant.action is Action.RESTORE:
                 raise _conflict(own, instant, "is under way")
             groups = table.plans.file_groups(instant)

@@ -16,10 +16,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hudi_py.config import lock as config
 from hudi_py.errors import LockError
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.lease import HeldByContext, Renewal, wait_for
+from hudi_py.transaction.locks.lease import NOT_RENEWED, HeldByContext, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.locks.zookeeper import path_hash
@@ -108,13 +109,7 @@ class DynamoLock(HeldByContext):
             held = bool(self._record) and time.monotonic() < self._deadline
         item = self._item() if held else None
         if item is None or _text(item, "ownerName") != self._owner:
-            raise LockError(
-                f"Cannot {self._purpose}: the lease of the table lock {self.place} was lost, because it was not "
-                "renewed in "
-                "time or another process broke the lock; write again, and raise hoodie.write.lock.wait_time_ms for all "
-                "writers if this happens again",
-                path=self.place,
-            )
+            raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
 
     def release(self) -> None:
         """Deletes the item, unless it is another's."""
@@ -147,14 +142,14 @@ class DynamoLock(HeldByContext):
 
     def _connected(self, options: Mapping[str, str]) -> Any:
         boto3 = importlib.import_module("boto3")
-        config = importlib.import_module("botocore.config").Config
+        client_config = importlib.import_module("botocore.config").Config
         given = {name: next((options[key] for key in keys if key in options), None) for name, keys in _OPTIONS.items()}
         return boto3.client(
             "dynamodb",
             region_name=self._dynamodb.region,
             endpoint_url=self._dynamodb.endpoint,
             # A request that is repeated after its answer was lost finds its own item: what is there decides
-            config=config(retries={"total_max_attempts": 3, "mode": "standard"}),
+            config=client_config(retries={"total_max_attempts": 3, "mode": "standard"}),
             **given,
         )
 

@@ -3,6 +3,10 @@
 The lock is a file created only if absent, deleted on release. Java writes a description of its thread into it and
 judges a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably
 gone can be broken at once.
+
+The file tells nobody who has waited longest, so a process that takes the lock over and over would hardly let go of it.
+Those of ours that wait say so in a file beside the lock, and who has just released the lock lets them try first. Apache
+Hudi knows nothing of that: it tries as often as `hoodie.write.lock.client.wait_time_ms_between_retry` says.
 """
 
 from __future__ import annotations
@@ -10,15 +14,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from types import TracebackType
 
+from hudi_py.config import lock as config
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.base import ConditionalStorage
+from hudi_py.transaction.locks.lease import HeldByContext, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import (
@@ -35,15 +41,20 @@ _log = logging.getLogger(__name__)
 
 NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 """What the system answers where this user may not write."""
-_FIRST_WAIT_MS = 20
-_LONGEST_WAIT_MS = 500
+_LONGEST_WAIT_S = 0.1
 _SETTLING_S = 0.05
 _BREAKER_PATIENCE_S = 1.0
+_WAITING = "lock.waiting"
+_WAITING_LIFE_S = 1.0
+"""How long after its last change the file of those who wait counts."""
 _TOMBSTONE = "lock.broken."
 _TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
 
+_released: dict[str, float] = {}
+"""When this process released locks: place and monotonic seconds."""
 
-class FileLock:
+
+class FileLock(HeldByContext):
     """The lock of one table, to be held by one thread at a time. Use as a context manager.
 
     Args:
@@ -76,22 +87,19 @@ class FileLock:
             )
         self._folder = folder
         self.path = join_path(folder, LOCK_FILE)
+        self.place = f"{self._storage.uri}/{self.path}"
+        self._waiting = join_path(folder, _WAITING)
         self._settings = settings
         self._purpose = purpose
         self._sleep = sleep
         self._now_ms = now_ms
         self._held: bytes | None = None
         self._holder_id = ""
+        self._shared = settings.shared
+        """Whether Apache Hudi uses the lock, too."""
         self._stuck: tuple[bytes | None, float] = (None, 0.0)
-
-    def __enter__(self) -> FileLock:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
+        self._noted: float | None = None
+        """When this one last said that it waits, in monotonic seconds."""
 
     @property
     def held(self) -> bool:
@@ -109,58 +117,70 @@ class FileLock:
         content = holder.to_json().encode()
         begin_work(holder.id)
         try:
-            self._wait(content)
+            self._give_way()
+            wait_for(
+                lambda: self._attempt(content),
+                self._described,
+                purpose=self._purpose,
+                place=self.place,
+                patience_ms=self._settings.patience_ms,
+                longest_wait_s=min(self._settings.retry_wait_ms / 1000, _LONGEST_WAIT_S),
+                sleep=self._sleep,
+            )
         except BaseException as error:
             end_work(holder.id)
             if isinstance(error, OSError) and error.errno in NO_ACCESS:
                 raise LockError(
-                    f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} cannot be written "
+                    f"Cannot {self._purpose}: the table lock {self.place} cannot be written "
                     f"({error.strerror}); writes and table services need write access to the table's folder: give it "
                     "to this user",
                     path=self.path,
                 ) from error
             raise
+        finally:
+            self._note_end()
         self._held, self._holder_id = content, holder.id
 
-    def _wait(self, content: bytes) -> None:
-        started = time.monotonic()
-        patience_ms = self._settings.patience_ms
-        wait_ms = _FIRST_WAIT_MS
-        told = False
-        foreign = self._settings.shared
-        while not self._had(content, foreign):
-            foreign = foreign or self._is_foreign()
-            if self._break_dead():
-                continue
-            waited_ms = (time.monotonic() - started) * 1000
-            if waited_ms >= patience_ms:
-                raise LockError(
-                    f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} is held by "
-                    f"{self._holder()}, waited {waited_ms / 1000:.1f} s; wait for its holder, or delete the file if "
-                    "you know that the holder is gone",
-                    path=self.path,
-                    found=self._holder(),
-                )
-            if waited_ms > 2000 and not told:
-                _log.warning("waiting for the lock %s/%s, held by %s", self._storage.uri, self.path, self._holder())
-                told = True
-            self._sleep(min(wait_ms, max(patience_ms - waited_ms, 1)) / 1000)
-            wait_ms = min(wait_ms * 2, self._settings.retry_wait_ms, _LONGEST_WAIT_MS)
+    def _attempt(self, content: bytes) -> bool:
+        if self._had(content) or (self._break_dead() and self._had(content)):
+            return True
+        self._shared = self._shared or self._is_foreign()
+        self._note_waiting()
+        return False
 
-    def _had(self, content: bytes, foreign: bool) -> bool:
+    def _had(self, content: bytes) -> bool:
         """Tries once. True when the lock is ours.
 
-        Args:
-            foreign: Apache Hudi uses the lock, too. Its provider deletes the file twice when it gives the lock
-                back, the second time maybe one that has become ours, and on local file systems creates the file over
-                one that has come just before: what is still there a moment later stays.
+        Apache Hudi's provider deletes the file twice when it gives the lock back, the second time maybe one that has
+        become ours, and on local file systems creates the file over one that has come just before: where it uses the
+        lock, too, what is still there a moment later stays.
         """
         if not self._storage.put_if_absent(self.path, content):
             return False
-        if foreign:
+        if self._shared:
             self._sleep(_SETTLING_S)
             return self._content() == content
         return True
+
+    def _give_way(self) -> None:
+        """Lets those who wait try first, if this process has just released the lock."""
+        if time.monotonic() - _released.get(self.place, -math.inf) < _WAITING_LIFE_S:
+            info = self._storage.stat(self._waiting)
+            if info is not None and self._now_ms() - info.modified_ms < _WAITING_LIFE_S * 1000:
+                self._sleep(2 * _LONGEST_WAIT_S)
+
+    def _note_waiting(self) -> None:
+        now = time.monotonic()
+        if self._noted is None or now - self._noted > _WAITING_LIFE_S / 4:
+            self._noted = now
+            with contextlib.suppress(OSError):
+                self._storage.touch(self._waiting)
+
+    def _note_end(self) -> None:
+        if self._noted is not None:
+            self._noted = None
+            with contextlib.suppress(OSError):
+                self._storage.delete(self._waiting)  # who else is waiting says so again
 
     def _is_foreign(self) -> bool:
         content = self._content()
@@ -169,11 +189,7 @@ class FileLock:
     def check(self) -> None:
         """Raises LockError when the lock is not ours any more: another process took it for expired, or deleted it."""
         if self._held is None or self._content() != self._held:
-            raise LockError(
-                f"Cannot {self._purpose}: the table lock {self._storage.uri}/{self.path} was taken away; write again; "
-                "if this happens again, raise hoodie.write.lock.filesystem.expire for all writers",
-                path=self.path,
-            )
+            raise lost_lock(self._purpose, self.place, "was taken away", option=config.LOCK_EXPIRE_MINUTES.key)
 
     def release(self) -> None:
         """Gives the lock back; one that is not ours any more is left alone."""
@@ -184,8 +200,9 @@ class FileLock:
             if self._content() == held:
                 self._storage.delete(self.path)
             else:
-                _log.warning("the table lock %s/%s was taken away while held", self._storage.uri, self.path)
+                _log.warning("the table lock %s was taken away while held", self.place)
         finally:
+            _released[self.place] = time.monotonic()
             end_work(self._holder_id)
 
     def holder(self) -> LockHolder | None:
@@ -198,7 +215,7 @@ class FileLock:
         lasts = timedelta(minutes=self._settings.expire_minutes)
         return LockHolder(
             "FileSystemBasedLockProvider",
-            f"{self._storage.uri}/{self.path}",
+            self.place,
             str(info.modified_ms) if writer is None else writer.id,
             since,
             since + lasts if lasts else None,
@@ -222,7 +239,7 @@ class FileLock:
         except FileNotFoundError:
             return None
 
-    def _holder(self) -> str:
+    def _described(self) -> str:
         content, info = self._content(), self._storage.stat(self.path)
         if content is None or info is None:
             return "a writer that has just released it"
@@ -255,7 +272,7 @@ class FileLock:
             return True
         except FileExistsError:
             return self._break_again(content, f"{tombstone}.{new_writer_id()}")
-        _log.warning("broke the table lock %s/%s: %s", self._storage.uri, self.path, why)
+        _log.warning("broke the table lock %s: %s", self.place, why)
         self._sweep_tombstones()
         return True
 

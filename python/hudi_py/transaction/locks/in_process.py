@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 
 from hudi_py.config import Options
 from hudi_py.config import lock as config
-from hudi_py.errors import ConfigError, LockError
+from hudi_py.errors import ConfigError
 from hudi_py.storage import Storage
-from hudi_py.transaction.locks.lease import HeldByContext, wait_for
+from hudi_py.transaction.locks.lease import HeldByContext, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 
@@ -54,7 +54,7 @@ class InProcessLock(HeldByContext):
         """Raises LockError when the lock was broken."""
         found = self.holder()
         if found is None or found.owner != self._owner:
-            raise LockError(f"Cannot {self._purpose}: the table lock {self.place} was broken; write again")
+            raise lost_lock(self._purpose, self.place, "was broken")
 
     def release(self) -> None:
         """Gives the lock back, unless it is another's."""

@@ -8,12 +8,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hudi_py.errors import LockError
 
 _log = logging.getLogger(__name__)
 
+NOT_RENEWED: Final = "was lost: its lease was not renewed in time, or another process broke the lock"
 _FIRST_WAIT_S = 0.05
 
 
@@ -62,7 +63,7 @@ def wait_for(
         LockError: it could not be acquired in time.
     """
     started = time.monotonic()
-    pause = _FIRST_WAIT_S
+    pause = min(_FIRST_WAIT_S, longest_wait_s)
     logged = False
     while not attempt():
         waited = time.monotonic() - started
@@ -80,6 +81,17 @@ def wait_for(
             logged = True
         sleep(min(pause, left))
         pause = min(pause * 2, longest_wait_s)
+
+
+def lost_lock(purpose: str, place: str, how: str, *, option: str = "") -> LockError:
+    """The error of a holder whose lock is another's by now, or nobody's.
+
+    Args:
+        how: what happened to the lock; follows its place in the message.
+        option: raising it, for all writers, helps where this happens again.
+    """
+    again = f"; if this happens again, raise {option} for all writers" if option else ""
+    return LockError(f"Cannot {purpose}: the table lock {place} {how}; write again{again}", path=place)
 
 
 class Renewal:

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
+from hudi_py.config import lock as config
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.storage.conditional import Version, VersionedObject
-from hudi_py.transaction.locks.lease import HeldByContext, Renewal, wait_for
+from hudi_py.transaction.locks.lease import NOT_RENEWED, HeldByContext, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, parse_writer, process_identity
@@ -146,12 +147,7 @@ class StorageLock(HeldByContext):
             lease = None if found is None else parse_lease(found, self.place)
             held = lease is not None and lease.owner == self._owner and not lease.expired
         if not held:
-            raise LockError(
-                f"Cannot {self._purpose}: the lease of the table lock {self.place} was lost, because it was not "
-                "renewed in time or another process broke the lock; write again, and raise "
-                "hoodie.write.lock.storage.validity.timeout.secs for all writers if this happens again",
-                path=LOCK_FILE,
-            )
+            raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
 
     def release(self) -> None:
         """Marks the lease as expired, unless the lock is another's."""

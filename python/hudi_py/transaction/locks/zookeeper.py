@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError, LockError
 from hudi_py.metadata.keys import hash64
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.lease import HeldByContext
+from hudi_py.transaction.locks.lease import HeldByContext, lost_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
@@ -88,11 +88,7 @@ class ZookeeperLock(HeldByContext):
     def check(self) -> None:
         """Raises LockError when the session was interrupted, or the node removed: others may hold the lock."""
         if self._lock is None or self._lost or not self._lock.is_acquired or self._gone():
-            raise LockError(
-                f"Cannot {self._purpose}: the table lock {self.place} was lost with the connection to ZooKeeper, or "
-                "was broken; write again",
-                path=self.place,
-            )
+            raise lost_lock(self._purpose, self.place, "was lost with the connection to ZooKeeper, or was broken")
 
     def release(self) -> None:
         """Removes the node and closes the connection."""

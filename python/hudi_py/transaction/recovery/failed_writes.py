@@ -81,13 +81,20 @@ def recover_failed_writes(session: TableSession) -> Timeline:
 
 @contextmanager
 def recovered(
-    session: TableSession, purpose: str, *, sleep: Callable[[float], None] = time.sleep
+    session: TableSession,
+    purpose: str,
+    *,
+    keep_failed: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[LockedTable]:
     """The table under its lock, with no write pending.
 
     A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
     back; pending table services are left alone, and so are living writes where the session's conflict policy lets
     several go on at a time.
+
+    Args:
+        keep_failed: failed writes stay pending (policy NEVER, `CleanerUtils.rollbackFailedWrites`, 1.2.0).
 
     Raises:
         ConflictError: a pending write lives; names its instant.
@@ -115,6 +122,8 @@ def recovered(
                 dead = [write for write in writes if write.dead(expiry_ms)]
                 living = [write for write in writes if write not in dead] if session.conflicts.one_at_a_time else []
             if not living:
+                if keep_failed:
+                    dead = []
                 for write in reversed(dead):  # newest first, as Java insists
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
                     rollback_instant(table, write.instant)

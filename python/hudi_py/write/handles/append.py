@@ -159,7 +159,8 @@ def _note_keys(
     if index.buckets is not None:  # nothing has looked the keys up
         changes = log_file_changes(reader, slice_, log, keys.unique())
     else:
-        changes = written_log_changes(reader, slice_, log, keys, deletes, known_live=index.is_record_index)
+        known_live = index.uses_record_index(context.transaction.config)
+        changes = written_log_changes(reader, slice_, log, keys, deletes, known_live=known_live)
     sidecar.add_keys(changes.added)
     sidecar.add_keys(changes.removed, removed=True)
 

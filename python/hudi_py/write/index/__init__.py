@@ -66,7 +66,7 @@ def open_index(
     """
     kind = settings.type
     metadata = None
-    if settings.is_record_index and RECORD_INDEX in config.metadata_partitions:
+    if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
         return BaseFileIndex(storage, settings, threads, check_key)

@@ -8,8 +8,10 @@ from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
+from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
 from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.rows import TaggedRows
 
@@ -34,10 +36,10 @@ class IndexSettings:
     buckets: BucketIndex | None = None
     """With BUCKET, which looks no keys up."""
 
-    @property
-    def is_record_index(self) -> bool:
-        """Whether keys are looked up in the metadata table, which knows what logs have deleted."""
-        return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX)
+    def uses_record_index(self, config: TableConfig) -> bool:
+        """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
+        base files are searched instead of one by partition."""
+        return self.type in (GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX) and RECORD_INDEX in config.metadata_partitions
 
 
 class PartitionIndex(Protocol):

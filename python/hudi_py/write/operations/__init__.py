@@ -7,6 +7,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from hudi_py.errors import CorruptFileError
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations import buckets, bulk_insert, delete, insert, overwrite, upsert
 from hudi_py.write.operations.partition import OperationResult
@@ -44,7 +48,23 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
 
     Raises:
         SchemaMismatchError, ConfigError: the rows do not fit the table, or it is written with another index.
-        ConflictError: a pending table service has file groups that the operation would change.
+        ConflictError: a pending table service has file groups that the operation would change, or another writer has
+            dropped the index in which keys are looked up.
     """
     run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
-    return run[operation](context, batches)
+    try:
+        return run[operation](context, batches)
+    except (FileNotFoundError, CorruptFileError) as error:
+        transaction = context.transaction
+        now = load_table_config(transaction.storage)
+        gone = dropped_meanwhile(transaction.instant, transaction.config, now, relied_on(context, operation))
+        if gone is None:
+            raise
+        raise gone from error
+
+
+def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
+    """The partitions of the metadata table that an operation reads, and which must be there until its commit: where
+    files of them are gone already, keys would be taken for new."""
+    uses = operation.looks_up_keys and context.settings.index.uses_record_index(context.transaction.config)
+    return (RECORD_INDEX,) if uses else ()

@@ -1,0 +1,97 @@
+"""Conflicts found before a write is done: by the markers of other writes, one look before each data file.
+
+As `SimpleDirectMarkerBasedDetectionStrategy`, `DirectMarkerBasedDetectionStrategy` and
+`MarkerUtils.getCandidateInstants` (1.2.0): of two writes of a file group the one with the later instant fails. What is
+missed, since it begins at the same moment, is found at the commit as ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudi_py.config import concurrency
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.conflicts.optimistic import OptimisticWriters, completed_since
+from hudi_py.transaction.conflicts.policy import WriteScope
+from hudi_py.transaction.markers import has_marker
+from hudi_py.transaction.owner.claim import PLANNED
+from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
+from hudi_py.transaction.paths import MARKERS
+from hudi_py.transaction.settings import OptimisticSettings
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import TableSession
+
+
+class EarlyDetection:
+    """Of one write, as one process carries it out. Methods may be called from several threads."""
+
+    def __init__(self, session: TableSession, settings: OptimisticSettings, scope: WriteScope) -> None:
+        """`scope`: of the write, without file groups."""
+        self._session = session
+        self._settings = settings
+        self._scope = scope
+
+    def check(self, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
+        """Called before the marker of a data file is created.
+
+        Args:
+            logs: it is a log file.
+
+        Raises:
+            ConflictError: another write is changing the file group, or, where the options ask for that
+                (`hoodie.write.concurrency.early.conflict.check.commit.conflict`), has changed it.
+        """
+        marked = [time for time in self._earlier() if self._is_marked(time, partition, file_id)]
+        if not marked and not self._settings.early_commits:
+            return
+        timeline = self._session.timeline()
+        for instant in marked:
+            self._check_marked(timeline, instant, partition, file_id)
+        if self._settings.early_commits:
+            self._check_completed(timeline, partition, file_id, logs=logs)
+
+    def _earlier(self) -> list[InstantTime]:
+        folders = self._session.storage.list(MARKERS)
+        return [InstantTime(info.name) for info in folders if info.name < self._scope.instant]
+
+    def _is_marked(self, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
+        """Whether a living write has a file of the file group, or is about to write one."""
+        storage = self._session.storage
+        if not has_marker(storage, instant, partition, file_id):
+            return False
+        beat_ms = last_beat_ms(storage, instant)
+        return beat_ms is not None and now_ms() - beat_ms <= self._session.settings.heartbeat_expiry_ms
+
+    def _check_marked(self, timeline: Timeline, time: InstantTime, partition: PartitionPath, file_id: FileId) -> None:
+        found = timeline.find(time)
+        if found is None:  # rolled back
+            return
+        if found.completed:
+            if found not in completed_since(timeline, self._scope):
+                return  # its markers are about to be removed
+        elif found.action in PLANNED or found.action is Action.REPLACE_COMMIT:
+            return  # whether these conflict is known at the commit alone
+        raise self._conflict(found, partition, file_id)
+
+    def _check_completed(self, timeline: Timeline, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
+        session, group = self._session, frozenset({(partition, file_id)})
+        only_logs = logs and session.config.version >= 8
+        scope = replace(self._scope, touched=group, logged=group if only_logs else frozenset())
+        for instant in completed_since(timeline, scope):
+            metadata = read_commit_metadata(session.storage, timeline.layout, instant)
+            OptimisticWriters(self._settings).check_completed(session.config.version, scope, instant, metadata)
+
+    def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
+        return ConflictError(
+            f"Cannot go on with the write {self._scope.instant} of {self._session.storage.uri}: the "
+            f"{found.action.value} {found.time}, which began before it, is changing the file group {file_id} of "
+            f"partition {partition!r}, too ({concurrency.EARLY_DETECTION.key}); nothing was published: write again "
+            f"({concurrency.RETRIES.key} does so by itself)",
+            instant=found.time,
+        )
