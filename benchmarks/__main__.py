@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import clean_planning, commits, compaction, reading, timeline, tpch
+from benchmarks import clean_planning, commits, compaction, reading, stores, timeline, tpch
 
 OTHERS = {
     "reading": reading,
@@ -10,6 +10,7 @@ OTHERS = {
     "clean": clean_planning,
     "timeline": timeline,
     "commits": commits,
+    "stores": stores,
 }
 
 chosen = OTHERS.get(sys.argv[1]) if len(sys.argv) > 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -10,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.read import Pinned, Split, read_splits
+from hudi_py.read import Pinned, Split, read_replaced, read_splits
 from hudi_py.schema import conform_array
 from pyspark_hudi.types import arrow_schema, to_target
 
@@ -38,9 +39,9 @@ class HudiReader(DataSourceReader):
 
     def __init__(self, pinned: Pinned, options: Options, schema: StructType) -> None:
         self._target = arrow_schema(schema)
-        _check_types(pinned, self._target)
+        self._check_types(pinned)
         self._spec = pinned.spec
-        self._storage_options = dict(options.storage)
+        self._storage_options = dict(options.storage) or None
         self._partitions = [HudiPartition(splits) for splits in pinned.tasks(options)]
 
     def __getstate__(self) -> dict[str, object]:
@@ -52,8 +53,28 @@ class HudiReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, HudiPartition):
-            for batch in sized(read_splits(self._spec, partition.splits, self._storage_options or None)):
+            for batch in sized(self._batches(partition.splits)):
                 yield to_target(_named(batch, self._target), self._target)
+
+    def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        return read_splits(self._spec, splits, self._storage_options)
+
+    def _check_types(self, pinned: Pinned) -> None:
+        _check_types(pinned, self._target)
+
+
+class ReplacedReader(HudiReader):
+    """Reads which rows of base files the logs replace or delete, of the splits whose base files Spark reads."""
+
+    def __init__(self, pinned: Pinned, options: Options, schema: StructType) -> None:
+        splits = tuple(split for split in pinned.splits if split.without_base)
+        super().__init__(replace(pinned, splits=splits), options, schema)
+
+    def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        return read_replaced(self._spec, splits, self._storage_options)
+
+    def _check_types(self, pinned: Pinned) -> None:
+        pass  # the columns are not the table's
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,10 +21,10 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
-from hudi_py.read import Pinned, pin_table
+from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.reader import HudiReader
+from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
@@ -57,6 +57,8 @@ class DefaultSource(DataSource):
             report = self._report(options)
             self._view = packed(report)
             return spark_schema(report.schema)
+        if options.get(spark_config.REPLACED):
+            return spark_schema(REPLACED_SCHEMA)
         names = read_config.column_names(options.get(read_config.COLUMNS))
         if not options.given(streaming_config.START_OFFSET):
             try:
@@ -75,6 +77,9 @@ class DefaultSource(DataSource):
         if options.given(spark_config.VIEW):
             view, self._view = self._view, None
             return ViewReader(packed(self._report(options)) if view is None else view, schema)
+        if options.get(spark_config.REPLACED):
+            names = read_config.column_names(options.get(read_config.COLUMNS))
+            return ReplacedReader(self._pin(options, names), options, schema)
         if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
             self._check_columns(options, schema)
             pinned = self._pin_given(options, schema)

@@ -1,20 +1,26 @@
-"""`read_table`: reads slices without logs by Spark's own Parquet reader, and the others by the data source."""
+"""`read_table`: Spark's own Parquet reader reads base files; the data source reads what logs add, and other files.
+
+A join leaves out the rows of base files that logs replace or delete. Catalyst thus sees Parquet files: it prunes
+columns, and pushes filters down to row groups.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from hudi_py.read import CHUNK_ROWS
 from pyspark_hudi.failure import raised_here
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
 
 FORMAT = "hudi-py"
 
@@ -26,8 +32,29 @@ _EXACTLY = {
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
+    # as hudi-py does
+    "parquet.page.verify-checksum.enabled": "true",
 }
 """Options of Spark's Parquet reader that override the session's."""
+_LISTED_AT_ONCE = 32
+"""Files that a reader looks up by itself (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
+more it starts a job with up to a task for each, which takes several times as long."""
+_MOST_READERS = 160
+"""Maximum number of readers of a plan: planning each takes time as well, so that the job pays for more files."""
+_FILE, _CHUNK, _ROW, _BITS = (f"__hudi_py_{name}" for name in ("file", "chunk", "row", "bits"))
+"""Columns of the join that leaves out replaced rows, by names that no table has."""
+_ROW_ID = (
+    f"_metadata.file_name AS {_FILE}",
+    f"shiftright(_metadata.row_index, {CHUNK_ROWS.bit_length() - 1}) AS {_CHUNK}",
+    f"CAST(_metadata.row_index & {CHUNK_ROWS - 1} AS INT) AS {_ROW}",
+)
+_REPLACED = StructType(
+    [StructField(_FILE, StringType()), StructField(_CHUNK, LongType()), StructField(_BITS, ArrayType(LongType()))]
+)
+"""The columns of `hudi_py.read.REPLACED_SCHEMA`."""
+_IS_KEPT = f"{_BITS} IS NULL OR bit_get(get({_BITS}, shiftright({_ROW}, 6)), {_ROW} & 63) = 0"
+_BROADCAST_BYTES = 8 << 30
+"""Files with logs of up to this size are joined by broadcast: a row takes a bit. Spark's planner decides beyond."""
 
 
 def read_table(
@@ -40,9 +67,10 @@ def read_table(
 ) -> DataFrame:
     """Read the rows of `spark.read.format("hudi-py").load(path)` in the fastest way.
 
-    Spark's own Parquet reader reads slices without logs if their files hold the rows exactly as the table shows them;
-    the view `splits` shows which, and the reason for others. The data source reads the rest. Both see the table as it
-    is now, and the DataFrame keeps that state, on Spark Connect too. Rows are in no particular order.
+    Spark's own Parquet reader reads base files that hold rows exactly as the table shows them, so that it reads only
+    the columns a query uses, and pushes its conditions down. The data source reads what logs add to them, and other
+    files; the view `splits` shows which, and why. Both see the table as it is now, and the DataFrame keeps that state,
+    on Spark Connect too. Rows are in no particular order.
 
     The table is planned through the data source, so that this process needs no access to it.
 
@@ -72,21 +100,48 @@ def read_table(
                 "Spark's own conditions go to where() on the result"
             )
         _put(given, read_config.FILTER.key, filter, "filter")
-    reader = spark.read.format(FORMAT).options(**given)
     with raised_here():
-        plan = reader.option(spark_config.VIEW.key, "plan").load(path).collect()[0]
-    native = None if not plan["native_files"] else _native(spark, plan)
-    if native is not None and not plan["other_splits"]:
-        return native
+        plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0]
+    frames = []
+    if plan["native_files"]:
+        frames.append(_rows(_parquet(spark, plan, "native_files"), plan))
     pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
-    source = spark.read.format(FORMAT).options(**pinned).load(path)
-    return source if native is None else native.union(source)
+    if plan["merged_files"]:
+        replaced = _source(spark, {**pinned, spark_config.REPLACED.key: "true"}).schema(_REPLACED).load(path)
+        merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
+        few = plan["merged_bytes"] <= _BROADCAST_BYTES
+        frames.append(_rows(_without(merged, replaced, few=few), plan))
+    if plan["merged_files"] or plan["other_splits"] or not frames:
+        frames.append(_source(spark, pinned).load(path))
+    return _union(frames)
 
 
-def _native(spark: SparkSession, plan: Row) -> DataFrame:
-    """The rows that Spark's own reader reads."""
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda first, second: first.union(second), frames)
+
+
+def _source(spark: SparkSession, options: Mapping[str, str]) -> DataFrameReader:
+    return spark.read.format(FORMAT).options(**options)
+
+
+def _parquet(spark: SparkSession, plan: Row, files: str, *more: str) -> DataFrame:
+    """The rows of the base files in the plan's column `files`, by Spark's own reader, with more columns (SQL)."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
-    frame = spark.read.schema(schema).options(**_EXACTLY).parquet(*plan["native_files"])
+    paths = plan[files]
+    step = _LISTED_AT_ONCE if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE else len(paths)
+    reader = spark.read.schema(schema).options(**_EXACTLY)
+    return _union([reader.parquet(*paths[at : at + step]).selectExpr("*", *more) for at in range(0, len(paths), step)])
+
+
+def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:
+    """The rows of base files without those that logs replace or delete."""
+    # not an anti-join, which Catalyst would repeat for each reader of the union
+    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK], "left_outer")
+    return joined.where(_IS_KEPT)
+
+
+def _rows(frame: DataFrame, plan: Row) -> DataFrame:
+    """The rows that the plan's condition keeps, with the columns to return."""
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
     return frame.select(*(_quoted(name) for name in plan["columns"]))

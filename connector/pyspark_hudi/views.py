@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -13,7 +13,17 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.read import PlannedScan, check_columns, parse_filter, plan_table, split_report, table_report
+from hudi_py.read import (
+    PlannedScan,
+    ReadSpec,
+    Split,
+    check_columns,
+    parse_filter,
+    plan_table,
+    split_report,
+    table_report,
+)
+from hudi_py.schema import COMMIT_TIME
 from hudi_py.services.distributed import call_report, pending_report
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
@@ -30,15 +40,20 @@ PLAN_SCHEMA = pa.schema(
         ("columns", pa.list_(pa.string())),
         ("num_splits", pa.int64()),
         ("native_files", pa.list_(pa.string())),
+        ("merged_files", pa.list_(pa.string())),
+        ("merged_bytes", pa.int64()),
         ("native_schema", pa.string()),
         ("native_condition", pa.string()),
         ("other_splits", pa.int64()),
         ("other_pin", pa.string()),
     ]
 )
-"""The view `plan`: one row. `pin` fixes the whole read, `other_pin` the splits that are not among `native_files`;
-`native_schema` (Spark's JSON) has the columns to read from those files, `native_condition` (Spark SQL) is true for the
-rows to keep, null where all are."""
+"""The view `plan`: one row. `pin` fixes the whole read.
+
+Spark's reader reads `native_files`, which have no logs, and `merged_files`, whose logs replace some rows; both have the
+columns `native_schema` (Spark's JSON). `native_condition` (Spark SQL) is true for the rows to keep, null where all are.
+`other_pin` fixes what the data source reads: the rows that logs add to `merged_files`, and the `other_splits`.
+"""
 
 
 def read_view(path: str, options: Options) -> pa.Table:
@@ -94,21 +109,49 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
 
 def _plan_report(planned: PlannedScan, reasons: Sequence[str | None]) -> pa.Table:
     spec = planned.spec
-    native: list[Any] = [split for split, why in zip(planned.splits, reasons, strict=True) if why is None]
+    readable = [split for split, why in zip(planned.splits, reasons, strict=True) if why is None]
+    merged = [split for split in readable if _is_merged(split)]
+    native = [split for split in readable if not _is_merged(split)]
     others = [split for split, why in zip(planned.splits, reasons, strict=True) if why is not None]
     row = {
-        "explain": planned.explain(),
+        "explain": "\n".join([planned.explain(), *_readers(native, merged, reasons)]),
         "pin": planned.pin(),
         "columns": list(spec.output_schema.names),
         "num_splits": len(planned.splits),
-        "native_files": [f"{spec.uri.rstrip('/')}/{split.base_file.path}" for split in native],
-        "native_condition": None if spec.filter is None else spark_condition(spec.filter),
+        "native_files": _base_files(spec, native),
+        "merged_files": _base_files(spec, merged),
+        "merged_bytes": sum(split.size for split in merged),
+        "native_condition": _native_condition(spec),
         "other_splits": len(others),
-        "other_pin": planned.pin(others),
+        "other_pin": planned.pin([*merged, *others], without_base=len(merged)),
     }
-    if native:
+    if readable:
         row["native_schema"] = spark_schema(spec.read_schema()).json()
     return pa.Table.from_pylist([row], PLAN_SCHEMA)
+
+
+def _is_merged(split: Split) -> bool:
+    return split.merged and split.spec.mode != "base"
+
+
+def _base_files(spec: ReadSpec, splits: Sequence[Split]) -> list[str]:
+    return [f"{spec.uri.rstrip('/')}/{split.base_file.path}" for split in splits if split.base_file is not None]
+
+
+def _native_condition(spec: ReadSpec) -> str | None:
+    parts = [] if spec.filter is None else [spark_condition(spec.filter)]
+    if spec.commit_times is not None:
+        times = ", ".join(f"'{time}'" for time in sorted(spec.commit_times))
+        parts.append(f"`{COMMIT_TIME}` IN ({times})" if times else "FALSE")
+    return " AND ".join(part for part in parts if part is not None) or None
+
+
+def _readers(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
+    """Lines that tell which reader reads how many slices, and why."""
+    if native or merged:
+        yield f"  by Spark's Parquet reader  {len(native) + len(merged):,} base files, {len(merged):,} merged with logs"
+    for reason, count in Counter(reason for reason in reasons if reason is not None).most_common():
+        yield f"  by the data source  {count:,}: {reason}"
 
 
 class ViewPartition(InputPartition):

@@ -27,7 +27,7 @@ from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
 from hudi_py.services.recovery.restore import RestoreReport, restore
 from hudi_py.services.recovery.rollback import RollbackReport, rollback
-from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, list_savepoints
+from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, savepoint_report
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
@@ -39,11 +39,6 @@ from hudi_py.write.result import WriteResult
 from hudi_py.write.table.support import read_only_reason
 
 _Names = str | list[str] | tuple[str, ...]
-_SAVEPOINTS = pa.schema(
-    [(name, pa.string()) for name in ("instant", "user", "comment")]
-    + [("created", pa.timestamp("ms", "UTC"))]
-    + [(name, pa.int64()) for name in ("num_partitions", "num_files")]
-)
 
 
 def open_table(
@@ -127,7 +122,8 @@ def write(
         path: the table's base path; see `open_table`.
         data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
             object with the Arrow C stream interface.
-        operation: `upsert` (default), `insert`, `bulk_insert`, `delete` or `insert_overwrite_table`.
+        operation: `upsert` (default), `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table`
+            or `delete_partition`.
         options: options of writes, by the keys of Apache Hudi. For the other arguments see `create_table`; they must
             agree with an existing table.
 
@@ -301,7 +297,7 @@ class Table:
 
     def delete_partition(self, paths: str | Iterable[str], *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Deletes partitions by their paths, in which `*` stands for any text; their rows stay readable by time travel
-        until they are cleaned. Absent partitions are passed over with a warning."""
+        until they are cleaned. Absent partitions are skipped with a warning."""
         given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
 
@@ -435,19 +431,7 @@ class Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
         num_partitions, num_files (int64)."""
         with self._serving("savepoints") as context:
-            found = list_savepoints(context)
-        rows = [
-            {
-                "instant": each.instant,
-                "user": each.user,
-                "comment": each.comment,
-                "created": each.created_ms,
-                "num_partitions": len(each.files),
-                "num_files": sum(map(len, each.files.values())),
-            }
-            for each in found
-        ]
-        return pa.Table.from_pylist(rows, _SAVEPOINTS)
+            return savepoint_report(context)
 
     def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
         """Restores the table to a savepoint; everything later is undone permanently.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -70,16 +71,76 @@ def test_both_readers_together(spark: SparkSession, table: str) -> None:
     frame = read_table(spark, table)
     assert rows(frame, "id", "v") == sorted([(0, -1), *((n, n * 10) for n in range(1, 9))], key=repr)
     assert dict(frame.dtypes)["p"] == "string"  # not what a folder's name looks like
-    assert files_read(frame) == 2
+    assert files_read(frame) == 3
     assert files_read(read_table(spark, table, options={"hoodie.py.read.native": "never"})) == 0
     some = read_table(spark, table, columns=["v", "_hoodie_record_key"], filter="v < 30 and p <> '2'")
     assert some.columns == ["v", "_hoodie_record_key"]
     assert sorted(map(tuple, some.collect())) == [(-1, "0"), (10, "1")]
-    assert files_read(some) == 1
+    assert files_read(some) == 2
     assert rows(read_table(spark, table, filter="v + 0 = 10"), "id") == [(1,)]
     assert rows(read_table(spark, table, columns=["id"], options={"filter": "p = '9'"})) == []
     joined = frame.alias("l").where("l.v < 25").join(frame.alias("r").where("r.v > 0"), "id")
     assert rows(joined, "id") == [(1,), (2,)]
+
+
+def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
+    """Deletes and rows of the past in logs, a view, a cached frame, a union, and a self-join without the right side."""
+    hudi_py.write(table, [{"id": 3, "p": "0", "ts": 2, "v": 0}], "delete")
+    hudi_py.write(table, [{"id": 6, "p": "0", "ts": 0, "v": 0}, {"id": 9, "p": "0", "ts": 1, "v": 90}])
+    frame = read_table(spark, table)
+    expected = sorted([(0, -1), *((n, n * 10) for n in (1, 2, 4, 5, 6, 7, 8, 9))], key=repr)
+    assert rows(read(spark, table), "id", "v") == expected
+    assert rows(frame, "id", "v") == expected
+    frame.createOrReplaceTempView("often")
+    twice = "SELECT id FROM often WHERE v < 20 UNION ALL SELECT id FROM often WHERE id IN (SELECT id FROM often)"
+    assert spark.sql(twice).count() == 2 + 9
+    assert rows(frame.join(frame.where("v > 40").select("id"), "id", "left_anti"), "id") == [(0,), (1,), (2,), (4,)]
+    assert frame.where("p = '0'").union(frame.where("v = 90")).count() == 4
+    cached = frame.cache()
+    assert [cached.count(), cached.where("id = 3").count(), cached.where("id = 9").count()] == [9, 0, 1]
+    cached.unpersist()
+    assert rows(frame.groupBy("p").count()) == [("0", 3), ("1", 3), ("2", 3)]
+
+
+def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [{"id": n, "p": f"{n % 7}", "v": n} for n in range(21)]
+    hudi_py.write(path, data, record_key="id", partition_by="p", table_type="mor")
+    hudi_py.write(path, [{"id": n, "p": f"{n % 7}", "v": -n} for n in range(0, 21, 2)])
+    expected = [(n, n if n % 2 else -n) for n in range(21)]
+    for at_once, readers, few in ((2, 10, 0), (2, 2, 1 << 30)):
+        monkeypatch.setattr("pyspark_hudi.table._LISTED_AT_ONCE", at_once)
+        monkeypatch.setattr("pyspark_hudi.table._MOST_READERS", readers)
+        monkeypatch.setattr("pyspark_hudi.table._BROADCAST_BYTES", few)
+        frame = read_table(spark, path)
+        assert sorted(map(tuple, frame.select("id", "v").collect())) == expected
+        assert files_read(frame) == 7
+
+
+def test_incremental_reads(spark: SparkSession, table: str) -> None:
+    hudi_py.write(table, [{"id": 1, "p": "1", "ts": 2, "v": -2}, {"id": 0, "p": "0", "ts": 1, "v": -3}])
+    times = hudi_py.open_table(table).history().column("completion_time").to_pylist()
+    for begin in ("000", *times[:-1]):
+        ranged = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin}
+        fast = read_table(spark, table, options=ranged)
+        assert rows(fast, "id", "v") == rows(read(spark, table, **ranged), "id", "v") != []
+        assert files_read(fast) == (3 if begin == "000" else 0)  # the later commits wrote logs alone
+
+
+def test_damage_is_an_error(spark: SparkSession, table: str) -> None:
+    frame = read_table(spark, table)
+    (log,) = Path(table, "p=0").glob(".*.log.*")
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-40])
+    with pytest.raises(PySparkException, match="CorruptFileError"):
+        frame.collect()
+    log.write_bytes(whole)
+    (base,) = Path(table, "p=1").glob("*.parquet")
+    data = bytearray(base.read_bytes())
+    chunk = pq.read_metadata(base).row_group(0).column(8)
+    data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 1
+    base.write_bytes(data)
+    with pytest.raises(Exception, match="Encountered error while reading file"):  # py4j's, of classic Spark
+        frame.select("v").collect()
 
 
 def test_a_frame_is_one_snapshot_whenever_it_is_used(spark: SparkSession, table: str) -> None:
@@ -138,8 +199,8 @@ def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:
 
 
 def test_views_through_spark(spark: SparkSession, table: str) -> None:
-    splits = read(spark, table, view="splits").where("not native").select("kind", "why_not_native")
-    assert rows(splits) == [("base + log", "its logs must be merged")]
+    splits = read(spark, table, view="splits").select("kind", "native", "why_not_native")
+    assert rows(splits) == [("base + log", True, None), ("base", True, None), ("base", True, None)]
     files = read(spark, table, view="files", columns="partition,base_bytes", filter="base_bytes > 0")
     assert files.columns == ["partition", "base_bytes"]
     assert sorted(row[0] for row in files.select("partition").collect()) == ["p=0", "p=1", "p=2"]

@@ -163,7 +163,7 @@ def test_the_format_under_another_name_in_a_thread_of_its_own(spark: SparkSessio
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(run_service, spark, path, "clean").result()["instant"] is None
     assert rows(spark.table("named")) == [(n, "a", 1, n) for n in range(3)]
-    with pytest.raises(ConfigError, match="another data source of this name"):
+    with pytest.raises(ConfigError, match="another data source with this name"):
         register(spark, name="parquet")
 
 

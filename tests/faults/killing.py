@@ -79,6 +79,9 @@ class KillingStorage:
     def open_input(self, path: str) -> pa.NativeFile:
         return self._live().open_input(path)
 
+    def names(self, path: str = "") -> list[str]:
+        return self._live().names(path)
+
     def list(self, path: str = "") -> list[FileInfo]:
         return self._live().list(path)
 

@@ -51,7 +51,7 @@ MUTATIONS: Final = (
     Mutation(
         "merge: _hoodie_is_deleted is ignored",
         CORE + "merge/reduce.py",
-        "        result |= _true(table[IS_DELETED])\n",
+        "        result |= true_where(table[IS_DELETED])\n",
         "        pass\n",
         "tests/unit/merge/test_log.py tests/unit/merge/test_fold.py tests/unit/merge/test_reduce.py",
     ),

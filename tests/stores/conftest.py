@@ -30,6 +30,22 @@ def versitygw() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def azurite() -> Iterator[Server]:
+    script = servers.azurite_script()
+    if isinstance(script, str):
+        pytest.skip(script)
+    with servers.azurite(script) as running:
+        yield running
+
+
+@pytest.fixture
+def google() -> Iterator[Server]:
+    """Empty for each test."""
+    with servers.google() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def zookeeper() -> Iterator[str]:
     with servers.zookeeper() as hosts:
         yield hosts
@@ -37,7 +53,7 @@ def zookeeper() -> Iterator[str]:
 
 @pytest.fixture
 def s3(request: pytest.FixtureRequest) -> Server:
-    """An S3 server; moto unless a test asks for another by an indirect parameter."""
+    """A server of S3, or of what a test asks for by an indirect parameter; moto by default."""
     return request.getfixturevalue(getattr(request, "param", "moto"))
 
 

@@ -1,4 +1,4 @@
-"""A server between a client and S3 that counts requests, and spoils some of them."""
+"""A server between a client and an object store that counts requests, and spoils some of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import urlsplit
+
+from tests.support.answering import Handler, listening
+
+CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
 
 
 @dataclass(frozen=True)
@@ -64,33 +67,27 @@ def between(target: str) -> Iterator[Proxy]:
     """A proxy on 127.0.0.1 of the server at an address."""
     parts = urlsplit(target)
     guard = threading.Lock()
+    proxy = Proxy("")
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
+    class Passing(Handler):
         def setup(self) -> None:
             super().setup()
             self.upstream = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
 
         def finish(self) -> None:
             self.upstream.close()
-            with contextlib.suppress(OSError):
-                super().finish()
+            super().finish()
 
         def described(self) -> Request:
-            url = urlsplit(self.path)
-            query = parse_qs(url.query, keep_blank_values=True)
-            conditional = any(name.lower() in ("if-match", "if-none-match") for name in self.headers)
-            if "list-type" in query:
-                return Request("LIST", query.get("prefix", [""])[0], conditional)
-            return Request(self.command, unquote(url.path).lstrip("/").partition("/")[2], conditional)
+            key, query = self.target()
+            conditional = any(name.lower() in CONDITIONS for name in self.headers)
+            if "list-type" in query or query.get("comp") == "list":
+                return Request("LIST", query.get("prefix", ""), conditional)
+            return Request(self.command, key, conditional)
 
-        def pass_on(self) -> None:
+        def respond(self) -> None:
             request = self.described()
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             with guard:
                 number = len(proxy.requests)
                 proxy.requests.append(request)
@@ -104,11 +101,10 @@ def between(target: str) -> Iterator[Proxy]:
                     status, headers = spoilt.status, []
                     answer = b"<Error><Code>Spoilt</Code><Message>spoilt by the proxy</Message></Error>"
                 elif spoilt.ends:
-                    self.close_connection = True
-                    self.connection.close()
+                    self.hang_up()
                     return
             with contextlib.suppress(OSError):  # the client may not have waited
-                self.answer(status, headers, answer)
+                self.answer(status, answer, headers)
 
         def forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
@@ -116,28 +112,5 @@ def between(target: str) -> Iterator[Proxy]:
             with self.upstream.getresponse() as response:
                 return response.status, response.getheaders(), response.read()
 
-        def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-            self.send_response_only(status)
-            length = str(len(body))
-            for name, value in headers:
-                if name.lower() == "content-length" and self.command == "HEAD":
-                    length = value
-                elif name.lower() not in ("content-length", "transfer-encoding", "connection"):
-                    self.send_header(name, value)
-            self.send_header("Content-Length", length)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-    for verb in ("GET", "HEAD", "PUT", "POST", "DELETE"):
-        setattr(Handler, f"do_{verb}", Handler.pass_on)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    proxy = Proxy(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with listening(Passing) as proxy.url:
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()

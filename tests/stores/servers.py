@@ -1,8 +1,13 @@
-"""Servers that tests start on this machine: S3 and DynamoDB (moto), S3 with real locking (versitygw), ZooKeeper."""
+"""Servers that tests start on this machine: S3, STS and DynamoDB (moto), S3 with real locking (versitygw), Azure
+(Azurite), Google Cloud Storage (a double of ours), ZooKeeper."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import email.utils
+import hashlib
+import hmac
 import json
 import os
 import shutil
@@ -11,18 +16,24 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.object_store import serving
 from tools import java
 
 KEY: Final = "AKIAEXAMPLEOFATEST"
 SECRET: Final = "hushhush-secret-of-a-test"
 REGION: Final = "us-east-1"
 PATIENCE_S: Final = 60
+AZURITE: Final = "3.37.0"
+ACCOUNT: Final = "devstoreaccount1"
+ACCOUNT_KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Of Azurite's only account, as its documentation gives it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,47 @@ class Server:
         client = self.client("s3")
         client.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
         client.close()
+
+
+@dataclass(frozen=True)
+class Azurite(Server):
+    """A server of Azure Blob Storage."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        endpoint = f"{self.url}/{ACCOUNT}"
+        return {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY, "endpoint": endpoint, "allow_http": "true"}
+
+    def make_bucket(self, name: str) -> str:
+        path, date, version = f"/{ACCOUNT}/{name}", email.utils.formatdate(usegmt=True), "2021-12-02"
+        signed = "\n".join(["PUT", *[""] * 11, f"x-ms-date:{date}", f"x-ms-version:{version}", f"/{ACCOUNT}{path}"])
+        digest = hmac.new(base64.b64decode(ACCOUNT_KEY), f"{signed}\nrestype:container".encode(), hashlib.sha256)
+        headers = {
+            "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(digest.digest()).decode()}",
+            "x-ms-date": date,
+            "x-ms-version": version,
+        }
+        request = urllib.request.Request(f"{self.url}{path}?restype=container", method="PUT", headers=headers)
+        urllib.request.urlopen(request).close()
+        return f"az://{name}"
+
+
+@dataclass(frozen=True)
+class Google(Server):
+    """A double of Google Cloud Storage. Its buckets are there already, and are all the same."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        account = {"gcs_base_url": self.url, "disable_oauth": True, "private_key": SECRET, "private_key_id": KEY}
+        return {"service_account_key": json.dumps({**account, "client_email": "a@b"}), "allow_http": "true"}
+
+    def make_bucket(self, name: str) -> str:
+        return f"gs://{name}"
+
+
+def through(server: Server, url: str) -> Server:
+    """The server behind a proxy at an address."""
+    return replace(server, url=url)
 
 
 def options_for(url: str) -> dict[str, str]:
@@ -108,6 +160,49 @@ def versitygw() -> Iterator[Server]:
         command = [binary, "--port", f"127.0.0.1:{port}", "posix", folder]
         with _running(command, port, {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}):
             yield Server(f"http://127.0.0.1:{port}", "versitygw")
+
+
+def azurite_script() -> Path | str:
+    """Azurite's program for Node.js, installed by npm where it is not yet there; else why there is none."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return "Azurite needs Node.js and npm"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudi-py"
+    folder = Path(os.environ.get("HUDI_PY_AZURITE") or home / f"azurite-{AZURITE}")
+    script = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    if not script.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        # A folder of its own, and a rename at the end: an installation that is cut off leaves nothing behind
+        with tempfile.TemporaryDirectory(dir=home) as part:
+            command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", f"azurite@{AZURITE}"]
+            try:
+                done = subprocess.run(
+                    command, cwd=part, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+                )
+            except subprocess.TimeoutExpired:
+                return "npm did not install Azurite within 300 s"
+            if done.returncode:
+                return f"npm cannot install Azurite: {done.stderr.strip()[-300:]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # another process may have come first
+                (Path(part) / "node_modules").rename(folder / "node_modules")
+    return script
+
+
+@contextlib.contextmanager
+def azurite(script: Path) -> Iterator[Azurite]:
+    """Azure Blob Storage in memory."""
+    port = free_port()
+    command = ["node", str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
+    with _running([*command, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], port):
+        yield Azurite(f"http://127.0.0.1:{port}", "azurite")
+
+
+@contextlib.contextmanager
+def google() -> Iterator[Google]:
+    """Google Cloud Storage in this process. Its conditional writes exclude one another."""
+    with serving(google=True) as store:
+        yield Google(store.url, "google")
 
 
 @contextlib.contextmanager

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
 import logging
 import os
 import pickle
+import re
+import sys
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
+from email.utils import formatdate
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -21,7 +31,8 @@ from hudi_py.write.distributed import plan_write
 from tests.stores.proxy import Proxy, Spoilt
 from tests.stores.servers import KEY, REGION, SECRET, Server, options_for
 from tests.stores.test_tables import SCHEMA, found, rows
-from tests.support.s3 import Fault, serving
+from tests.support.answering import Handler, listening
+from tests.support.object_store import Fault, serving
 
 _calls: list[datetime] = []
 _expires: list[datetime | None] = [None]
@@ -59,6 +70,210 @@ def test_from_a_profile_by_boto3(s3: Server, bucket: str, tmp_path: Path, monkey
         open_storage(bucket, {**options, "profile": "sea"})
 
 
+@pytest.fixture
+def profiles(s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of AWS with the profile `lake`; the services of AWS are those of the tests."""
+    (tmp_path / "credentials").write_text(f"[lake]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
+    (tmp_path / "config").write_text(
+        "[profile single]\nsso_session = lake\nsso_account_id = 123456789012\nsso_role_name = reader\n"
+        "[sso-session lake]\nsso_region = us-east-1\nsso_start_url = https://lake.awsapps.com/start\n"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3.url)
+    return tmp_path
+
+
+@pytest.fixture
+def signed_by(s3: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """A store's address, and for each of its requests the access key or token, and the session token."""
+    seen: list[tuple[str, str]] = []
+
+    class Noting(Handler):
+        def respond(self) -> None:
+            self.body()
+            authorization = self.headers.get("Authorization", "")
+            key = re.search("Credential=([^/]+)/", authorization)
+            seen.append((key[1] if key else authorization, self.headers.get("x-amz-security-token", "")))
+            self.answer(200, b"1", [("ETag", '"1"'), ("Last-Modified", formatdate(usegmt=True))])
+
+    with listening(Noting) as url:
+        yield url, seen
+
+
+@pytest.mark.usefixtures("profiles")
+def test_those_of_a_role(s3: Server, bucket: str, signed_by: tuple[str, list[tuple[str, str]]]) -> None:
+    role = {
+        "credential_provider": "boto3",
+        "profile": "lake",
+        "role_arn": "arn:aws:iam::123456789012:role/lake",
+        "role_session_name": "nightly",
+        "external_id": "outside",
+    }
+    options = bare(s3, **role)
+    hudi_py.write(f"{bucket}/t", rows(range(3), 1), record_key="id", storage_options=options)
+    assert len(found(hudi_py.open_table(f"{bucket}/t", storage_options=options))) == 3
+    url, seen = signed_by
+    open_storage("s3://bucket/t", {**options, "endpoint": url}).read("f")
+    ((key, token),) = seen
+    assert key.startswith("ASIA")
+    assert token
+
+
+def test_what_a_role_is_asked_with(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    class Refusing(Handler):
+        def respond(self) -> None:
+            asked.append({name: values[0] for name, values in parse_qs(self.body().decode()).items()})
+            error = "<Error><Code>AccessDenied</Code><Message>not for you</Message></Error>"
+            self.answer(403, f"<ErrorResponse>{error}</ErrorResponse>".encode())
+
+    role = {"credential_provider": "boto3", "profile": "lake", "role_arn": "arn:aws:iam::123456789012:role/lake"}
+    with listening(Refusing) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
+        storage = open_storage("s3://bucket/t", {**role, "external_id": "outside", "region": REGION})
+        with pytest.raises(PermissionError, match=r"AccessDenied.*not for you") as caught:
+            storage.read("f")
+    assert "\n" not in str(caught.value)
+    assert (asked[0]["RoleSessionName"], asked[0]["ExternalId"]) == ("hudi-py", "outside")
+
+
+def test_those_of_single_sign_on(
+    profiles: Path, monkeypatch: pytest.MonkeyPatch, signed_by: tuple[str, list[tuple[str, str]]]
+) -> None:
+    cache = profiles / ".aws" / "sso" / "cache" / f"{hashlib.sha1(b'lake').hexdigest()}.json"
+    cache.parent.mkdir(parents=True)
+    monkeypatch.setattr("botocore.credentials.SSOProvider._SSO_TOKEN_CACHE_DIR", str(cache.parent))
+    monkeypatch.setattr("botocore.tokens.SSOTokenProvider._SSO_TOKEN_CACHE_DIR", str(cache.parent))
+
+    def sign_on(hours: int) -> None:
+        expires = datetime.now(timezone.utc) + timedelta(hours=hours)
+        cache.write_text(json.dumps({"accessToken": "token", "expiresAt": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}))
+
+    class Portal(Handler):
+        def respond(self) -> None:
+            assert self.headers["x-amz-sso_bearer_token"] == "token"
+            expires = int((datetime.now(timezone.utc) + timedelta(hours=1)).timestamp() * 1000)
+            role = {"accessKeyId": "ASIASSO", "secretAccessKey": "s", "sessionToken": "t", "expiration": expires}
+            self.answer(200, json.dumps({"roleCredentials": role}).encode())
+
+    url, seen = signed_by
+    options = {"credential_provider": "boto3", "profile": "single", "endpoint": url, "allow_http": "true"}
+    with listening(Portal) as portal:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", portal)
+        sign_on(1)
+        open_storage("s3://bucket/t", {**options, "region": REGION}).read("f")
+        assert seen == [("ASIASSO", "t")]
+        sign_on(-1)
+        with pytest.raises(PermissionError, match="Token has expired|has expired"):
+            open_storage("s3://bucket/t", {**options, "region": REGION}).read("f")
+
+
+def test_those_of_google(monkeypatch: pytest.MonkeyPatch, signed_by: tuple[str, list[tuple[str, str]]]) -> None:
+    pytest.importorskip("google.auth")
+
+    class Metadata(Handler):
+        def respond(self) -> None:
+            assert self.headers["Metadata-Flavor"] == "Google"
+            found: object = {"email": "a@b", "scopes": [], "aliases": []}
+            if "/token" in self.path:
+                found = {"access_token": "gtoken", "expires_in": 3600, "token_type": "Bearer"}
+            elif "project-id" in self.path:
+                found = "p"
+            kind = [("Metadata-Flavor", "Google"), ("Content-Type", "application/json")]
+            self.answer(200, json.dumps(found).encode(), kind)
+
+    url, seen = signed_by
+    with listening(Metadata) as metadata:
+        host = metadata.removeprefix("http://")
+        for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
+            monkeypatch.setenv(name, host)
+        monkeypatch.setattr(
+            "google.auth.compute_engine._metadata._METADATA_ROOT", f"http://{host}/computeMetadata/v1/", raising=False
+        )
+        options = {"credential_provider": "google", "base_url": url, "allow_http": "true"}
+        open_storage("gs://bucket/t", options).read("f")
+    assert seen == [("Bearer gtoken", "")]
+
+
+def test_those_of_azure(monkeypatch: pytest.MonkeyPatch, signed_by: tuple[str, list[tuple[str, str]]]) -> None:
+    pytest.importorskip("azure.identity")
+
+    class Identity(Handler):
+        def respond(self) -> None:
+            expires = int((datetime.now(timezone.utc) + timedelta(hours=1)).timestamp())
+            found = {"access_token": "atoken", "expires_on": expires, "resource": "r", "token_type": "Bearer"}
+            self.answer(200, json.dumps(found).encode(), [("Content-Type", "application/json")])
+
+    url, seen = signed_by
+    with listening(Identity) as identity:
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{identity}/token")
+        monkeypatch.setenv("IDENTITY_HEADER", "h")
+        options = {"account_name": "a", "endpoint": f"{url}/a", "allow_http": "true", "credential_provider": "azure"}
+        open_storage("az://bucket/t", options).read("f")
+    assert seen == [("Bearer atoken", "")]
+
+
+class _Token(NamedTuple):
+    token: str
+    expires_on: float
+
+
+class _Given:
+    """Credentials as Databricks gives them on each of its clouds, by name."""
+
+    expiry = None
+
+    def __init__(self, name: str) -> None:
+        self.token = f"token of {name}"
+
+    def refresh(self, request: object) -> None:
+        pass
+
+    def get_token(self, scope: str) -> _Token:
+        assert scope == "https://storage.azure.com/.default"
+        return _Token(self.token, datetime.now(timezone.utc).timestamp() + 3600)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "az"])
+def test_those_of_databricks(
+    monkeypatch: pytest.MonkeyPatch, signed_by: tuple[str, list[tuple[str, str]]], scheme: str
+) -> None:
+    def provider(name: str) -> object:
+        if scheme == "az":
+            return _Given(name)
+        botocore = importlib.import_module("botocore.session")
+
+        session = botocore.Session()
+        session.set_credentials(f"key-of-{name}", "s", "t")
+        return session
+
+    module = ModuleType("databricks.service_credentials")
+    monkeypatch.setattr(module, "getServiceCredentialsProvider", provider, raising=False)
+    monkeypatch.setitem(sys.modules, "databricks", ModuleType("databricks"))
+    monkeypatch.setitem(sys.modules, "databricks.service_credentials", module)
+    url, seen = signed_by
+    more = {"region": REGION, "endpoint": url} if scheme == "s3" else {"account_name": "a", "endpoint": f"{url}/a"}
+    options = {"credential_provider": "databricks", "service_credential": "lake", "allow_http": "true", **more}
+    open_storage(f"{scheme}://bucket/t", options).read("f")
+    assert seen == [("key-of-lake", "t")] if scheme == "s3" else [("Bearer token of lake", "")]
+
+
+def test_they_are_renewed_when_they_expire(s3: Server, bucket: str) -> None:
+    _calls.clear()
+    _expires[0] = datetime.now(timezone.utc) + timedelta(seconds=1)
+    storage = open_storage(bucket, bare(s3, credential_provider="tests.stores.test_credentials:provided"))
+    storage.put("f", b"1")
+    _expires[0] = datetime.now(timezone.utc) + timedelta(hours=1)
+    time.sleep(1.2)
+    storage.put("f", b"2")
+    storage.put("f", b"3")
+    _expires[0] = None
+    assert len(_calls) == 2
+
+
 def test_from_a_function(s3: Server, bucket: str) -> None:
     options = bare(s3, credential_provider="tests.stores.test_credentials:provided")
     _calls.clear()
@@ -74,11 +289,17 @@ def test_from_a_function(s3: Server, bucket: str) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"credential_provider": "magic"}, "is not boto3 or module:function"),
+        ({"credential_provider": "magic"}, "is not boto3, google, azure, databricks or module:function"),
         ({"credential_provider": "no.such.module:f"}, "names no function"),
         ({"credential_provider": "os:nothing"}, "names no function"),
-        ({"profile": "lake"}, "profile is given without credential_provider"),
-        ({"credential_provider": "os:getcwd", "profile": "lake"}, "profile needs credential_provider=boto3"),
+        ({"profile": "lake"}, "profile needs credential_provider=boto3 and is given without it"),
+        (
+            {"credential_provider": "os:getcwd", "profile": "lake"},
+            "profile needs credential_provider=boto3 and does not go with credential_provider=os:getcwd",
+        ),
+        ({"credential_provider": "google"}, "credential_provider=google has credentials for gs, not for s3"),
+        ({"credential_provider": "databricks"}, "databricks needs the storage option service_credential"),
+        ({"credential_provider": "databricks", "service_credential": "c"}, "works on Databricks compute alone"),
         ({"max_retries": "many"}, "max_retries and retry_timeout take a number"),
     ],
 )

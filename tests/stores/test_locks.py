@@ -25,7 +25,7 @@ from hudi_py.transaction.locks.zookeeper import ZookeeperLock
 from tests.oracle import environment
 from tests.stores import servers
 from tests.stores.servers import Server
-from tests.support.s3 import Store, serving
+from tests.support.object_store import Store, serving
 
 ROOT = Path(__file__).parents[2]
 JAVA = Path(__file__).parent / "java"

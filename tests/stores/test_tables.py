@@ -1,4 +1,4 @@
-"""Everything that works on a local folder, on an S3 server."""
+"""Everything that works on a local folder, on servers of object stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(table: hudi_py.Table, **scan: object) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("kind", "version", "s3"),
-    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw")), "tables in S3", 3),
+    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw", "azurite", "google")), "tables in stores", 4),
     indirect=["s3"],
 )
 def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hudi_py.config import harmless, refused
 from hudi_py.config.option import Option
-from hudi_py.config.options import SECTIONS, STORAGE_PREFIX
+from hudi_py.config.options import SECRET_PREFIX, SECTIONS, STORAGE_PREFIX
 
 _HEAD = f"""# Options
 
@@ -19,7 +19,8 @@ suggests the nearest known one. A write refuses an option that contradicts the t
 - Options that a call does not set are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
 - `{STORAGE_PREFIX}<name>` sets the storage option `<name>`. For object stores these are the options of the package
-  obstore, such as credentials, `region`, `endpoint`, `allow_http` and `timeout`. The values are never shown.
+  obstore, such as credentials, `region`, `endpoint`, `allow_http` and `timeout`. The values are never shown. Spark
+  shows the options of a write unless their keys hold `secret`: `{SECRET_PREFIX}<name>` means the same.
 - Keys that begin with `hoodie.py.`, and `columns` and `filter`, are hudi-py's own.
 """
 

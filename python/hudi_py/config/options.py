@@ -59,6 +59,9 @@ ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)
 """Every declared option; families of harmless keys are in `harmless.PREFIXES`."""
 STORAGE_PREFIX = "storage."
 """Options with this prefix are passed to the storage, without it. They are never shown, logged or put into splits."""
+SECRET_PREFIX = f"{STORAGE_PREFIX}secret."
+"""The same. Spark shows the options of a write in plans and in its event log, but not the values of keys with `secret`
+in them (`spark.redaction.regex`)."""
 SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "provider", "owner", "location"})
 """Keys that Spark itself adds to the options."""
 
@@ -134,7 +137,8 @@ class Options:
                 if known is not None:
                     _take(known[1], key, text, values, names, scope)
                 elif lowered.startswith(STORAGE_PREFIX):
-                    storage[key[len(STORAGE_PREFIX) :]] = text
+                    hidden = lowered.startswith(SECRET_PREFIX)
+                    storage[key[len(SECRET_PREFIX if hidden else STORAGE_PREFIX) :]] = text
                 elif scope is not Scope.READ and prefix and lowered.startswith(prefix) and not _in_family(lowered):
                     extra[key] = text
                 elif lowered not in SPARK_KEYS and not _in_family(lowered):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, optional_choice, optional_text
+from hudi_py.config.option import Scope, choice, declared, flag, optional_choice, optional_text
 
 VIEW = optional_choice(
     "view",
@@ -22,11 +22,18 @@ PIN = optional_text(
 )
 NATIVE = choice(
     "hoodie.py.read.native",
-    "Whether `read_table` lets Spark's own Parquet reader read the files that need nothing else (`auto`), or never "
-    "(`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
+    "Whether `read_table` lets Spark's own Parquet reader read base files where it reads the same rows (`auto`), or "
+    "never (`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
     Scope.READ,
     "auto",
     ("auto", "never"),
+)
+REPLACED = flag(
+    "hoodie.py.read.replaced",
+    "Returns, instead of rows, which rows of base files the logs replace or delete. Set by `read_table` of "
+    "`pyspark_hudi`, with a pin.",
+    Scope.READ,
+    False,
 )
 
 SERVICE = optional_text(

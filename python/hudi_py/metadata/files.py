@@ -24,6 +24,8 @@ from hudi_py.view import FileSystemView, Lister, StorageLister
 
 _FIELD: Final = "filesystemMetadata"
 _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted", pa.bool_())]))
+_SMALL: Final = 1 << 18
+"""Bytes of the `files` partition up to which it is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 
 
@@ -88,6 +90,7 @@ class MetadataLister(Lister):
         self._fallback = fallback
         self._lists_storage = False
         self._files: dict[str, dict[str, int]] = {}
+        self._every: dict[str, dict[str, int]] | None = None
         self._lock = threading.Lock()
 
     def partitions(self) -> list[PartitionPath]:
@@ -114,6 +117,13 @@ class MetadataLister(Lister):
         """Whether the storage is listed instead."""
         return self._lists_storage
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether reading everything once costs less than looking up the partitions, and then their files."""
+        slices = [slice_ for group in self.metadata.file_groups(FILES).values() for slice_ in group]
+        files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
+        return sum(file.size for file in files) <= _SMALL
+
     def _read(self, keys: list[str]) -> dict[str, dict[str, int]] | None:
         with self._lock:
             if self._lists_storage:
@@ -129,8 +139,10 @@ class MetadataLister(Lister):
             return self._files
 
     def _load(self, keys: list[str]) -> None:
+        if self._every is None and self._is_small:
+            self._every = read_files(self.metadata)
         # looking up many keys reads most blocks anyway
-        found = read_files(self.metadata, keys if len(keys) < 64 else None)
+        found = read_files(self.metadata, keys if len(keys) < 64 else None) if self._every is None else self._every
         for key in keys:
             files = found.get(key)
             if files is None and key == ALL_PARTITIONS:

@@ -1,8 +1,9 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
 from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA
 from hudi_py.read.plan import check_columns
-from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_splits, tasks_of
+from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
 from hudi_py.read.relations import relation, relation_schema
 from hudi_py.read.reports import split_report, table_report
 from hudi_py.read.scan import Scan, make_scan
@@ -11,6 +12,8 @@ from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import read_split
 
 __all__ = [
+    "CHUNK_ROWS",
+    "REPLACED_SCHEMA",
     "Filter",
     "Pinned",
     "PlannedScan",
@@ -22,6 +25,7 @@ __all__ = [
     "parse_filter",
     "pin_table",
     "plan_table",
+    "read_replaced",
     "read_split",
     "read_splits",
     "relation",

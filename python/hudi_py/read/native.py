@@ -1,11 +1,14 @@
-"""Which splits a generic Parquet reader can read: those whose rows are in one file, in the table's own types.
+"""Which base files a generic Parquet reader can read: those that hold their rows in the table's own types.
 
-An engine may read such files with its own reader. Only the footer is conclusive: the files of one commit may have
-different schemas (clustering may copy row groups unchanged), and each file has its own timestamp unit.
+An engine may read such files with its own reader, and merge logs with the help of `parts`. Only the footer is
+conclusive: the files of one commit may have different schemas (clustering may copy row groups unchanged), and each file
+has its own timestamp unit.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -20,6 +23,10 @@ from hudi_py.storage.threads import in_threads
 
 _GLOB = frozenset("{}[]*?\\:")
 """Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
+"""File names that every reader reports alike."""
+_METADATA = "_metadata"
+"""The column in which Spark's reader reports files and row numbers."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Footer keys of files that count days in the old (Julian) calendar, which readers treat differently."""
@@ -32,14 +39,19 @@ _READ_ALIKE = frozenset(
 
 
 def why_not_native(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
-    """For each split, why a generic Parquet reader cannot read it, or None if it can.
+    """For each split, why a generic Parquet reader cannot read its base file, or None if it can.
 
-    Reads the footers of the remaining candidates, several at once.
+    If the split has logs, some rows of that file may have to be left out, and others added, see `parts`; its rows are
+    identified by the name of the file and their number. Reads the footers of the remaining candidates, several at once.
 
     Raises:
         HistoryCleanedError: a base file was cleaned.
     """
     reasons = [_without_footer(split) for split in splits]
+    names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
+    for at, split in enumerate(splits):
+        if reasons[at] is None and split.log_files and names[_name(split)] > 1:
+            reasons[at] = "another base file has the same name"
     open_ones = [at for at, reason in enumerate(reasons) if reason is None]
     found = in_threads(lambda at: _by_footer(storage, splits[at]), open_ones)
     for at, reason in zip(open_ones, found, strict=True):
@@ -51,12 +63,16 @@ def _without_footer(split: Split) -> str | None:
     if isinstance(split, ChangeSplit):
         return "its rows are computed changes"
     spec = split.spec
-    if split.log_files:
-        return "its logs must be merged"
     if split.base_file is None or spec.mode in ("log", "log_unmerged"):
         return "its base file is not read"
-    if spec.commit_times is not None or spec.keys is not None:
-        return "rows are chosen by their commit or key"
+    if split.log_files and spec.mode not in ("merge", "base"):
+        return "its logs are read without a merge"
+    if spec.keys is not None:
+        return "rows are chosen by their key"
+    if spec.emit_deletes:
+        return "deletes are rows too"
+    if spec.limit is not None:
+        return "its rows are limited"
     needed = set(spec.wanted_columns)
     left_out = [name for name, _ in split.partition_values if name in needed]
     if left_out:
@@ -74,11 +90,19 @@ def _without_footer(split: Split) -> str | None:
         return "it is not a Parquet file"
     if not _GLOB.isdisjoint(path):
         return "its path has characters that Hadoop does not take literally"
+    if split.log_files and not _PLAIN_NAME.fullmatch(_name(split)):
+        return "readers may spell the name of its base file in different ways"
     return _unusual(spec)
+
+
+def _name(split: Split) -> str:
+    return "" if split.base_file is None else str(split.base_file.name)
 
 
 def _unusual(spec: ReadSpec) -> str | None:
     names = [name.lower() for name in spec.table_schema.names]
+    if _METADATA in names:
+        return f"the table has a column {_METADATA}, as readers do"
     for name in spec.wanted_columns:
         if names.count(name.lower()) > 1:
             return f"column {name} differs from another only by case"
@@ -107,10 +131,10 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     for name in spec.wanted_columns:
         kind = spec.table_schema.field(name).type
-        if schema.get_field_index(name) < 0:
-            return f"column {name} is not in the file"
-        if folded.count(name.lower()) > 1:
+        if folded.count(name.lower()) > (schema.get_field_index(name) >= 0):
             return f"column {name} differs from another only by case"
+        if schema.get_field_index(name) < 0:
+            continue  # null, for any reader
         found = schema.field(name).type
         if not _same(found, kind):
             return f"column {name} is {found} in the file and {kind} in the table"

@@ -12,7 +12,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from hudi_py.config import Options
@@ -24,7 +24,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 
-_FORMAT = 1
+_FORMAT = 2
 _DIGEST_BYTES = 8
 _MAX_TEXT = 256 * 1024 * 1024
 """Bytes of a decompressed pin; enough for a table with ten million slices."""
@@ -37,10 +37,12 @@ class PlanPin:
     state: Pin
     slices: tuple[str, ...]
     """Digests of its splits, in order."""
+    without_base: int = 0
+    """The number of splits, from the first, whose base files another reader reads."""
 
     @classmethod
-    def of(cls, state: Pin, splits: Iterable[Split]) -> PlanPin:
-        return cls(state, tuple(_digest(split) for split in splits))
+    def of(cls, state: Pin, splits: Iterable[Split], *, without_base: int = 0) -> PlanPin:
+        return cls(state, tuple(_digest(split) for split in splits), without_base)
 
     def encode(self) -> str:
         """The pin as text. It holds no secrets and is the same in every process."""
@@ -49,6 +51,7 @@ class PlanPin:
             "time": self.state.time,
             "pending": [list(pair) for pair in self.state.pending],
             "slices": "".join(self.slices),
+            "without_base": self.without_base,
         }
         return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
@@ -64,14 +67,14 @@ class PlanPin:
             if content["format"] != _FORMAT:
                 raise ValueError
             state = Pin(str(content["time"]), tuple((str(time), str(action)) for time, action in content["pending"]))
-            digests = str(content["slices"])
+            digests, without_base = str(content["slices"]), int(content["without_base"])
         except (ValueError, KeyError, TypeError, binascii.Error, zlib.error, RecursionError) as error:
             raise ConfigError(
                 f"Option {spark_config.PIN.key} = '{text[:40]}...' is not valid: expected a value of the column `pin` "
                 "of the view `plan`"
             ) from error
         step = 2 * _DIGEST_BYTES
-        return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)))
+        return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)), without_base)
 
     def choose(self, splits: Sequence[Split], uri: str) -> list[Split]:
         """The pinned splits, in the order of the pin.
@@ -86,7 +89,9 @@ class PlanPin:
                 f"Cannot read the pinned state of {uri}: {len(missing)} of its {len(self.slices)} file slices were "
                 "cleaned since it was pinned; re-create the DataFrame"
             )
-        return [by_digest[digest] for digest in self.slices]
+        return [
+            replace(by_digest[digest], without_base=at < self.without_base) for at, digest in enumerate(self.slices)
+        ]
 
 
 def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Timeline, PlanPin | None]:
@@ -102,8 +107,8 @@ def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Time
 
 
 def _digest(split: Split) -> str:
-    # without row groups: they depend on the filter, which may differ from the pinned plan's
-    text = json.dumps(_as_json(split, ("spec", "row_groups")))
+    # row groups depend on the filter, which may differ from the pinned plan's
+    text = json.dumps(_as_json(split, ("spec", "row_groups", "without_base")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

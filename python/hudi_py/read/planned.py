@@ -12,12 +12,13 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.read.filter import all_of, parse_filter
 from hudi_py.read.native import why_not_native
+from hudi_py.read.parts import replaced_rows
 from hudi_py.read.pin import PlanPin, load_pinned
 from hudi_py.read.plan import Plan, divide
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import read_split_on
+from hudi_py.read.task import missing_file, read_split_on
 from hudi_py.storage import Storage, open_storage
 
 
@@ -63,9 +64,14 @@ class PlannedScan:
         """See `Scan.explain`."""
         return self.scan.explain()
 
-    def pin(self, splits: Sequence[Split] | None = None) -> str:
-        """The pin of the plan, or of some of its splits."""
-        return PlanPin.of(self.scan.snapshot.pin, self.splits if splits is None else splits).encode()
+    def pin(self, splits: Sequence[Split] | None = None, *, without_base: int = 0) -> str:
+        """The pin of the plan, or of some of its splits.
+
+        Args:
+            without_base: how many of the splits, from the first, are read without the rows of their base files.
+        """
+        chosen = self.splits if splits is None else splits
+        return PlanPin.of(self.scan.snapshot.pin, chosen, without_base=without_base).encode()
 
     def why_not_native(self) -> list[str | None]:
         """For each split, why a generic Parquet reader cannot read it, or None if it can."""
@@ -159,6 +165,21 @@ def read_splits(
     storage = open_storage(spec.uri, storage_options)
     for split in splits:
         yield from read_split_on(storage, replace(split, spec=spec))
+
+
+def read_replaced(
+    spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Which rows of base files the logs of a task's splits replace or delete: batches of `REPLACED_SCHEMA`.
+
+    Raises what `read_split` raises.
+    """
+    storage = open_storage(spec.uri, storage_options)
+    for split in (replace(split, spec=spec) for split in splits):
+        try:
+            yield from replaced_rows(storage, split)
+        except FileNotFoundError as error:
+            raise missing_file(storage, split, error) from error
 
 
 def _without_spec(split: Split) -> Split:

@@ -101,7 +101,7 @@ def read_slice(
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None and mode in ("merge", "skip", "unmerged"):
         read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
-        base = (with_keys(_of_commits(batch, commit_times), settings) for batch in read)
+        base = (with_keys(of_commits(batch, commit_times), settings) for batch in read)
     if mode in ("skip", "unmerged", "log_unmerged"):
         found = _unmerged(storage, base, blocks, merge_schema, spec, with_deletes=emits_deletes)
     elif not blocks and base_file is not None and mode == "merge":
@@ -109,7 +109,7 @@ def read_slice(
         found = ((batch, None) for batch in base)
     else:
         by_row = None
-        if base_file is not None and mode == "merge" and commit_times is None and _is_by_position(base_file, settings):
+        if base_file is not None and mode == "merge" and commit_times is None and is_by_position(base_file, settings):
             ordering = settings.ordering_columns if settings.by_event_time else ()
             few = pa.schema([field for field in merge_schema if field.name in {*output.names, *ordering}])
             by_row = _BaseByRow(base_file, few, rows, history)
@@ -119,13 +119,13 @@ def read_slice(
             yield conform(_with_operations(batch, deletes) if emits_deletes else batch, output)
 
 
-def _of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
+def of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
     if commit_times is None:
         return batch
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
 
 
-def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
+def is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
     """Whether record positions in log blocks are row numbers of the base file as it is read."""
     return base_file.source is None and base_file.name.extension == "parquet" and not settings.key_fields
 

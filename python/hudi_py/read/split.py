@@ -86,6 +86,8 @@ class Split:
     """Half-open range of row groups; None: all."""
     partition_values: tuple[tuple[str, pa.Scalar], ...] = ()
     """Columns that take their value from the partition path."""
+    without_base: bool = False
+    """Whether another reader reads the base file: only rows that it does not hold are returned, see `parts`."""
 
     @property
     def merged(self) -> bool:

@@ -11,6 +11,7 @@ from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.merge.keys import record_keys
 from hudi_py.metadata import metadata_lister
 from hudi_py.read.changes import ChangeSplit, change_rows
+from hudi_py.read.parts import added_rows
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform
@@ -45,7 +46,7 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
     output = spec.output_schema
     left = None if spec.limit is None else spec.limit + skip_rows
     try:
-        for batch in change_rows(storage, split) if isinstance(split, ChangeSplit) else slice_rows(storage, split):
+        for batch in _rows(storage, split):
             batch = _chosen(batch, spec)
             if spec.filter is not None:
                 batch = spec.filter.apply(batch)
@@ -62,6 +63,12 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
                 return
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
+
+
+def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
+    if isinstance(split, ChangeSplit):
+        return change_rows(storage, split)
+    return added_rows(storage, split) if split.without_base else slice_rows(storage, split)
 
 
 def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:

@@ -13,23 +13,25 @@ from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import service as service_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError, first_line
+from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
-from hudi_py.services.archive import ArchiveSettings, archive
-from hudi_py.services.clean import Cleaning, CleanSettings
+from hudi_py.services.archive import ArchiveSettings, archive, may_be_due
+from hudi_py.services.clean import Cleaning, CleanSettings, why_not_due
 from hudi_py.services.compaction import Compaction, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction, check_logs_compactable
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, run_all
+from hudi_py.services.planned.service import AnyService, run_all, schedule_and_run
 from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 
 _log = logging.getLogger(__name__)
 
-Step = Callable[[ServiceContext], bool]
-"""Runs what is due, and returns whether there was anything to do."""
+Step = Callable[[ServiceContext, TableState], bool]
+"""Runs what is due, given the state of the table before it, and returns whether there was anything to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,14 @@ class InlineServices:
             progress=progress,
         )
         done: list[str] = []
+        state: TableState | None = None
         try:
             for name, step in self._steps(session.config):
                 try:
-                    if step(context):
+                    state = state or context.state()
+                    if step(context, state):
                         done.append(name)
+                        state = None
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next commit: %s", name, error)
                 except Exception as error:  # whatever failed, the caller must learn that the write is committed
@@ -106,9 +111,9 @@ class InlineServices:
     def _steps(self, config: TableConfig) -> Iterator[tuple[str, Step]]:
         options = self.options
         if options.get(clean_config.AUTOMATIC):
-            yield "clean", _runs(Cleaning())
+            yield "clean", _clean
         if options.get(archive_config.AUTOMATIC):
-            yield "archive", lambda context: archive(context).instant is not None
+            yield "archive", _archive
         if not config.is_mor:
             return
         if self._compacts:
@@ -119,12 +124,28 @@ class InlineServices:
             yield "log_compaction", _runs(LogCompaction())
 
 
+# Most commits are followed by neither, which the timeline shows without the lock
+
+
+def _clean(context: ServiceContext, state: TableState) -> bool:
+    service = Cleaning()
+    if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
+        return run_all(service, context).instant is not None
+    if why_not_due(context, state.timeline, CleanSettings.of(context.options), now_ms=service.now_ms()):
+        return False
+    return schedule_and_run(service, context).instant is not None
+
+
+def _archive(context: ServiceContext, state: TableState) -> bool:
+    return may_be_due(context, state) and archive(context).instant is not None
+
+
 def _runs(service: AnyService[ServiceReport]) -> Step:
-    return lambda context: run_all(service, context).instant is not None
+    return lambda context, _: run_all(service, context).instant is not None
 
 
 def _plans(service: AnyService[ServiceReport]) -> Step:
-    return lambda context: not service.pending(context) and service.schedule(context).instant is not None
+    return lambda context, _: not service.pending(context) and service.schedule(context).instant is not None
 
 
 def _failed(storage: Storage, name: str, error: Exception) -> HudiError:

@@ -86,6 +86,10 @@ class Storage(Protocol):
         """Creates the file whole unless it exists. True when this call created it."""
         ...
 
+    def names(self, path: str = "") -> list[str]:
+        """Sorted names of the files directly in a folder: `list` for callers that need neither sizes nor times."""
+        ...
+
     def list(self, path: str = "") -> list[FileInfo]:
         """Direct children sorted by path; empty when there is no such folder."""
         ...
@@ -95,15 +99,15 @@ class Storage(Protocol):
         ...
 
     def stat(self, path: str) -> FileInfo | None:
-        """The file or folder, None when absent."""
+        """The file, None when absent. Where the storage has folders, a folder too: an object store has none."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Deletes a file; False when there is none."""
+        """Deletes a file; False when there was none, where the storage tells: S3 does not."""
         ...
 
     def delete_tree(self, path: str) -> None:
-        """Deletes a folder and what is below it; a missing one is fine."""
+        """Deletes a folder and what is below it; a missing one is fine, a file is not deleted on object stores."""
         ...
 
     def rename(self, src: str, dst: str) -> None:
@@ -111,7 +115,7 @@ class Storage(Protocol):
         ...
 
     def touch(self, path: str) -> None:
-        """Creates an empty file, or makes now the modification time of an existing one."""
+        """Creates an empty file, or makes now the modification time of an existing empty one."""
         ...
 
     def sync(self) -> None:

@@ -7,6 +7,7 @@ call that wrote it in its metadata, and where a store keeps none the contents ar
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -136,8 +137,11 @@ class ConditionalWrites:
                         "writers would overwrite each other's commits; use a release of the store that supports "
                         "conditional writes, or another store; tables there can only be read"
                     )
-        finally:
-            self._obstore.delete(self._store, path)
+        except BaseException:
+            with contextlib.suppress(self._exceptions.BaseError, FileNotFoundError):
+                self._obstore.delete(self._store, path)
+            raise
+        self._obstore.delete(self._store, path)
         with _PROBED_LOCK:
             _PROBED.add(name)
 

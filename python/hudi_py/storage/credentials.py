@@ -1,96 +1,190 @@
 """Credentials of an object store by the name of what provides them: every process gets its own, and none travels.
 
-Storage options: `credential_provider` is `boto3`, with `profile`, `role_arn` and `role_session_name` if need be, or
-`module:function`: a function of that module without arguments, which returns a dict as obstore's credential providers
-do (`access_key_id`, `secret_access_key`, `token` and `expires_at` for S3).
+Storage options: `credential_provider` is one of
+
+- `boto3`, with `profile`, `role_arn`, `role_session_name` and `external_id` if need be;
+- `google`: application default credentials, by google-auth;
+- `azure`: those that azure-identity finds (`DefaultAzureCredential`);
+- `databricks`, with `service_credential`: a service credential of Unity Catalog;
+- `module:function`: a function of that module without arguments, which returns a dict as obstore's credential providers
+  do (`access_key_id`, `secret_access_key`, `token` and `expires_at` for S3; `token` and `expires_at` for others).
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError
 
 PROVIDER: Final = "credential_provider"
-_BOTO3: Final = ("profile", "role_arn", "role_session_name")
 EXPIRED: Final = ("ExpiredToken", "TokenRefreshRequired", "ExpiredAuthenticationToken", "credentials have expired")
 """What errors of stores say of credentials that have expired."""
+_OPTIONS: Final = {
+    "boto3": ("profile", "role_arn", "role_session_name", "external_id"),
+    "google": (),
+    "azure": (),
+    "databricks": ("service_credential",),
+}
+_PREFIXES: Final = {"boto3": ("s3", "s3a"), "google": ("gs",), "azure": ("az", "azure", "adl", "abfs", "abfss")}
+_BOTO3_TTL: Final = timedelta(minutes=9)
+"""boto3 renews credentials ten minutes before they expire at the latest, so what it gives is valid this long."""
+_GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_AZURE_SCOPE: Final = "https://storage.azure.com/.default"
+
+Provider = Callable[[], Mapping[str, Any]]
 
 
-def take_provider(options: dict[str, str], uri: str) -> Callable[[], Any] | None:
+def take_provider(options: dict[str, str], uri: str) -> Provider | None:
     """The provider that storage options name; takes them out of the options. None where they name none.
 
     Raises:
-        ConfigError: the provider does not exist, or there are keys besides.
+        ConfigError: the provider does not exist, its package is missing, it does not fit the kind of store, or there
+            are options of another provider.
     """
-    given: dict[str, str] = {name: options.pop(name) for name in (PROVIDER, *_BOTO3) if name in options}
-    name = given.pop(PROVIDER, None)
+    known = {name for names in _OPTIONS.values() for name in names}
+    given = {name: options.pop(name) for name in sorted(known) if name in options}
+    name = options.pop(PROVIDER, None)
+    foreign = [key for key in given if key not in _OPTIONS.get(name or "", ())]
+    if foreign:
+        needed = next(provider for provider, names in _OPTIONS.items() if foreign[0] in names)
+        is_given = "is given without it" if name is None else f"does not go with {PROVIDER}={name}"
+        raise ConfigError(
+            f"Cannot open {uri}: the storage option {', '.join(foreign)} needs {PROVIDER}={needed} and {is_given}"
+        )
     if name is None:
-        if given:
-            raise ConfigError(
-                f"Cannot open {uri}: the storage option {', '.join(given)} is given without {PROVIDER}; add "
-                f"{PROVIDER}=boto3"
-            )
         return None
+    scheme = uri.partition(":")[0].lower()
+    if scheme not in _PREFIXES.get(name, (scheme,)):
+        raise ConfigError(
+            f"Cannot open {uri}: {PROVIDER}={name} has credentials for {', '.join(_PREFIXES[name])}, not for {scheme}"
+        )
     if name == "boto3":
         return _boto3(given, options, uri)
-    if given:
-        raise ConfigError(
-            f"Cannot open {uri}: the storage option {', '.join(given)} needs {PROVIDER}=boto3, not {name}"
-        )
+    if name == "google":
+        return _google(uri)
+    if name == "azure":
+        return _azure(uri)
+    if name == "databricks":
+        return _databricks(given, options, uri)
+    return _function(name, uri)
+
+
+def _function(name: str, uri: str) -> Provider:
     module, colon, function = name.partition(":")
     if not colon:
         raise ConfigError(
-            f"Cannot open {uri}: the storage option {PROVIDER} = '{name}' is not boto3 or module:function"
+            f"Cannot open {uri}: the storage option {PROVIDER} = '{name}' is not {', '.join(_OPTIONS)} or "
+            "module:function"
         )
     try:
-        found = getattr(importlib.import_module(module), function)
+        return _Checked(getattr(importlib.import_module(module), function), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"Cannot open {uri}: the storage option {PROVIDER} = '{name}' names no function ({error}); it must be "
             "importable in every process that reads or writes the table"
         ) from None
-    return _Checked(found, name)
 
 
 class _Checked:
-    """A function of the user's that returns credentials, none of which have expired."""
+    """A function that returns credentials, none of which have expired."""
 
-    def __init__(self, function: Callable[[], Mapping[str, Any]], name: str) -> None:
+    def __init__(self, function: Provider, name: str) -> None:
         self._function = function
         self._name = name
+        self.config = getattr(function, "config", {})  # obstore takes the region from it
 
     def __call__(self) -> Mapping[str, Any]:
         found = self._function()
         expires = found.get("expires_at")
         if isinstance(expires, datetime):
-            moment = expires if expires.tzinfo is not None else expires.replace(tzinfo=timezone.utc)
+            moment = _utc(expires)
             if moment <= datetime.now(timezone.utc):
                 raise ValueError(f"the credentials have expired at {moment:%Y-%m-%d %H:%M:%S %Z} ({self._name})")
             return {**found, "expires_at": moment}
         return {**found, "expires_at": None}
 
 
-def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str) -> Callable[[], Any]:
-    try:
-        boto3 = importlib.import_module("boto3")
-        auth = importlib.import_module("obstore.auth.boto3")
-    except ImportError:
-        raise ConfigError(
-            f"Cannot open {uri}: the storage option {PROVIDER} = 'boto3' needs the package boto3, which is missing; "
-            "install it with `pip install 'hudi-py[dynamodb]'`"
-        ) from None
+def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str, source: Any = None) -> Provider:
+    """`source` is a session of botocore, whose credentials are taken."""
+    boto3 = _needed("boto3", uri, "boto3", "boto3")
+    auth = importlib.import_module("obstore.auth.boto3")
     errors = importlib.import_module("botocore.exceptions")
     region = next((options[key] for key in ("region", "aws_region") if key in options), None)
     try:
-        session = boto3.Session(profile_name=given.get("profile"), region_name=region)
-        role = {"RoleArn": given.get("role_arn"), "RoleSessionName": given.get("role_session_name", "hudi-py")}
-        provider: Callable[[], Any] = (
-            auth.StsCredentialProvider(session, **role) if role["RoleArn"] else auth.Boto3CredentialProvider(session)
-        )
+        session = boto3.Session(profile_name=given.get("profile"), region_name=region, botocore_session=source)
+        if "role_arn" not in given:
+            return auth.Boto3CredentialProvider(session, ttl=_BOTO3_TTL)  # type: ignore[no-any-return]
+        role = {"RoleArn": given["role_arn"], "RoleSessionName": given.get("role_session_name", "hudi-py")}
+        if "external_id" in given:
+            role["ExternalId"] = given["external_id"]
+        return _Checked(auth.StsCredentialProvider(session, **role), role["RoleArn"])
     except (errors.BotoCoreError, ValueError) as error:
         raise ConfigError(f"Cannot open {uri}: no credentials from boto3: {error}") from None
-    return provider
+
+
+def _google(uri: str, source: Any = None) -> Provider:
+    """`source` are credentials of google-auth; the application's default ones without it."""
+    auth = _needed("google.auth", uri, "google", "google-auth", "requests")
+    request = _needed("google.auth.transport.requests", uri, "google", "google-auth", "requests").Request()
+    if source is None:
+        try:
+            source, _ = auth.default(scopes=[_GOOGLE_SCOPE])
+        except auth.exceptions.GoogleAuthError as error:
+            raise ConfigError(f"Cannot open {uri}: no credentials from google-auth: {error}") from None
+
+    def provide() -> Mapping[str, Any]:
+        source.refresh(request)
+        return {"token": source.token, "expires_at": None if source.expiry is None else _utc(source.expiry)}
+
+    return provide
+
+
+def _azure(uri: str, source: Any = None) -> Provider:
+    """`source` is a credential of azure-identity; the default one without it."""
+    if source is None:
+        source = _needed("azure.identity", uri, "azure", "azure-identity").DefaultAzureCredential()
+
+    def provide() -> Mapping[str, Any]:
+        found = source.get_token(_AZURE_SCOPE)
+        return {"token": found.token, "expires_at": datetime.fromtimestamp(found.expires_on, timezone.utc)}
+
+    return provide
+
+
+def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) -> Provider:
+    name = given.get("service_credential")
+    if name is None:
+        raise ConfigError(f"Cannot open {uri}: {PROVIDER}=databricks needs the storage option service_credential")
+    try:
+        # What workers have; on the driver it is part of dbutils
+        found = importlib.import_module("databricks.service_credentials")
+    except ImportError:
+        try:
+            found = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(
+                f"Cannot open {uri}: {PROVIDER}=databricks works on Databricks compute alone ({error})"
+            ) from None
+    source = found.getServiceCredentialsProvider(name)
+    scheme = uri.partition(":")[0].lower()
+    if scheme in _PREFIXES["boto3"]:
+        return _boto3({}, options, uri, source)
+    return _google(uri, source) if scheme in _PREFIXES["google"] else _azure(uri, source)
+
+
+def _needed(module: str, uri: str, provider: str, *packages: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ConfigError(
+            f"Cannot open {uri}: the storage option {PROVIDER} = '{provider}' needs the package {packages[0]}, which "
+            f"is missing; install it with `pip install {' '.join(map(repr, packages))}`"
+        ) from None
+
+
+def _utc(moment: datetime) -> datetime:
+    """In the only time zone that obstore takes; a moment without one is in UTC."""
+    return moment.astimezone(timezone.utc) if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

@@ -159,6 +159,14 @@ class LocalStorage:
             self._unflushed.created(os.path.dirname(full))
         return created
 
+    def names(self, path: str = "") -> list[str]:
+        try:
+            with os.scandir(self._full(path)) as entries:
+                found = [entry.name for entry in entries if not entry.is_dir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in found if name[0] != "." or not is_hidden_by_storage(name))
+
     def list(self, path: str = "") -> list[FileInfo]:
         full = self._full(path)
         prefix = f"{clean_path(path)}/" if path else ""

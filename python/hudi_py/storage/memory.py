@@ -112,6 +112,9 @@ class MemoryStorage:
             self._files.entries[full] = (bytes(data), _now_ms())
             return True
 
+    def names(self, path: str = "") -> list[str]:
+        return [info.name for info in self.list(path) if not info.is_dir]
+
     def list(self, path: str = "") -> list[FileInfo]:
         folder = self._folder(path)
         found: dict[str, FileInfo] = {}

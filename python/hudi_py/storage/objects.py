@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
-import io
 import os
 import re
 import uuid
@@ -23,10 +22,9 @@ from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
 from hudi_py.storage.credentials import EXPIRED, take_provider
-from hudi_py.storage.transfer import Download, Upload
+from hudi_py.storage.transfer import READ_AHEAD_BYTES, Download, Upload
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
-_READ_AHEAD = 1 << 20
 _CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -51,6 +49,8 @@ _CLIENT_OPTIONS = frozenset(
     }
 )
 """Options which obstore takes apart from those of a kind of store, and panics over among them."""
+_DENIED_UPLOAD = "The operation lacked "
+"""How the error of a denied upload begins: of these obstore says no more than OSError."""
 _KIND = re.compile("^(aws|azure|google)_")
 
 
@@ -81,7 +81,16 @@ class ObjectStorage:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
     """
 
-    __slots__ = ("_conditional", "_exceptions", "_in_memory", "_obstore", "_options", "_store", "_uri")
+    __slots__ = (
+        "_conditional",
+        "_exceptions",
+        "_in_memory",
+        "_obstore",
+        "_options",
+        "_store",
+        "_takes_suffixes",
+        "_uri",
+    )
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, store: Any = None) -> None:
         parts = urlsplit(uri.replace("?", "%3F").replace("#", "%23"))
@@ -121,6 +130,7 @@ class ObjectStorage:
                 ) from None
         self._store = store
         self._in_memory = isinstance(store, stores.MemoryStore)
+        self._takes_suffixes = not isinstance(store, stores.AzureStore)
         self._conditional = ConditionalWrites(self._obstore, self._exceptions, store)
         self._options = dict(storage_options or {})
 
@@ -176,10 +186,27 @@ class ObjectStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         path = clean_path(path)
-        info = self._head(path)
-        if info is None:
-            raise missing(self.uri, path)
-        return pa.PythonFile(io.BufferedReader(Download(self, path, info.size), _READ_AHEAD), mode="r")
+        size, end = self._end_of(path)
+        return pa.PythonFile(Download(self, path, size, end), mode="r")
+
+    def _end_of(self, path: str) -> tuple[int, bytes]:
+        """Size and last bytes of a file: where Parquet files are read first, and all of a small file."""
+        if not self._takes_suffixes:
+            info = self._head(path)
+            if info is None:
+                raise missing(self.uri, path)
+            return info.size, self.read_range(path, max(info.size - READ_AHEAD_BYTES, 0), READ_AHEAD_BYTES)
+        try:
+            with self.asked(path):
+                found = self._obstore.get(self._store, path, options={"range": {"suffix": READ_AHEAD_BYTES}})
+                return int(found.meta["size"]), bytes(found.bytes())
+        except FileNotFoundError:
+            raise
+        except OSError:  # of an empty file there is no last byte
+            info = self._head(path)
+            if info is None or info.size:
+                raise
+            return 0, b""
 
     def open_output(self, path: str) -> BinaryIO:
         return cast(BinaryIO, Upload(self, clean_path(path)))
@@ -236,6 +263,9 @@ class ObjectStorage:
         name = f"{bucket} {hash(repr(sorted(settings.items(), key=str)))}"
         self._conditional.probe(name, bucket, f".hoodie/.locks/probe_{uuid.uuid4().hex}")
 
+    def names(self, path: str = "") -> list[str]:
+        return [info.name for info in self.list(path) if not info.is_dir]
+
     def list(self, path: str = "") -> list[FileInfo]:
         path = clean_path(path)
         with self.asked(path):
@@ -253,15 +283,10 @@ class ObjectStorage:
 
     def stat(self, path: str) -> FileInfo | None:
         path = clean_path(path)
-        info = self._head(path) if path else None
-        if info is None and self.list(path):
-            return FileInfo(path, 0, 0, True)
-        return info
+        return self._head(path) if path else None
 
     def delete(self, path: str) -> bool:
         path = clean_path(path)
-        if self._head(path) is None:
-            return False
         try:
             with self.asked(path):
                 self._obstore.delete(self._store, path)
@@ -274,7 +299,6 @@ class ObjectStorage:
         for page in self._pages(path):
             with self.asked(path):
                 self._obstore.delete(self._store, [entry["path"] for entry in page])
-        self.delete(path)
 
     def rename(self, src: str, dst: str) -> None:
         """Always raises UnsupportedTableError: object stores cannot move a file in one step."""
@@ -284,8 +308,7 @@ class ObjectStorage:
         )
 
     def touch(self, path: str) -> None:
-        info = self._head(clean_path(path))
-        self.put(path, self.read(path) if info is not None and info.size else b"")
+        self.put(path, b"")
 
     def sync(self) -> None:
         """Nothing: a store answers once it keeps what it was sent."""
@@ -326,9 +349,13 @@ class ObjectStorage:
             raise
         except FileNotFoundError:
             raise missing(self.uri, path) from None
-        except (self._exceptions.BaseError, ValueError) as error:  # ValueError: no path of its
-            denied = self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError
+        except (self._exceptions.BaseError, ValueError, OSError) as error:  # ValueError: no path of its
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             what = first_line(error)
+            denied = isinstance(
+                error, (self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError)
+            ) or what.startswith(_DENIED_UPLOAD)
             if any(sign in str(error) for sign in EXPIRED):
                 raise PermissionError(
                     errno.EACCES,
@@ -338,9 +365,7 @@ class ObjectStorage:
                 ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
-            raise OSError(
-                errno.EACCES if isinstance(error, denied) else errno.EIO, what, f"{self.uri}/{path}"
-            ) from None
+            raise OSError(errno.EACCES if denied else errno.EIO, what, f"{self.uri}/{path}") from None
 
 
 def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

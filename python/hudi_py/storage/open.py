@@ -70,6 +70,11 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
         return MemoryStorage(name, folder.rstrip("/"))
     if scheme in SCHEMES:
         return ObjectStorage(uri, storage_options)
+    if scheme in ("hdfs", "viewfs", "webhdfs"):
+        raise ConfigError(
+            f"Cannot open {uri}: HDFS is not supported; give the path of a local mount of it (NFS gateway or "
+            "fuse-dfs), or leave tables there to Apache Hudi"
+        )
     raise ConfigError(
         f"Cannot open a table with the URI scheme {scheme!r}; supported are local paths, file, memory, "
         f"{', '.join(sorted(SCHEMES))}"

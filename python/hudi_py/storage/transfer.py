@@ -9,25 +9,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hudi_py.storage.objects import ObjectStorage
 
+READ_AHEAD_BYTES = 1 << 20
+"""The least to read in one request; at the end of a file about twice the footer of a base file with a bloom filter."""
 PART_BYTES = 8 << 20
 """Size of the parts of an upload. Objects that are smaller go in one request; S3 takes 10,000 parts."""
 _PARTS_AT_ONCE = 4
 
 
-class Download(io.RawIOBase):
-    """Range reads as a seekable stream."""
+class Download:
+    """Range reads as a seekable stream for Arrow: one request for each range that is not held already.
 
-    def __init__(self, storage: ObjectStorage, path: str, size: int) -> None:
+    The end of the object is held, and what was read last; short ranges are read with what follows.
+    """
+
+    def __init__(self, storage: ObjectStorage, path: str, size: int, end: bytes) -> None:
+        """`end` are the last bytes of the object, or all of them."""
         self._storage = storage
         self._path = path
         self._size = size
+        self._end = memoryview(end)
+        self._last = (0, memoryview(b""))
         self._position = 0
+        self.closed = False
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
+
+    def writable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+        self._end, self._last = memoryview(b""), (0, memoryview(b""))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
@@ -37,14 +53,25 @@ class Download(io.RawIOBase):
     def tell(self) -> int:
         return self._position
 
-    def readinto(self, buffer: Any) -> int:
-        length = min(len(buffer), self._size - self._position)
-        if length <= 0:
-            return 0
-        data = self._storage.read_range(self._path, self._position, length)
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+    def read(self, size: int = -1) -> memoryview:
+        start = min(self._position, self._size)
+        length = self._size - start if size < 0 else min(size, self._size - start)
+        data = self._range(start, length) if length else memoryview(b"")
+        self._position = start + len(data)
+        return data
+
+    def _range(self, start: int, length: int) -> memoryview:
+        tail = self._size - len(self._end)
+        for first, held in ((tail, self._end), self._last):
+            if first <= start and start + length <= first + len(held):
+                return held[start - first : start - first + length]
+        if start < tail < start + length:  # what is held already is not fetched again
+            before = self._storage.read_range(self._path, start, tail - start)
+            return memoryview(before + self._end[: start + length - tail])
+        wanted = max(length, min(READ_AHEAD_BYTES, tail - start))
+        data = memoryview(self._storage.read_range(self._path, start, wanted))
+        self._last = (start, data)
+        return data[:length]
 
 
 class Upload(io.RawIOBase):

@@ -49,6 +49,9 @@ class FolderStorage:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self._storage.put_if_absent(self._below(path), data)
 
+    def names(self, path: str = "") -> list[str]:
+        return self._storage.names(self._below(path))
+
     def list(self, path: str = "") -> list[FileInfo]:
         cut = len(self._folder) + 1 if self._folder else 0
         listed = self._storage.list(self._below(path))

@@ -100,7 +100,7 @@ def _read(storage: Storage) -> dict[str, str]:
                 continue
             except CorruptFileError:
                 seen = True
-        if not seen and storage.stat(".hoodie") is None:
+        if not seen and not storage.list(".hoodie"):
             break
         if attempt < _READS - 1:
             # An update may have switched from one file to the other between the two reads
@@ -175,7 +175,7 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
 
 
 def _check_keys(storage: Storage, config: TableConfig) -> None:
-    damaged = damaged_keys(config.properties)
+    damaged = _problems(tuple(config.properties.items()))[0]
     if damaged:
         key, known = min(damaged.items())
         raise CorruptFileError(
@@ -188,7 +188,7 @@ def _check_keys(storage: Storage, config: TableConfig) -> None:
 
 
 def _check_values(storage: Storage, config: TableConfig) -> None:
-    invalid = invalid_properties(config.properties)
+    invalid = _problems(tuple(config.properties.items()))[1]
     if invalid:
         found = "; and ".join(
             f"{key}={value if value and value == value.strip() else repr(value)}; supported are {', '.join(choices)}"
@@ -198,6 +198,11 @@ def _check_values(storage: Storage, config: TableConfig) -> None:
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has {found}; correct {PROPERTIES} if the value is wrong"
         )
+
+
+@lru_cache(maxsize=64)  # each action reads the same properties several times
+def _problems(properties: tuple[tuple[str, str], ...]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    return damaged_keys(dict(properties)), invalid_properties(dict(properties))
 
 
 def _comment(text: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from functools import lru_cache
 from operator import attrgetter
 
 from hudi_py.errors import CorruptFileError
@@ -154,6 +156,12 @@ def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = N
     modification time as completion time.
     """
     layout = layout_for(config)
+    if layout.version == 2:
+        known = _named(layout, tuple(storage.names(layout.folder)))
+        if known is not None:
+            found = copy(known)
+            _set(found, "plans", {})  # a plan may be rewritten while it is pending
+            return found
     times = table_zone(config, zone)
     files: list[Instant] = []
     for info in storage.list(layout.folder):
@@ -165,6 +173,15 @@ def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = N
         files.append(instant)
     if not files:
         _check_elsewhere(storage, layout)
+    return timeline_of(layout, files)
+
+
+@lru_cache(maxsize=16)  # each action loads the timelines of a table and its metadata table several times
+def _named(layout: Layout, names: tuple[str, ...]) -> Timeline | None:
+    """The timeline of these files; None if there are none, or a completion time is not in its name."""
+    files = [instant for name in names if (instant := layout.parse(name)) is not None]
+    if not files or any(file.legacy for file in files):
+        return None
     return timeline_of(layout, files)
 
 

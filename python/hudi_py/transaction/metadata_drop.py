@@ -93,7 +93,7 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
     changes = {_PARTITIONS: None, _INFLIGHT: None, METADATA_TO_MAKE: ",".join(sorted(to_make)) or None}
     if to_make or not changes.keys().isdisjoint(config.properties):
         update_table_config(storage, changes)
-    there = storage.stat(METADATA_TABLE) is not None
+    there = storage.stat(METADATA_TABLE) is not None or bool(storage.list(METADATA_TABLE))
     if there:
         storage.delete_tree(METADATA_TABLE)
     if dropped or there:

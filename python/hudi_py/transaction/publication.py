@@ -171,7 +171,9 @@ class Publication:
         depth = len(partition.split("/")) if partition else 0
         stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
         text = f"#partition metadata\n#{stamp}\ncommitTime={self._instant}\npartitionDepth={depth}\n"
-        self.storage.put_if_absent(join_path(partition, PARTITION_METAFILE), text.encode())
+        path = join_path(partition, PARTITION_METAFILE)
+        if self.storage.stat(path) is None:  # most often it is there, and a refused put costs two requests
+            self.storage.put_if_absent(path, text.encode())
         self._partitions.add(partition)
 
 

@@ -36,12 +36,12 @@ class OptimisticSettings:
     """Whether changes of the schema by two writes are compared."""
     retries: int = 0
     """How often a write is redone, as a whole and under a new instant, after a conflict."""
-    shares_logs: bool = False
-    """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
     early: bool = False
     """Whether a write looks for conflicts before each of its files, besides at its commit."""
     early_commits: bool = False
     """Whether it then looks at completed writes, too, and not at markers alone."""
+    shares_logs: bool = False
+    """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
 
     @classmethod
     def of(cls, options: Options) -> OptimisticSettings | None:
@@ -56,8 +56,8 @@ class OptimisticSettings:
         if early and mode != concurrency_config.OPTIMISTIC:
             raise ConfigError(
                 f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
-                f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is missing: set it for "
-                "all writers of the table, or leave early detection out",
+                f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is {mode!r}: set it for all "
+                "writers of the table, or leave early detection out",
                 key=concurrency_config.MODE.key,
             )
         if mode == concurrency_config.SINGLE_WRITER:
@@ -77,9 +77,9 @@ class OptimisticSettings:
             ConflictStrategy.BUCKET if by_bucket or shares_logs else strategy,
             options.get(concurrency_config.RESOLVE_SCHEMAS),
             options.get(concurrency_config.RETRIES),
-            shares_logs,
             early,
             options.get(concurrency_config.EARLY_COMMITS),
+            shares_logs,
         )
 
 

@@ -222,6 +222,11 @@ class WriteTransaction:
                 self._view = self.session.view(self.timeline)
             return self._view
 
+    def share(self, view: FileSystemView) -> None:
+        """Takes over a view that the caller has loaded over a timeline with the same pin."""
+        with self._mutex:
+            self._view = view
+
     @property
     def staging(self) -> str:
         """Folder for intermediate files of this write, relative to the base path: `.hoodie/.hudi_py/<instant>/stage`.

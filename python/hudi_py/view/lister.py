@@ -8,7 +8,7 @@ from typing import Protocol
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
-from hudi_py.storage.threads import when_remote
+from hudi_py.storage.threads import in_threads, when_remote
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 """Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
@@ -48,6 +48,12 @@ class StorageLister(Lister):
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._storage = storage
         self._config = config
+        self._ahead: dict[PartitionPath, list[FileInfo]] = {}
+
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
+        if not self._storage.is_local:
+            wanted = list(partitions)
+            self._ahead.update(zip(wanted, in_threads(self._list, wanted), strict=True))
 
     def partitions(self) -> list[PartitionPath]:
         found: list[PartitionPath] = []
@@ -65,4 +71,8 @@ class StorageLister(Lister):
         return sorted(found)
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
+        ahead = self._ahead.pop(partition, None)
+        return self._list(partition) if ahead is None else ahead
+
+    def _list(self, partition: PartitionPath) -> list[FileInfo]:
         return [info for info in self._storage.list(partition) if not info.is_dir]

@@ -181,7 +181,7 @@ def lost_files(
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
     """Logs limited to their recorded size; since table version 8 nothing is appended to a log."""
     sizes = {file.name: file.size for file in recorded if file.size}
-    return [replace(log, size=min(log.size, sizes.get(log.name, log.size))) for log in logs]
+    return [replace(log, size=sizes[log.name]) if sizes.get(log.name, log.size) < log.size else log for log in logs]
 
 
 def describe_loss(file: RecordedFile, size: int | None) -> str:

@@ -203,8 +203,9 @@ def _run(
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
+    view = session.view(seen)
     # refuse what cannot be written before there is an instant
-    settings = write_settings(storage, config, seen, session.view(seen), source.schema, operation, options)
+    settings = write_settings(storage, config, seen, view, source.schema, operation, options)
     if source.in_memory and settings.deleted_partitions is None:
         for batch in source.columns(settings.keygen.partition_fields):
             settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
@@ -216,6 +217,8 @@ def _run(
                 settings = write_settings(
                     storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )
+            else:
+                transaction.share(view)
             context = WriteContext(transaction, settings, progress=progress)
             result = run_operation(context, batches, operation)
             progress.phase("committing")

@@ -162,6 +162,7 @@ def test_one_option_under_two_keys_must_agree() -> None:
 
 def test_storage_options_are_split_off_and_never_shown() -> None:
     options = resolve({"storage.aws_secret_access_key": "hunter2", "path": "/t"}, Scope.READ)
+    assert resolve({"Storage.Secret.aws_secret_access_key": "hunter2"}, Scope.READ).storage == options.storage
     assert options.storage == {"aws_secret_access_key": "hunter2"}
     assert "hunter2" not in repr(options)
 

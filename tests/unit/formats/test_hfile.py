@@ -42,6 +42,18 @@ def test_all_entries_come_back(hbase: bool, codec: int, block_bytes: int, levels
     assert pairs(file.scan()) == ENTRIES
 
 
+def test_a_small_file_that_was_read_is_read_again_when_it_changes() -> None:
+    storage = MemoryStorage("hfile-changes")
+    first, second = (build_hfile([(b"k", value)], codec=2) for value in (b"one", b"two"))
+    for data, value in ((first, b"one"), (second, b"two"), (first, b"one")):
+        storage.put("f", data)
+        assert pairs(open_hfile(storage, "f", len(data)).lookup([b"k"])) == [(b"k", value)]
+    assert open_hfile(storage, "f", len(first)) is open_hfile(storage, "f", len(first))
+    storage.put("f", first[:40])
+    with pytest.raises(CorruptFileError, match="too early"):
+        open_hfile(storage, "f", len(first))
+
+
 def test_a_block_is_searched_for_the_keys_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each search makes a hash table of what is sought: all keys in each block would take keys times blocks."""
     file = read_hfile(build_hfile(ENTRIES, block_bytes=300))

@@ -18,11 +18,11 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_values, encode_log_content, encode_values
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
-from hudi_py.merge import CommittedInstants
+from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.metadata_write.encoding.payloads import combine_stats
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, SCHEMA_JSON
 from hudi_py.metadata_write.encoding.values import AVRO_SCHEMA, is_current, with_file_name
-from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs
+from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs, merge_slice
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
@@ -403,3 +403,13 @@ def test_meta_columns_of_any_length_are_replaced() -> None:
     (batch,) = decode_values(renamed, AVRO_SCHEMA)
     assert batch.column("_hoodie_file_name").to_pylist() == ["n" * 70] * 2
     assert batch.column("_hoodie_commit_time").null_count == 2
+
+
+def test_small_blocks_are_merged_at_once() -> None:
+    piece = Slice("record_index")
+    piece.add_base({"c": location("p0")})
+    for key in ("a", "e", "b", "d"):
+        piece.add_log(piece.block({key: location("p1")}))
+    whole = FileSlice(piece.partition, FileId("g-0000-0"), "0", piece.base, tuple(piece.logs))
+    (merged,) = merge_slice(piece.storage, whole, scan_log(piece.storage, whole.log_files, committed=EVERYTHING))
+    assert merged.keys.to_pylist() == [b"a", b"b", b"c", b"d", b"e"]

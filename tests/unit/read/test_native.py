@@ -59,7 +59,11 @@ def test_a_file_as_the_table_has_it(table: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "options", "reason"),
     [
-        (lambda rows: rows.drop_columns(["n"]), {}, "column n is not in the file"),
+        (
+            lambda rows: rows.rename_columns([*rows.column_names[:7], "N", "l"]),
+            {},
+            "column n differs from another only",
+        ),
         (lambda rows: rows.append_column("N", rows["n"]), {}, "column n differs from another only by case"),
         (
             lambda rows: rows.set_column(7, "n", rows["n"].cast(pa.int64())),
@@ -85,14 +89,33 @@ def test_a_new_writer_counts_days_as_everyone(table: Path) -> None:
     assert why(table) is None
 
 
-def test_logs_keys_and_ranges_need_more_than_a_file(tmp_path: Path) -> None:
+def test_a_column_that_the_file_lacks_is_null_for_every_reader(table: Path) -> None:
+    rewrite(table, lambda rows: rows.drop_columns(["n"]))
+    assert why(table) is None
+
+
+def test_what_a_merge_in_parts_and_a_condition_can_give(tmp_path: Path) -> None:
     path = tmp_path / "m"
     hudi_py.write(str(path), SOURCE, record_key="id", table_type="mor")
-    assert why(path, keys=["1"]) == "rows are chosen by their commit or key"
-    assert why(path, query_type="incremental", begin="000") == "rows are chosen by their commit or key"
+    assert why(path, keys=["1"]) == "rows are chosen by their key"
+    assert why(path, query_type="incremental", begin="000") is None
     hudi_py.write(str(path), SOURCE)
-    assert why(path) == "its logs must be merged"
+    assert why(path) is None
+    assert why(path, query_type="incremental", begin="000") is None
+    assert why(path, query_type="incremental", begin="000", emit_deletes=True) == "deletes are rows too"
+    assert why(path, merge="skip") == "its logs are read without a merge"
     assert why(path, query_type="read_optimized") is None
+
+
+def test_base_files_of_one_name_are_not_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    hudi_py.write(str(path), SOURCE, record_key="id", table_type="mor")
+    hudi_py.write(str(path), SOURCE)
+    (split,) = hudi_py.open_table(str(path)).scan().splits()
+    storage = open_storage(str(path))
+    assert why_not_native(storage, [split, split]) == ["another base file has the same name"] * 2
+    alone = replace(split, log_files=())
+    assert why_not_native(storage, [alone, alone]) == [None, None]
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "{a}"])

@@ -11,7 +11,7 @@ pytest.importorskip("obstore")
 from hudi_py.errors import ConfigError
 from hudi_py.storage import conditional
 from hudi_py.storage.conditional import Version
-from tests.support.s3 import Fault, Store, serving
+from tests.support.object_store import Fault, Store, serving
 from tests.unit.storage.test_objects import RETRIES, storage_of
 
 ANSWERS = pytest.mark.parametrize("answer", [500, 503, None, 409, 412])

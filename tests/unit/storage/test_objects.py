@@ -17,7 +17,7 @@ from obstore.exceptions import GenericError
 from obstore.store import LocalStore, S3Store
 
 from hudi_py.storage import ObjectStorage, conditional, objects
-from tests.support.s3 import Fault, Store, serving
+from tests.support.object_store import Fault, Store, serving
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ SCRIPT = """
 import os, signal, sys
 from hudi_py.errors import ConfigError
 from tests.unit.storage.test_objects import storage_of
-from tests.support.s3 import serving
+from tests.support.object_store import serving
 
 def in_child(name, work):
     child = os.fork()

@@ -176,6 +176,27 @@ def test_load(config: TableConfig) -> None:
     assert load_timeline(MemoryStorage("timeline-empty"), config).instants == ()
 
 
+def test_timelines_of_the_same_files_share_no_plans() -> None:
+    """A plan may be rewritten while it is pending."""
+    storage = MemoryStorage(f"timeline-{next(_NAMES)}")
+    for name in ("1.commit.requested", "1.inflight", "1_2.commit", "3.clustering.requested"):
+        storage.put(f".hoodie/timeline/{name}", b"")
+    one, other = load_timeline(storage, V9), load_timeline(storage, V9)
+    assert one == other == of(V9, "1.commit.requested", "1.inflight", "1_2.commit", "3.clustering.requested")
+    one.plans["3", Action.CLUSTERING] = (b"plan", "source")
+    assert other.plans == load_timeline(storage, V9).plans == {}
+
+
+def test_a_completion_time_that_is_in_no_name_is_that_of_the_file() -> None:
+    storage = MemoryStorage(f"timeline-{next(_NAMES)}")
+    for name in ("1_2.commit", "3.commit"):
+        storage.put(f".hoodie/timeline/{name}", b"")
+    known, legacy = load_timeline(storage, V9).completed
+    assert (known.completion_time, known.legacy) == ("2", False)
+    assert legacy.legacy
+    assert len(legacy.completion_time or "") == 17
+
+
 def test_pin_of_layout_2_is_a_completion_time() -> None:
     before = of(V9, "10_40.deltacommit", "20_30.deltacommit", "25.deltacommit.inflight")
     pin = before.pin()

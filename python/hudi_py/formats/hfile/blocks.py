@@ -71,6 +71,11 @@ class ByteSource:
             self._held = self._storage.read_range(self._path, self._offset + offset, length)
             self._held_from = offset
 
+    @property
+    def whole(self) -> bytes | None:
+        """All bytes, if they are in memory."""
+        return self._held if len(self._held) == self.length else None
+
     def read(self, offset: int, length: int) -> bytes:
         """Exactly these bytes. Raises CorruptFileError if the file is too short."""
         if offset < 0 or length < 0 or offset + length > self.length:

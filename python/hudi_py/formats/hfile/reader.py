@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -30,6 +31,8 @@ _LOAD_AHEAD: Final = TRAILER_LENGTH + (1 << 15)
 _GAP: Final = 1 << 17
 """Blocks with less than this between them are fetched with one request."""
 _REQUEST: Final = 1 << 23
+_SMALL: Final = 1 << 14
+"""Bytes of a file or log block up to which its entries stay in memory."""
 
 
 class HFile:
@@ -40,9 +43,13 @@ class HFile:
         info: the file info, by name.
     """
 
-    def __init__(self, source: ByteSource) -> None:
-        """Raises CorruptFileError, or UnsupportedTableError for an unsupported version, codec or content."""
+    def __init__(self, source: ByteSource, *, keep: bool = False) -> None:
+        """`keep`: whether to hold on to the entries of blocks that were read.
+
+        Raises CorruptFileError, or UnsupportedTableError for an unsupported version, codec or content.
+        """
         self._source = source
+        self._kept: dict[int, Entries] | None = {} if keep else None
         source.hold(max(0, source.length - _LOAD_AHEAD), min(source.length, _LOAD_AHEAD))
         self._trailer = trailer = read_trailer(source)
         source.hold(trailer.load_on_open_offset, source.length - trailer.load_on_open_offset)
@@ -134,8 +141,7 @@ class HFile:
                 raise self._source.corrupt(f"its index names a block from byte {start} to {end}")
             self._source.hold(start, end - start)
             for block in blocks[at:behind]:
-                payload = read_block(self._source, block.offset, DATA, self._trailer.codec, block.size).payload
-                entries = parse_entries(payload, self._source)
+                entries = self._entries(block)
                 if len(entries):
                     first = entries.keys[0].as_py()
                     if last is not None and first <= last:
@@ -143,6 +149,15 @@ class HFile:
                     last = entries.keys[-1].as_py()
                     yield entries
             at = behind
+
+    def _entries(self, block: IndexEntry) -> Entries:
+        found = self._kept.get(block.offset) if self._kept is not None else None
+        if found is None:
+            payload = read_block(self._source, block.offset, DATA, self._trailer.codec, block.size).payload
+            found = parse_entries(payload, self._source)
+            if self._kept is not None:
+                self._kept[block.offset] = found
+        return found
 
     @staticmethod
     def _near(first: IndexEntry, before: IndexEntry, after: IndexEntry) -> bool:
@@ -157,7 +172,14 @@ def open_hfile(storage: Storage, path: str, size: int, *, offset: int = 0) -> HF
         CorruptFileError, UnsupportedTableError: see `HFile`.
         FileNotFoundError: the file does not exist.
     """
-    return HFile(ByteSource(storage, path, offset, size))
+    source = ByteSource(storage, path, offset, size)
+    content = source.whole if size <= _SMALL else None
+    return HFile(source) if content is None else _small(content, source.context)
+
+
+@lru_cache(maxsize=128)  # each commit reads the log blocks of the last few again
+def _small(content: bytes, context: str) -> HFile:
+    return HFile(MemorySource(content, context), keep=True)
 
 
 def read_hfile(data: bytes, context: str = "in memory") -> HFile:

@@ -177,42 +177,48 @@ class Run:
 
 
 class _Source:
-    """One file or log block, read as far as needed."""
+    """One file or log block, read as far as needed and one run ahead."""
 
     def __init__(self, runs: Iterator[Run]) -> None:
-        self._runs = runs
-        self._held: Run | None = None
-        self._next()
+        self._runs = (run for run in runs if len(run.keys))
+        self._held = next(self._runs, None)
+        self._ahead = next(self._runs, None)
 
     @property
-    def last(self) -> bytes | None:
-        """The greatest key that has been read; None when there is nothing more."""
-        if self._held is None:
+    def is_read(self) -> bool:
+        """Whether nothing is left."""
+        return self._held is None
+
+    @property
+    def bound(self) -> bytes | None:
+        """The key up to which everything is in memory; None: all of it is."""
+        if self._held is None or self._ahead is None:
             return None
         key: bytes = self._held.keys[-1].as_py()
         return key
 
-    def take(self, bound: bytes) -> Run | None:
-        """What there is up to a key, which is not greater than `last`."""
-        if self._held is None:
+    def take(self, bound: bytes | None) -> Run | None:
+        """What there is up to a key, which is not greater than `bound`; None: what is held."""
+        held = self._held
+        if held is None:
             return None
-        count = pc.less_equal(self._held.keys, pa.scalar(bound, pa.binary())).true_count
-        if not count:
-            return None
-        taken, rest = self._held.split(count)
-        self._held = rest
-        if not len(rest.keys):
-            self._next()
-        return taken
-
-    def _next(self) -> None:
-        self._held = next((run for run in self._runs if len(run.keys)), None)
+        count = len(held.keys)
+        if bound is not None:
+            count = pc.less_equal(held.keys, pa.scalar(bound, pa.binary())).true_count
+        if count == len(held.keys):
+            self._held, self._ahead = self._ahead, next(self._runs, None)
+            return held
+        taken, self._held = held.split(count)
+        return taken if count else None
 
 
 def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
-    """All versions of ever greater stretches of keys; of each stretch the sources in their order."""
-    while bounds := [source.last for source in sources if source.last is not None]:
-        bound = min(bounds)
+    """All versions of ever greater stretches of keys; of each stretch the sources in their order.
+
+    Small files and blocks are in memory whole, and make one stretch.
+    """
+    while not all(source.is_read for source in sources):
+        bound = min((source.bound for source in sources if source.bound is not None), default=None)
         yield [run for source in sources if (run := source.take(bound)) is not None]
 
 

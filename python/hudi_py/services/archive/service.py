@@ -95,6 +95,16 @@ def archive(
         return _Archiver(context, settings, state).run(data_timeline)
 
 
+def may_be_due(context: ServiceContext, state: TableState) -> bool:
+    """Whether `archive` may find something to do, for callers that do not hold the table lock."""
+    settings = ArchiveSettings.of(context.options)
+    if not too_few(state.timeline, settings) or _half_deleted(state.timeline, _states(state.timeline)):
+        return True
+    if state.timeline.layout.version >= 2:
+        return False
+    return settings.merge or v1.is_merging(context.storage, archive_folder(state.config))
+
+
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
     """Archives some completed commits regardless of the settings. The table lock must be held."""
     _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
@@ -212,9 +222,9 @@ class _Archiver:
         If it had deleted nothing, the same instants are selected again and found in the archive. If it had, an instant
         lacks its pending files.
         """
-        completed = [instant for instant in self._timeline.completed if instant.action is not Action.SAVEPOINT]
-        if all(len(self._states[_key(instant)]) > 1 for instant in completed):
+        if not _half_deleted(self._timeline, self._states):
             return 0
+        completed = [instant for instant in self._timeline.completed if instant.action is not Action.SAVEPOINT]
         known = self._archived(completed)
         instants = [instant for instant in completed if _key(instant) in known]
         deleted = self._delete(instants)
@@ -286,6 +296,11 @@ def _undone(storage: Storage, timeline: Timeline) -> list[str]:
         restoring = plans.restore(instant)
         found.append(restoring.savepoint if restoring is not None else instant.time)
     return [time for time in found if time]
+
+
+def _half_deleted(timeline: Timeline, states: States) -> bool:
+    """Whether pending files of a completed instant are gone."""
+    return any(i.action is not Action.SAVEPOINT and len(states[_key(i)]) < 2 for i in timeline.completed)
 
 
 def _states(timeline: Timeline) -> dict[Key, list[Instant]]:

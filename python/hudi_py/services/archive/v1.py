@@ -86,6 +86,11 @@ def add_to_archive(
     return FileInfo(path, len(data), 0)
 
 
+def is_merging(storage: Storage, folder: str) -> bool:
+    """Whether a merge of archive files was begun and not finished."""
+    return storage.stat(join_path(folder, MERGE_PLAN)) is not None
+
+
 def finish_merge(storage: Storage, folder: str) -> int:
     """Completes or undoes a merge of archive files that a dead process began.
 

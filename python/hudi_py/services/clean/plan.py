@@ -43,20 +43,10 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         CorruptFileError: a plan, savepoint or commit cannot be read.
     """
     storage, config, timeline = context.storage, state.config, state.timeline
-    last = last_clean(storage, timeline)
-    metadata = last[1] if last is not None else None
-    reason = reason_not_due(timeline, settings, metadata)
+    last, earliest, reason = _due(context, timeline, settings, now_ms)
     if reason:
         return Planned(None, reason)
-    earliest = earliest_to_retain(
-        timeline,
-        settings,
-        now_ms=now_ms,
-        zone=context.session.zone,
-        last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
-    )
-    if earliest is None and not settings.by_versions:
-        return Planned(None, reason_nothing_retained(timeline, settings))
+    metadata = last[1] if last is not None else None
     if settings.by_versions and context.session.metadata is None and config.is_mor and not _compacted_since(timeline):
         return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
@@ -95,6 +85,36 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         else f"{counted(settings.file_versions_retained, 'version')} of each file group"
     )
     return Planned(None, f"no file is superfluous in the {counted(considered, 'partition')} considered; kept: {kept}")
+
+
+def why_not_due(context: ServiceContext, timeline: Timeline, settings: CleanSettings, *, now_ms: int) -> str:
+    """Why no clean is due, as far as the timeline shows it without a look at files; empty if one may be.
+
+    Raises:
+        CorruptFileError: the last clean cannot be read.
+    """
+    return _due(context, timeline, settings, now_ms)[2]
+
+
+def _due(
+    context: ServiceContext, timeline: Timeline, settings: CleanSettings, now_ms: int
+) -> tuple[tuple[Instant, CleanMetadata] | None, Instant | None, str]:
+    """The last clean, the earliest commit to retain, and why no clean is due."""
+    last = last_clean(context.storage, timeline)
+    metadata = last[1] if last is not None else None
+    reason = reason_not_due(timeline, settings, metadata)
+    if reason:
+        return last, None, reason
+    earliest = earliest_to_retain(
+        timeline,
+        settings,
+        now_ms=now_ms,
+        zone=context.session.zone,
+        last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
+    )
+    if earliest is None and not settings.by_versions:
+        reason = reason_nothing_retained(timeline, settings)
+    return last, earliest, reason
 
 
 class _Planner:

@@ -135,11 +135,17 @@ def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceCo
         The report of the last plan that was executed, or why there was none.
     """
     reports = [execute_all(service, context, service.begin(context, instant)) for instant in service.pending(context)]
+    last = schedule_and_run(service, context)
+    done = [report for report in (*reports, last) if report.instant is not None]
+    return [last, *reports[:1], *done][-1]
+
+
+def schedule_and_run(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:
+    """Schedules a plan, where one is due, and executes it in this process."""
     scheduled = service.schedule(context)
-    if scheduled.instant is not None:
-        reports.append(execute_all(service, context, service.begin(context, scheduled.instant)))
-    done = [report for report in reports if report.instant is not None]
-    return [service.nothing(scheduled.reason), *reports[:1], *done][-1]
+    if scheduled.instant is None:
+        return service.nothing(scheduled.reason)
+    return execute_all(service, context, service.begin(context, scheduled.instant))
 
 
 def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, work: WorkT) -> Report:

@@ -6,6 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
 
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
@@ -28,6 +31,12 @@ from hudi_py.view import FileSystemView
 
 Files = Mapping[str, tuple[str, ...]]
 """Partition path to names of base and log files."""
+
+SAVEPOINT_SCHEMA: Final = pa.schema(
+    [(name, pa.string()) for name in ("instant", "user", "comment")]
+    + [("created", pa.timestamp("ms", "UTC"))]
+    + [(name, pa.int64()) for name in ("num_partitions", "num_files")]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,22 @@ def list_savepoints(context: ServiceContext) -> list[Savepoint]:
         metadata = read_savepoint(context.storage, timeline, instant)
         found.append(Savepoint(instant.time, metadata.user, metadata.created_ms, metadata.comment, metadata.files))
     return found
+
+
+def savepoint_report(context: ServiceContext) -> pa.Table:
+    """Savepoints of the table, oldest commit first: `SAVEPOINT_SCHEMA`."""
+    rows = [
+        {
+            "instant": each.instant,
+            "user": each.user,
+            "comment": each.comment,
+            "created": each.created_ms,
+            "num_partitions": len(each.files),
+            "num_files": sum(map(len, each.files.values())),
+        }
+        for each in list_savepoints(context)
+    ]
+    return pa.Table.from_pylist(rows, SAVEPOINT_SCHEMA)
 
 
 def create_savepoint(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
+from hudi_py.formats.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -25,9 +26,6 @@ from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
-
-_BUCKET_DIGITS = 8
-"""A file id of the bucket index begins with the number of its bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +123,8 @@ class OptimisticWriters:
     ) -> None:
         touched = scope.touched - shared
         if self.settings.strategy is ConflictStrategy.BUCKET:
-            buckets = {(partition, file_id[:_BUCKET_DIGITS]) for partition, file_id in groups}
-            overlap = {group for group in touched if (group[0], group[1][:_BUCKET_DIGITS]) in buckets}
+            buckets = {(partition, file_id[:BUCKET_DIGITS]) for partition, file_id in groups}
+            overlap = {group for group in touched if (group[0], group[1][:BUCKET_DIGITS]) in buckets}
         else:
             overlap = set(touched & groups)
         if not overlap:

@@ -154,6 +154,7 @@ def write_partitions(
     def record_size() -> int:
         return effective_record_size(_measured_record_size(context), context.settings.packing, memory_size)
 
+    context.transaction.view.lister.prefetch(held.partitions)
     threads = context.settings.threads
     workers: Workers[list[WriteStat]] = Workers(threads, at_most=2 * threads)
     with workers:

@@ -1,0 +1,178 @@
+"""Operations on an object store that answers each request after 20 ms: how many requests, and how long?
+
+    python -m benchmarks stores --partitions 20 --out figures.json
+    python -m benchmarks stores --jars hadoop-aws-3.3.4.jar,aws-java-sdk-bundle-1.12.262.jar
+
+A merge-on-read table with a metadata table, in a server of S3 (moto) behind a proxy that counts and delays. With the
+jars of Hadoop's s3a connector and the oracle (`tests/oracle/setup.sh`), Apache Hudi does the same beside it, on a table
+of its own. The first round of each is not counted, nor is the time to start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import hudi_py
+from tests.oracle.client import Oracle
+from tests.oracle.environment import locate
+from tests.stores import servers
+from tests.stores.proxy import Proxy, Spoilt, between
+
+Figures = dict[str, list[tuple[int, float]]]
+OFF = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.compression.codec": "snappy",
+}
+HUDI = "Apache Hudi"
+
+
+def rows(partitions: range, each: int, ts: int) -> pa.Table:
+    """`each` rows of each partition."""
+    numbers = range(partitions.start * each, partitions.stop * each)
+    return pa.table(
+        {
+            "id": [f"k{number:08}" for number in numbers],
+            "part": [f"p{number // each:03}" for number in numbers],
+            "ts": pa.array([ts] * len(numbers), pa.int64()),
+            "value": [f"{number}-{ts}" for number in numbers],
+        }
+    )
+
+
+class Measured:
+    """Requests and seconds of what goes through a proxy."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self.figures: Figures = {}
+        self.counts = False
+
+    def __call__(self, name: str, work: Callable[[], object]) -> None:
+        self._proxy.requests.clear()
+        begun = time.perf_counter()
+        work()
+        if self.counts:
+            self.figures.setdefault(name, []).append((len(self._proxy.requests), time.perf_counter() - begun))
+
+
+def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argparse.Namespace) -> None:
+    more: dict[str, Any] = {"record_key": "id", "partition_by": "part", "ordering_by": "ts", "table_type": "mor"}
+    first = rows(range(given.partitions), given.rows, 0)
+    hudi_py.write(uri, first, "insert", OFF, **more, storage_options=dict(options))
+    table = hudi_py.open_table(uri, OFF, storage_options=dict(options))
+
+    def one_round(some: pa.Table, every: pa.Table) -> None:
+        measured("open", lambda: hudi_py.open_table(uri, OFF, storage_options=dict(options)).schema)
+        measured("count", lambda: table.scan().count())
+        measured("snapshot", lambda: table.scan().to_table())
+        measured("upsert, 1 partition", lambda: table.upsert(some))
+        measured("upsert, all partitions", lambda: table.upsert(every))
+        measured("compaction", table.compact)
+
+    rounds(measured, given, one_round)
+
+
+def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespace) -> None:
+    more = {"key": "id", "partition": "part", "ordering": "ts", "type": "mor", "name": "t"}
+    first = rows(range(given.partitions), given.rows, 0)
+    oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
+    compaction = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}')"
+    settings = {**OFF, "hoodie.compact.inline.max.delta.commits": "1"}
+
+    def one_round(some: pa.Table, every: pa.Table) -> None:
+        measured("open", lambda: oracle.request("read", path=uri, limit=0))
+        measured("count", lambda: oracle.sql("SELECT count(*) FROM {table}", uri))
+        measured("snapshot", lambda: oracle.read(uri, drop_meta=True))
+        measured("upsert, 1 partition", lambda: oracle.write(uri, some, options=OFF))
+        measured("upsert, all partitions", lambda: oracle.write(uri, every, options=OFF))
+        measured("compaction", lambda: oracle.sql(compaction, options=settings))
+
+    rounds(measured, given, one_round)
+
+
+def rounds(measured: Measured, given: argparse.Namespace, work: Callable[[pa.Table, pa.Table], None]) -> None:
+    """Calls `work` with rows of one partition and of all, first without counting."""
+    for turn in range(given.rounds + 1):
+        measured.counts = turn > 0
+        work(rows(range(1), 10, 2 * turn + 1), rows(range(given.partitions), given.rows, 2 * turn + 2))
+
+
+def s3a(url: str, jars: str) -> str:
+    """Options of Spark for the connector, as the oracle takes them."""
+    found = locate()
+    assert found is not None
+    pairs = {
+        "spark.jars": ",".join([found[1], jars]),
+        "spark.hadoop.fs.s3a.endpoint": url,
+        "spark.hadoop.fs.s3a.access.key": servers.KEY,
+        "spark.hadoop.fs.s3a.secret.key": servers.SECRET,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+    return ";".join(f"{key}={value}" for key, value in pairs.items())
+
+
+def middle(figures: Figures) -> dict[str, tuple[int, float]]:
+    """Medians of requests and seconds."""
+    return {
+        name: (int(statistics.median(count for count, _ in each)), statistics.median(seconds for _, seconds in each))
+        for name, each in figures.items()
+    }
+
+
+def table_of(found: Mapping[str, Mapping[str, tuple[int, float]]]) -> str:
+    """Figures as text, with ratios where both did an operation."""
+    lines = [f"{'operation':24}" + "".join(f"{name + ': requests, s':>28}" for name in found)]
+    for operation, (count, seconds) in found["hudi-py"].items():
+        line = f"{operation:24}" + f"{count:20} {seconds:7.2f}"
+        if HUDI in found:
+            others, longer = found[HUDI][operation]
+            line += f"{others:20} {longer:7.2f}   x{others / max(count, 1):.1f} requests, x{longer / seconds:.1f} time"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks stores", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=500, help="of each partition")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--delay", type=float, default=0.02, help="seconds before each answer")
+    parser.add_argument("--jars", default="", help="of hadoop-aws and the SDK of AWS, separated by commas")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    found: dict[str, Any] = {}
+    with servers.moto() as server, between(server.url) as proxy:
+        proxy.reset(lambda number, request: Spoilt(delay_s=given.delay, ends=False))
+        server.make_bucket("lake")
+        measured = Measured(proxy)
+        ours(measured, "s3://lake/ours", servers.options_for(proxy.url), given)
+        found["hudi-py"] = middle(measured.figures)
+        if given.jars:
+            os.environ["HUDI_ORACLE_CONF"] = s3a(proxy.url, given.jars)
+            oracle = Oracle()
+            try:
+                measured = Measured(proxy)
+                theirs(measured, "s3a://lake/theirs", oracle, given)
+            finally:
+                oracle.close()
+            found[HUDI] = middle(measured.figures)
+    print(table_of(found))
+    if given.out:
+        given.out.write_text(json.dumps(found, indent=1), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
