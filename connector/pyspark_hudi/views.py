@@ -147,7 +147,7 @@ def _native_condition(spec: ReadSpec) -> str | None:
 
 
 def _readers(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
-    """Lines that tell which reader reads how many slices, and why."""
+    """Lines on how many slices each reader reads, and why."""
     if native or merged:
         yield f"  by Spark's Parquet reader  {len(native) + len(merged):,} base files, {len(merged):,} merged with logs"
     for reason, count in Counter(reason for reason in reasons if reason is not None).most_common():

@@ -31,7 +31,7 @@ class TestStore(StorageBehaviour):
 
     @pytest.fixture
     def storage(self, s3: Server, bucket: str) -> Storage:
-        self.tells_of_deletion = not bucket.startswith("s3:")
+        self.reports_missing = not bucket.startswith("s3:")
         return open_storage(f"{bucket}/a folder/t", s3.options)
 
 

@@ -31,7 +31,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query was told."""
+    """The answer to a query."""
 
     who: str
     rows: Mapping[int, str]
@@ -52,7 +52,7 @@ class History:
     commits: Sequence[Commit]
     answers: Sequence[Answer] = ()
     confirmed: Sequence[str] = ()
-    """Names that writers were told are committed."""
+    """Names of the commits that were confirmed to their writers."""
     states: list[State] = field(init=False)
     """After each number of commits."""
 

@@ -307,14 +307,20 @@ def test_a_version_that_was_never_published_is_written_again() -> None:
         newest_manifest(storage, FOLDER)
 
 
-def test_a_version_file_that_went_back_stops_it() -> None:
-    storage = memory()
+def six_commits(storage: Storage) -> tuple[str, list[str]]:
+    """Makes a table of version 9 whose timeline has six commits; the folder of its archive, and their times."""
     times = [f"2024010100000{number}000" for number in range(6)]
     names = {}
     for time in times:
         names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", f"{time}_{time[:-1]}5.commit": b"{}"}
     rebuild(storage, 9, names)
     folder = archive_folder(load_table_config(storage))
+    return folder, times
+
+
+def test_a_version_file_that_went_back_stops_it() -> None:
+    storage = memory()
+    folder, times = six_commits(storage)
     for number in (1, 2):
         before = f"2023010100000{number}000"
         lsm.append_run(storage, folder, [HistoryEntry(before, before, "commit", b"{}", None)])
@@ -328,12 +334,7 @@ def test_a_version_file_that_went_back_stops_it() -> None:
 
 def test_a_run_of_the_same_name_is_not_replaced() -> None:
     storage = memory()
-    times = [f"2024010100000{number}000" for number in range(6)]
-    names = {}
-    for time in times:
-        names |= {f"{time}.commit.requested": b"", f"{time}.inflight": b"", f"{time}_{time[:-1]}5.commit": b"{}"}
-    rebuild(storage, 9, names)
-    folder = archive_folder(load_table_config(storage))
+    folder, times = six_commits(storage)
     lsm.append_run(
         storage,
         folder,

@@ -26,7 +26,7 @@ class StorageBehaviour:
 
     renames = True
     folders = True
-    tells_of_deletion = True
+    reports_missing = True
     """Whether `delete` tells that there was no file."""
 
     def test_put_then_read(self, storage: Storage) -> None:
@@ -46,7 +46,7 @@ class StorageBehaviour:
         assert storage.stat("no/such") is None
         assert storage.list("no") == []
         assert list(storage.walk("no")) == []
-        assert storage.delete("no/such") is not self.tells_of_deletion
+        assert storage.delete("no/such") is not self.reports_missing
         storage.delete_tree("no")
 
     def test_names_are_those_of_the_files_in_a_folder(self, storage: Storage) -> None:
@@ -166,7 +166,7 @@ class StorageBehaviour:
     def test_delete(self, storage: Storage) -> None:
         storage.put("d/f", b"1")
         assert storage.delete("d/f") is True
-        assert storage.delete("d/f") is not self.tells_of_deletion
+        assert storage.delete("d/f") is not self.reports_missing
         assert storage.stat("d/f") is None
 
     def test_delete_tree(self, storage: Storage) -> None:
@@ -377,7 +377,7 @@ class TestMemoryStorage(StorageBehaviour):
 class TestObjectStorage(StorageBehaviour):
     renames = False
     folders = False
-    tells_of_deletion = False
+    reports_missing = False
 
     @pytest.fixture
     def storage(self) -> Storage:
