@@ -109,19 +109,25 @@ class Recorder:
         while folders:
             folder = folders.pop()
             # beside the root of the table nothing is looked at
-            names = self._listed(folder, only=self.root.name if top else None)
+            only = self.root.name if top else None
             top = False
-            self._names[os.stat(folder).st_ino] = names
-            for name, number in names.items():
-                path = f"{folder}/{name}"
-                try:
-                    status = os.stat(path)
-                except FileNotFoundError:  # a temporary file of another thread
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    folders.append(path)
-                elif len(self._contents.get(number, b"?")) != status.st_size or not status.st_size:
-                    self._contents[number] = Path(path).read_bytes()
+            # files and folders of another thread may go while this one looks
+            with contextlib.suppress(FileNotFoundError):
+                number, names = os.stat(folder).st_ino, self._listed(folder, only)
+                self._names[number] = names
+                for name, inode in names.items():
+                    with contextlib.suppress(FileNotFoundError):
+                        if self._is_folder(f"{folder}/{name}", inode):
+                            folders.append(f"{folder}/{name}")
+
+    def _is_folder(self, path: str, number: int) -> bool:
+        """Whether it is one; the content of a file that may have changed is read."""
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return True
+        if len(self._contents.get(number, b"?")) != status.st_size or not status.st_size:
+            self._contents[number] = Path(path).read_bytes()
+        return False
 
     def _listed(self, folder: str, only: str | None = None) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -129,8 +135,9 @@ class Recorder:
             for entry in entries:
                 if only is None or entry.name == only:
                     number = entry.inode()
-                    self._hold(number, entry.path)
-                    found[entry.name] = number
+                    with contextlib.suppress(FileNotFoundError):  # another thread removed it since it was listed
+                        self._hold(number, entry.path)
+                        found[entry.name] = number
         return found
 
     def _hold(self, number: int, path: str) -> None:
