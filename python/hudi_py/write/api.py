@@ -33,7 +33,7 @@ from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
-from hudi_py.write.settings import Operation, deleted_partitions, new_table_schema, write_settings
+from hudi_py.write.settings import Operation, deleted_partitions, effective_operation, new_table_schema, write_settings
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.table.support import check_writable
 
@@ -148,7 +148,7 @@ def write_rows(
         ConflictError: another write is pending, or completed meanwhile.
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
-    kind = parse_operation(operation, options)
+    kind = effective_operation(parse_operation(operation, options), options)
     existing = existing_table(storage)
     source = read_input(data)
     config = open_or_create(storage, existing, source.schema, kind, options, after)
