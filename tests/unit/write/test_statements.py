@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from hudi_py.errors import (
 )
 from hudi_py.storage import open_storage
 from hudi_py.write.api import write_options
+from hudi_py.write.dml import merge, slices
 from hudi_py.write.dml import run as statements
+from hudi_py.write.dml import statements as basic
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete
 from tests.support.choice import cases
@@ -351,13 +354,16 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
 
 
 def test_a_merge_reads_only_what_the_source_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hudi_py.write.dml import slices
-
     read: list[str] = []
-    whole = slices.read_split_on
-    monkeypatch.setattr(
-        slices, "read_split_on", lambda storage, split: (read.append(split.partition), whole(storage, split))[1]
-    )
+    whole = slices.read_slices
+
+    def noted(context: Any, request: Any) -> Any:
+        for split, batch in whole(context, request):
+            read.append(split.partition)
+            yield split, batch
+
+    monkeypatch.setattr(merge, "read_slices", noted)
+    monkeypatch.setattr(basic, "read_slices", noted)
     table = make(tmp_path / "t")
     table.merge([row(1, 20)], "t.id = s.id AND t.p = s.p").when_matched_update_all().execute()
     assert read == ["y"]
@@ -404,3 +410,14 @@ def test_statements_are_refused_without_blocking(tmp_path: Path) -> None:
     table = make(tmp_path / "t", options=options, table_type="mor")
     with pytest.raises(ConfigError, match="NON_BLOCKING|non_blocking"):
         table.update({"n": 1}, options={"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"})
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "merge(" in block]
+    data = [{"id": "a", "ts": 1, "city": "oslo", "fare": 10.0}, {"id": "b", "ts": 1, "city": "lima", "fare": None}]
+    keywords = {"record_key": "id", "ordering_by": "ts", "partition_by": "city", "table_type": "mor"}
+    hudi_py.write(tmp_path / "t", [*data, {**data[1], "id": "d", "fare": 1.0}], "upsert", QUICK, **keywords)  # type: ignore
+    exec(code.replace("/tmp/trips", str(tmp_path / "t")), {"hudi_py": hudi_py})
+    found = hudi_py.open_table(tmp_path / "t").scan(columns=["id", "fare"]).to_table().to_pylist()
+    assert {row["id"]: row["fare"] for row in found} == {"a": 11.0, "b": 8.5, "c": 5.0, "d": 1.0}
