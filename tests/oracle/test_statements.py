@@ -57,8 +57,8 @@ STATEMENTS: dict[str, Statement] = {
         lambda table: table.update({"v": "'n'"}, "id = 99"),
     ),
     "delete": (
-        "DELETE FROM {table} WHERE n IS NULL OR v LIKE 'a%'",
-        lambda table: table.delete("n IS NULL OR v LIKE 'a%'"),
+        "DELETE FROM {table} WHERE n IS NULL OR id = 1",
+        lambda table: table.delete("n IS NULL OR id = 1"),
     ),
     "merge all": (
         using() + "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
