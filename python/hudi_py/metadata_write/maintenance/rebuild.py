@@ -51,7 +51,7 @@ def rebuild(
     Raises:
         ConfigError: hudi-py does not maintain a partition, or it needs another one that does not exist, or rebuilding
             `files` would lose an index that hudi-py does not maintain, or there are no partitions and none is named.
-        ConflictError: a write is in progress.
+        ConflictError: a write is under way.
         CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
@@ -64,7 +64,7 @@ def rebuild(
         writes = writes_in_the_way(session, table.timeline)
         if writes:
             raise ConflictError(
-                f"Cannot rebuild the metadata table of {storage.uri}: the writes {', '.join(writes)} are in progress, "
+                f"Cannot rebuild the metadata table of {storage.uri}: the writes {', '.join(writes)} are under way, "
                 f"and in table version {config.version} names do not show which log files are theirs; wait until they "
                 "are completed",
                 instant=writes[0],
@@ -108,7 +108,7 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     Raises:
         ConfigError: none is named, or there is no such partition, or dropping `files` would also drop a record,
             secondary or expression index, which someone asked for: name it too.
-        ConflictError: a write is in progress.
+        ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """
     settings = MetadataWriteSettings.of(context.options)
