@@ -39,7 +39,7 @@ from hudi_py.view import PARTITION_METAFILE, StorageLister
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CleanReport(ServiceReport):
-    """What a clean deleted."""
+    """The result of a clean."""
 
     policy: str = ""
     earliest_retained: str = ""
