@@ -208,7 +208,7 @@ class MetadataTableWriter:
         return own
 
     def _without_short_statistics(self, storage: Storage, config: TableConfig, timeline: Timeline) -> TableConfig:
-        """Drops statistics, to be rebuilt, if the options ask for more columns than they cover.
+        """Drops statistics, to be rebuilt, if the options ask for existing columns that they lack.
 
         Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
         files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).

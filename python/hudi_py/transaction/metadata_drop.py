@@ -25,7 +25,7 @@ from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
-"""Java's next write rebuilds these automatically; other indexes were asked for and are costly to rebuild."""
+"""Java's next write rebuilds these automatically; other indexes are made on request and costly to rebuild."""
 
 _WHOLE = "files"
 """The partition that is dropped only with the whole metadata table."""

@@ -107,7 +107,7 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
 
     Raises:
         ConfigError: none is named, or there is no such partition, or dropping `files` would also drop a record,
-            secondary or expression index, which someone asked for: name it too.
+            secondary or expression index that is not named.
         ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """

@@ -54,7 +54,7 @@ _SHARE: Final = 1.2
 """Factor by which the metadata table retains more than its table."""
 _VERSIONS_RETAINED: Final = 2
 _QUIET_INSTANTS: Final = 3
-"""Instants to complete after a compaction before the next clean: readers may still use the files it replaced."""
+"""Instants that must complete between a compaction and the next clean: readers may still use the replaced files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ _EXAMPLES: Final = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PartitionCheck:
-    """The findings in one partition of the metadata table."""
+    """The result of verifying one partition of the metadata table."""
 
     partition: str
     records: int = 0
@@ -81,7 +81,7 @@ class PartitionCheck:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VerifyReport:
-    """The findings in a metadata table."""
+    """The result of verifying a metadata table."""
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()

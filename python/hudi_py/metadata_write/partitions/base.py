@@ -103,7 +103,7 @@ class MetadataPartition(ABC):
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The records that a commit or clean changes; keys are unique across chunks.
 
-        Records of a rolled-back or restored instant left the metadata table when its delta commit was undone.
+        Records of instants that a rollback or restore undid left the metadata table with their delta commits.
         """
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:

@@ -141,8 +141,8 @@ class RecordIndex(MetadataPartition):
         """The keys added to or removed from file groups, read from the sidecars of the action's files, or from the
         files themselves if there are none.
 
-        Only commits change anything: the entries of a rolled-back or restored instant left the metadata table when its
-        delta commit was undone.
+        Only commits change anything: the entries of instants that a rollback or restore undid left the metadata table
+        with their delta commits.
         """
         commit = change.commit
         if commit is None or commit.operation in _SERVICES:

@@ -158,8 +158,8 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
     """A time for the commit that creates a partition (`generateUniqueInstantTime`, 1.2.0).
 
     Until something is archived it is the first initial time the metadata table does not have yet. Afterwards it is one
-    just before the newest delta commit: Apache Hudi, which always takes an initial time in table version 8 and later,
-    then no longer recognizes archived instants as committed.
+    just before the newest delta commit: after another initial time Apache Hudi, which always takes one in table version
+    8 and later, no longer recognizes archived instants as committed.
 
     Args:
         timeline: the timeline of the metadata table.

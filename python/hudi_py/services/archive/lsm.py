@@ -69,7 +69,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
     """Adds a run of level 0.
 
     Args:
-        entries: not empty, sorted by time. The history must contain neither them nor a run of the same name.
+        entries: not empty, sorted by time. The history must not contain them or a run of the same name.
     """
     columns = [
         pa.array([entry.time for entry in entries], pa.string()),

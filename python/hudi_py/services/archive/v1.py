@@ -87,7 +87,7 @@ def add_to_archive(
 
 
 def is_merging(storage: Storage, folder: str) -> bool:
-    """Whether a merge of archive files was begun and not finished."""
+    """Whether an unfinished merge of archive files exists."""
     return storage.stat(join_path(folder, MERGE_PLAN)) is not None
 
 

@@ -116,7 +116,7 @@ class Cleaning:
         return [instant.time for instant in _pending(context.timeline())]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Takes a plan to inflight, or continues one that already is: deleting twice does no harm.
+        """Moves a plan to inflight, or continues one that already is: deleting twice does no harm.
 
         Raises:
             ConfigError: there is no clean with this instant.

@@ -101,7 +101,7 @@ def without_obsolete(
 
 
 def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
-    """Partitions written since the last compaction, and those of which its plan left something out; sorted.
+    """Partitions written since the last compaction, and those in which its plan left something out; sorted.
 
     All partitions if there was no compaction, or if its plan is missing. Unlike Apache Hudi, this goes back to any
     compaction that completed after the last one was planned, because the last plan does not have what was written while
@@ -124,7 +124,7 @@ def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSyste
             continue
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant)
-        except FileNotFoundError:  # archived meanwhile
+        except FileNotFoundError:  # archived since it was listed
             return list(view.partitions())
         found.update(stat.partition_path for stat in metadata.stats)
     return sorted(found)

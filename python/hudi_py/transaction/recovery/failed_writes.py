@@ -87,7 +87,7 @@ def recovered(
     keep_failed: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[LockedTable]:
-    """Locks the table with no write pending.
+    """Locks the table once no write is pending.
 
     A pending write without a sign of life is waited for, without the lock, until its heartbeat expires, and then rolled
     back. Pending table services are left alone, as are live writes if the session's conflict policy allows concurrent

@@ -49,7 +49,7 @@ def _silent(_: InstantTime) -> None:
 
 
 def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) -> RestorePlan:
-    """The instants to roll back, in order: pending clusterings, other pending instants, then by completion time.
+    """The instants to roll back: pending clusterings, other pending ones, then completed ones, each newest first.
 
     `savepoint` is the completed commit. Everything pending or completed after it is rolled back, except that a
     compaction of a MERGE_ON_READ table counts by its requested time, since that orders log files
