@@ -42,7 +42,7 @@ class Payload(str, Enum):
 
     @property
     def operation_column(self) -> str | None:
-        """Column by which the payload itself recognizes deletes."""
+        """Column by which the payload itself recognises deletes."""
         if self is Payload.AWS_DMS:
             return DMS_OPERATION
         return DEBEZIUM_OPERATION if self in (Payload.MYSQL_DEBEZIUM, Payload.POSTGRES_DEBEZIUM) else None

@@ -38,8 +38,8 @@ _DECIMALS: Final = {"member5", "member8"}
 _SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
-"""Combines versions of records. Takes their values (binary, in the current schema), the versions of a record adjacent
-and oldest first, and the row at which each record begins; returns one value for each record."""
+"""Combines versions of records. Takes their values (binary, in the current schema), with the versions of a record
+adjacent and oldest first, and the row at which each record begins; returns one value for each record."""
 
 
 def removes(partition: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:

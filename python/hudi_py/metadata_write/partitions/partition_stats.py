@@ -304,8 +304,8 @@ def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
 
 
 def _overtaken(timeline: Timeline) -> bool:
-    """Whether a commit completed after one that was requested later: the records of the later request are
-    kept, which lack the rows the other commit added and count those it removed."""
+    """Whether a commit completed after one that was requested later: the records of the later request are kept,
+    which lack the rows the other commit added and count those it removed."""
     first: str | None = None
     for instant in reversed(timeline.write_completed):
         completed = instant.completion_time or instant.time

@@ -159,7 +159,7 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
 
     Until something is archived it is the first initial time the metadata table does not have yet. Afterwards it is one
     just before the newest delta commit: after another initial time Apache Hudi, which always takes one in table version
-    8 and later, no longer recognizes archived instants as committed.
+    8 and later, no longer recognises archived instants as committed.
 
     Args:
         timeline: the timeline of the metadata table.

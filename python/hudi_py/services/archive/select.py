@@ -41,7 +41,7 @@ class ArchiveSettings:
     cleaner_commits: int = 10
     cleaner_hours: int = 24
     compaction_commits: int | None = 5
-    """Merge-on-read: number of delta commits after which a compaction is due; None: its trigger does not count commits."""
+    """Merge-on-read: delta commits until a compaction is due; None: its trigger does not count commits."""
     batch_size: int = 10
     merge: bool = False
     merge_limit_bytes: int = 20 << 20

@@ -215,9 +215,9 @@ def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime,
     """The action under which the instant's plan stays; None if nothing of it stays.
 
     Rollback plans name a completed compaction `commit` and a pending one `compaction`; a completed clustering
-    `replacecommit` and a pending one `clustering`, but `replacecommit` on layout 1. There, it
-    was completed when the rollback was planned if the rollback has a claim (`request_rollback`); what a killed attempt
-    left looks pending.
+    `replacecommit` and a pending one `clustering`, but `replacecommit` on layout 1. There, it was completed
+    when the rollback was planned if the rollback has a claim (`request_rollback`); what a killed attempt left looks
+    pending.
     """
     if action in PLANNED:
         return action
