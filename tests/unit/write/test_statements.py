@@ -342,6 +342,22 @@ def test_names_constants_and_casts(tmp_path: Path) -> None:
     assert rows_of(table) == {1: row(1, v="x", n=0.0), 8: {"id": 8, "ts": 5, "v": None, "n": None, "p": "y"}}
 
 
+def test_other_columns_in_on_are_compared_as_in_a_filter(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", options=INDEXES["RECORD_LEVEL_INDEX"])
+    source = [{"id": 1, "one": 1}, {"id": 2, "one": 2}]
+    on = "t.id = CAST(s.id AS BIGINT) AND t.n = s.one AND (t.v <=> 'v1' OR s.one = 2)"
+    merged = table.merge(source, on).when_matched_update({"v": "'both'"}).execute()
+    assert (counts(merged), rows_of(table)[1]["v"]) == ((0, 1, 0), "both")
+    without = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
+    table.update({"v": "'without'"}, "id = 1", options=without)
+    assert rows_of(table)[1]["v"] == "without"
+    assert counts(table.merge(pa.table({"id": pa.array([], pa.int64())}), "id").when_matched_delete().execute()) == (
+        0,
+        0,
+        0,
+    )
+
+
 def test_keys_of_several_columns(tmp_path: Path) -> None:
     data = [{"a": a, "b": b, "ts": 1, "v": 0} for a in ("x", "y") for b in (1, 2)]
     hudi_py.write(tmp_path / "t", data, "upsert", QUICK, record_key=["a", "b"], ordering_by="ts")

@@ -168,9 +168,10 @@ def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: 
     condition = _condition(plan, inputs)
     equal: dict[str, Assignment] = {}
     rest = []
+    compared = (*keygen.key_fields, *keygen.partition_fields)
     for tree in _conjuncts(syntax_tree(condition, "Expression")):
-        found = _equality(plan, tree, inputs, table)
-        if found is not None and found.field.name in (*keygen.key_fields, *keygen.partition_fields):
+        found = _equality(plan, tree, inputs, table, compared)
+        if found is not None:
             equal.setdefault(found.field.name, found)
         if found is None or found.field.name not in keygen.key_fields or equal[found.field.name] is not found:
             rest.append(f"({tree.sql(dialect='spark')})")
@@ -209,8 +210,11 @@ def _conjuncts(tree: Any) -> list[Any]:
     return _conjuncts(tree.this) + _conjuncts(tree.expression) if kind == "And" else [tree]
 
 
-def _equality(plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema) -> Assignment | None:
-    """The expression of the source that a column of the table is equal to, as an assignment; None: something else."""
+def _equality(
+    plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema, compared: Sequence[str]
+) -> Assignment | None:
+    """The expression of the source that one of the columns `compared` is equal to, as an assignment; None: something
+    else."""
     if type(tree).__name__ != "EQ":
         return None
     sides = [
@@ -219,7 +223,11 @@ def _equality(plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema) -
     ]
     for column, value in (sides, sides[::-1]):
         node = column.node
-        if not isinstance(node, Column) or node.path[0] != plan.target_alias or len(node.path) != 2:
+        if (
+            not isinstance(node, Column)
+            or node.path[0] != plan.target_alias
+            or node.path[1:] not in {(name,) for name in compared}
+        ):
             continue
         paths = value.columns()
         if not paths or any(path[0] != plan.source_alias for path in paths):

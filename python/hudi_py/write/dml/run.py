@@ -86,7 +86,7 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
                 changed.result.stats,
                 schema_json=settings.schema.avro_json,
                 extra=options.commit_metadata,
-                relied_on=tuple({RECORD_INDEX} & {*config.metadata_partitions}),
+                relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
             )
     finally:
         progress.close()
