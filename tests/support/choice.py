@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -74,6 +74,27 @@ def cases(rows: Iterable[Any], name: str, limit: int | None = None, *, quick: Se
     for at, row in enumerate(as_tuples):
         marks = [] if at in always or (at in chosen and quick is None) else [pytest.mark.slow]
         marked.append(pytest.param(*row, marks=marks if at in always | chosen else [pytest.mark.long]))
+    return marked
+
+
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+def in_turn(
+    group: str, place: int, of: int, *, chosen: str | None = "slow", others: str = "long"
+) -> Callable[[_Test], _Test]:
+    """Marks one of the tests of a group that show much the same: with each seed another of them is `chosen`.
+
+    Args:
+        place: of this test among the `of` of its group, counted from 0.
+        chosen: mark of the one whose turn it is; None where it is to run always.
+        others: mark of the rest.
+    """
+    mark = chosen if random.Random(f"{SEED} {group}").randrange(of) == place else others
+
+    def marked(test: _Test) -> _Test:
+        return test if mark is None else getattr(pytest.mark, mark)(test)
+
     return marked
 
 
