@@ -77,6 +77,23 @@ def cases(rows: Iterable[Any], name: str, limit: int | None = None, *, quick: Se
     return marked
 
 
+def sample(items: Iterable[pytest.Item]) -> None:
+    """Marks as `long` what is left out of the cases of tests that are marked as `sampled`; `cases` does the same for
+    one list of parameters."""
+    of_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            of_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, found in of_test.items():
+        mark = found[0].get_closest_marker("sampled")
+        assert mark is not None
+        rows = [tuple(item.callspec.params.values()) for item in found]  # type: ignore[attr-defined]
+        chosen = set(covering(rows, name, *mark.args))
+        for at, item in enumerate(found):
+            if at not in chosen:
+                item.add_marker(pytest.mark.long)
+
+
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
