@@ -1,7 +1,7 @@
-"""A write of one instant: started, its files published under permits, committed or rolled back.
+"""A write of one instant: started, its files published under permits, then committed or rolled back.
 
-One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; it
-hands on a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
+One transaction may span processes. The process that plans the write chooses the instant, pins the timeline and passes
+on a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
 
     handle = WriteTransaction.plan(session, action=..., operation="UPSERT")                 # one process
     with WriteTransaction.attach(handle, storage_options) as tx:                            # any number of them
@@ -10,7 +10,7 @@ hands on a `TransactionHandle`, a small frozen value. Every process that takes p
         tx.publication.publish(permit)
     WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)         # one process
 
-A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
+A single-process writer uses `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import tzinfo
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 
-from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
+from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
-from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
-from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
+from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.transaction.owner.claim import (
@@ -61,41 +59,13 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.paths import ARCHIVE, stage_folder
-from hudi_py.transaction.protocols import MetadataWriter, TableChange
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
-from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionHandle:
-    """What every process of one write needs to know about it. Pickles small, holds no credentials."""
-
-    table_uri: str
-    instant: InstantTime
-    action: Action
-    """`COMMIT`, `DELTA_COMMIT` or `REPLACE_COMMIT`."""
-    operation: str
-    """Name of a `WriteOperationType`, e.g. `UPSERT`, `INSERT_OVERWRITE_TABLE`."""
-    config: TableConfig
-    """The table's properties when the write was planned."""
-    pin: Pin
-    """What the planning process saw of the timeline."""
-    writer: WriterIdentity
-    zone: tzinfo
-    """Zone of all instants of this write, in every process: that of the planning process, or UTC for tables in UTC."""
-    settings: TransactionSettings
-    metadata: MetadataWriter
-    """Updates the metadata table within the commit, or drops it."""
-    locks: LockProvider
-    conflicts: ConflictPolicy
-    pending: frozenset[InstantTime] = frozenset()
-    """Requested times of the writes and table services that were pending when the write was planned."""
 
 
 class WriteTransaction:
@@ -118,7 +88,7 @@ class WriteTransaction:
         if optimistic is not None and optimistic.early:
             early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
         self.publication = Publication(session.storage, self._attempt, early)
-        """Where data files of the write get their permits and are published."""
+        """Grants permits for data files of the write and publishes them."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
         self._view: FileSystemView | None = None
@@ -138,16 +108,16 @@ class WriteTransaction:
         """Recovers failed writes, then chooses the instant under the table lock and pins the timeline.
 
         Writes nothing of the new instant. `owner` is the process whose death ends the write, such as the driver of a
-        distributed engine; None when it is not known, and then only the heartbeat shows it.
+        distributed engine; if None, only the heartbeat shows whether the write is alive.
 
         Raises:
-            ConfigError: the metadata table holds indexes that can be neither kept up nor dropped, or the timeline is
+            ConfigError: the metadata table holds indexes that can be neither maintained nor dropped, or the timeline is
                 ahead of the clock.
             ConflictError: another write is under way; names its instant.
             LockError: the lock could not be acquired in time.
         """
-        with _prepared(session, action, "choose the instant of a write") as table:
-            return _handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
+        with prepared(session, action, "choose the instant of a write") as table:
+            return new_handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
 
     @classmethod
     def begin(
@@ -159,14 +129,14 @@ class WriteTransaction:
         instant: InstantTime | None = None,
         writer_id: str | None = None,
     ) -> WriteTransaction:
-        """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
+        """`plan` and `start` in one, for a writer with a single process. Raises what they raise."""
         transaction: WriteTransaction | None = None
         writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
         try:
-            with _prepared(session, action, "begin a write") as table:
-                handle = _handle(table, action, operation, writer, instant)
+            with prepared(session, action, "begin a write") as table:
+                handle = new_handle(table, action, operation, writer, instant)
                 transaction = cls(table.session, handle, owns=True)
-                transaction._timeline = table.timeline  # shows what the pin does
+                transaction._timeline = table.timeline  # equal to the pinned one
                 begin_work(writer.id)
                 transaction._make_pending(table)
                 transaction._heartbeat.start()
@@ -196,7 +166,7 @@ class WriteTransaction:
         )
         return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts), handle)
 
-    # -- what the writer sees -------------------------------------------------------------------------------------
+    # -- the writer's view ----------------------------------------------------------------------------------------
 
     @property
     def instant(self) -> InstantTime:
@@ -208,7 +178,7 @@ class WriteTransaction:
 
     @property
     def timeline(self) -> Timeline:
-        """The timeline as pinned: what came later is hidden."""
+        """The timeline as pinned, without later instants."""
         with self._mutex:
             if self._timeline is None:
                 self._timeline = self.session.timeline().at(self.handle.pin)
@@ -223,7 +193,7 @@ class WriteTransaction:
             return self._view
 
     def share(self, view: FileSystemView) -> None:
-        """Takes over a view that the caller has loaded over a timeline with the same pin."""
+        """Reuses a view that the caller has loaded over a timeline with the same pin."""
         with self._mutex:
             self._view = view
 
@@ -231,22 +201,22 @@ class WriteTransaction:
     def staging(self) -> str:
         """Folder for intermediate files of this write, relative to the base path: `.hoodie/.hudi_py/<instant>/stage`.
 
-        Vanishes with the write.
+        Removed with the write.
         """
         return stage_folder(self.instant)
 
     @property
     def sidecars(self) -> str:
-        """Folder of the sidecars: what writers of data files note about them for the metadata table."""
+        """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
         return f"{self.staging}/sidecars"
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- life cycle -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Makes the instant pending, if it is not, and keeps its heartbeat going from this process. Idempotent.
+        """Makes the instant pending, if it is not yet, and keeps its heartbeat alive from this process. Idempotent.
 
         Raises:
-            ConflictError: the instant is another writer's, or another write began since the plan.
+            ConflictError: the instant belongs to another writer, or another write began since the plan.
             RolledBackError: the write was rolled back, or is being committed, or its heartbeat expired.
         """
         with self._mutex:
@@ -264,7 +234,7 @@ class WriteTransaction:
         end_work(self.handle.writer.id)
 
     def __enter__(self) -> WriteTransaction:
-        if not self._heartbeat.running:  # as `begin` leaves it
+        if not self._heartbeat.running:  # `begin` has already started it
             self.start()
         return self
 
@@ -281,7 +251,7 @@ class WriteTransaction:
         finally:
             self.rest()
 
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- completion -----------------------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -292,15 +262,15 @@ class WriteTransaction:
         extra: Mapping[str, str] | None = None,
         relied_on: Sequence[str] = (),
     ) -> CommitResult:
-        """Publishes the write: `stats` name every file of it; files of attempts they do not name are removed.
+        """Publishes the write: `stats` name all of its files; others, from abandoned attempts, are removed.
 
         `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
         (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
         has read. Idempotent: committing a published write again returns its times.
 
         Raises:
-            ConflictError: another write, or a table service on the same file groups, came since the plan, or what the
-                write relied on has been dropped. The write is still pending: call `abort`.
+            ConflictError: another write, or a table service on the same file groups, came since the plan, or a
+                partition in `relied_on` has been dropped. The write is still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
         """
@@ -312,7 +282,7 @@ class WriteTransaction:
         )
         with self._mutex:
             beating = self._heartbeat.running
-            # whether it still is ours is checked under the lock
+            # whether it is still ours is checked under the lock
             if not beating and not self._is_ours():
                 self.start()  # no task ran
                 beating = True
@@ -342,7 +312,7 @@ class WriteTransaction:
     def abort(self) -> None:
         """Rolls the write back. Idempotent.
 
-        A published write stays published, an instant of another writer is left alone.
+        A published write stays published, and another writer's instant is left alone.
 
         Raises:
             LockError: the lock could not be acquired in time. The next write rolls this one back.
@@ -361,11 +331,11 @@ class WriteTransaction:
                 elif ours:
                     forget_write(self.storage, self.instant)
                 elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
-                    # nothing has begun it yet, and a late attempt of a task must not
+                    # nothing has begun it yet, and a late task attempt must not
                     forbid(self.storage, self.instant)
             self._finish()
 
-    # -- how ------------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
         """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
@@ -383,7 +353,7 @@ class WriteTransaction:
         )
 
     def _make_pending(self, table: LockedTable) -> None:
-        """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
+        """Creates the instant's pending files. The table lock must be held; the inflight file must not be ours."""
         handle, timeline = self.handle, table.timeline
         if _find(timeline.completed, handle.instant, handle.action) is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
@@ -393,12 +363,11 @@ class WriteTransaction:
             raise self._superseded("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
-            raise self._superseded(
-                "the timeline begins after it"
-            )  # what was before is archived, and counts as committed
+            # everything before it is archived, and counts as committed
+            raise self._superseded("the timeline begins after it")
         if is_forbidden(self.storage, handle.instant):
             raise self._superseded("it was aborted before it began")
-        claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
+        claim(self.storage, self._attempt)  # first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request(handle.operation) if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -416,7 +385,7 @@ class WriteTransaction:
         """Whether the timeline has been archived up to a later instant since the write was planned."""
         if not timeline.write_completed or self.instant >= timeline.write_completed[0].time:
             return False
-        # of several writers that begin on an empty table any may commit first
+        # if several writers begin on an empty table, any of them may commit first
         several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time
         return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
 
@@ -430,7 +399,7 @@ class WriteTransaction:
         return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
     def _publish(self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str]) -> CommitResult:
-        """Everything between lock and unlock."""
+        """The part of the commit under the lock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
             raise self._superseded("its inflight file has vanished")
@@ -444,7 +413,7 @@ class WriteTransaction:
         gone = dropped_meanwhile(self.instant, self.config, table.config, relied_on)
         if gone is not None:
             raise gone
-        # by the properties as they are now: another engine may have made or dropped indexes since the write began
+        # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
@@ -452,9 +421,9 @@ class WriteTransaction:
         return complete_action(table, self.instant, handle.action, content, change)
 
     def _warn_left(self, error: OSError) -> None:
-        """For what cannot be removed after the commit: an error would make the caller write again."""
+        """Warns about what cannot be removed after the commit; an error would make the caller write again."""
         _log.warning(
-            "the write %s of %s is committed; what is left of it is removed by the next write: %s",
+            "the write %s of %s is committed; the next write removes what is left of it: %s",
             self.instant,
             self.storage.uri,
             error,
@@ -463,44 +432,6 @@ class WriteTransaction:
     def _finish(self) -> None:
         self._done = True
         end_work(self.handle.writer.id)
-
-
-@contextmanager
-def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
-    """The table under its lock, with failed writes rolled back and the metadata table as the options ask for."""
-    _check_action(action)
-    assert session.metadata is not None  # a metadata table is written within the actions of its table
-    session.metadata.check(session)
-    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
-        config = session.metadata.prepare(table.session, table.timeline)
-        yield replace(table, config=config, session=table.session.at(config))
-
-
-def _handle(
-    table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
-) -> TransactionHandle:
-    session = table.session
-    assert session.metadata is not None
-    return TransactionHandle(
-        table_uri=session.storage.uri,
-        instant=instant if instant is not None else session.clock.next_instant(table.timeline),
-        action=action,
-        operation=operation,
-        config=session.config,
-        pin=table.timeline.pin(),
-        writer=writer,
-        zone=session.zone,
-        settings=session.settings,
-        metadata=session.metadata,
-        locks=session.locks,
-        conflicts=session.conflicts,
-        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
-    )
-
-
-def _check_action(action: Action) -> None:
-    if action not in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
-        raise ConfigError(f"Cannot begin a write as {action.value}; expected commit, deltacommit or replacecommit")
 
 
 def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:
