@@ -34,6 +34,7 @@ CHOSEN = (
     "not test_a_limit_leaves",
     "not test_options_reach",
     "not test_more_files_than",
+    "not test_one_frame_used_often",
     "not test_damage_is",
     "not test_incremental_reads",
     "not test_a_projection_by",
