@@ -182,12 +182,12 @@ class HdfsStorage:
 
     def read(self, path: str) -> bytes:
         with self.open_input(path) as file:
-            return file.read()
+            return file.read()  # type: ignore[no-any-return]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with self.open_input(path) as file:
             length = min(length, file.size() - offset)
-            return file.read_at(length, offset) if length > 0 else b""  # type: ignore[no-any-return]
+            return file.read_at(length, offset) if length > 0 else b""
 
     def open_input(self, path: str) -> pa.NativeFile:
         full = self._full(path)
