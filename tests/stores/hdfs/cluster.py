@@ -18,39 +18,28 @@ CLASSES = ("hadoop-client-api", "hadoop-client-runtime", "slf4j-api", "commons-l
 """What Hadoop's client needs of PySpark's jars."""
 
 
-def environment() -> dict[str, str] | str:
-    """Variables with which PyArrow finds libhdfs, Java and Hadoop's classes; else why there are none."""
+def set_up() -> tuple[dict[str, str], str]:
+    """Variables with which PyArrow finds libhdfs, Java and Hadoop's classes, and the class path of a cluster."""
     found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        return "PySpark, whose jars have Hadoop's client, is not installed"
-    jars = sorted((Path(found.origin).parent / "jars").glob("*.jar"))
+    assert found is not None
+    assert found.origin is not None
+    of_spark = Path(found.origin).parent / "jars"
+    jars = sorted(of_spark.glob("*.jar"))
     chosen = [jar for jar in jars if jar.name.startswith(CLASSES)]
     version = next(match[1] for jar in jars if (match := re.match(r"hadoop-client-api-(.*)\.jar", jar.name)))
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(os.environ.get("HUDI_PY_HDFS_CACHE") or home / "hudi-py" / "hdfs")
     java = str(Path(java_binary()).parent.parent)
-    done = subprocess.run(
-        [str(HERE / "setup.sh"), str(folder), version, java],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if done.returncode:
-        return done.stderr.strip().splitlines()[-1]
-    return {
-        "JAVA_HOME": java,
-        "ARROW_LIBHDFS_DIR": str(folder),
-        "CLASSPATH": ":".join(map(str, chosen)),
-        "CLUSTER_JAR": str(folder / f"hadoop-client-minicluster-{version}.jar"),
-    }
+    subprocess.run([str(HERE / "setup.sh"), str(folder), version, java], stdin=subprocess.DEVNULL, check=True)
+    variables = {"JAVA_HOME": java, "ARROW_LIBHDFS_DIR": str(folder), "CLASSPATH": ":".join(map(str, chosen))}
+    return variables, f"{folder}/hadoop-client-minicluster-{version}.jar:{of_spark}/*"
 
 
 @contextlib.contextmanager
-def running(variables: dict[str, str]) -> Iterator[str]:
+def running(java: str, classes: str) -> Iterator[str]:
     """A cluster with one data node; `hdfs://host:port`."""
     port = free_port()
-    classes = f"{variables['CLUSTER_JAR']}:{variables['CLASSPATH']}"
-    command = [f"{variables['JAVA_HOME']}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes]
+    command = [f"{java}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [*command, str(HERE / "Cluster.java"), folder, str(port)],
