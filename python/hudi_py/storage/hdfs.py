@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import io
 import os
 import shutil
@@ -384,17 +385,24 @@ _NEEDS: Final = (
 
 
 def _set_class_path(uri: str) -> None:
-    """Sets CLASSPATH where it is not set, as libhdfs needs it; refuses one on which libhdfs would end the process."""
-    home = os.environ.get("HADOOP_HOME")
-    hadoop = shutil.which("hadoop", path=f"{home}/bin") if home else shutil.which("hadoop")
-    if not os.environ.get("CLASSPATH") and hadoop:
+    """Sets CLASSPATH as libhdfs needs it: from Hadoop where it is not set, and with the jars that a `*` stands for.
+
+    Refuses one without Hadoop's classes, on which libhdfs would end the process.
+    """
+    given, home = os.environ.get("CLASSPATH", ""), os.environ.get("HADOOP_HOME")
+    hadoop = shutil.which("hadoop", path=f"{home}/bin" if home else None)
+    if not given and hadoop:
         done = subprocess.run([hadoop, "classpath", "--glob"], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            os.environ["CLASSPATH"] = done.stdout.strip()
-    given = os.environ.get("CLASSPATH", "")
-    if "hadoop" not in given.lower():
+        given = done.stdout.strip() if done.returncode == 0 else ""
+    entries = [
+        each
+        for entry in given.split(os.pathsep)
+        for each in (sorted(glob.glob(f"{glob.escape(entry[:-1])}*.jar")) if entry.endswith("/*") else [entry])
+    ]
+    if not any("hadoop" in entry.lower() for entry in entries):
         is_given = "has nothing of Hadoop" if given else "is not set"
         raise ConfigError(f"Cannot open {uri}: CLASSPATH {is_given}; {_NEEDS}")
+    os.environ["CLASSPATH"] = os.pathsep.join(entries)
 
 
 @contextlib.contextmanager

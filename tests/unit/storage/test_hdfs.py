@@ -265,9 +265,18 @@ def test_a_missing_client_is_named() -> None:
 def test_the_class_path_comes_from_hadoop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "hadoop"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "$1 $2 /opt/hadoop/a.jar"\n')
+    program.write_text('#!/bin/sh\necho "/etc/$1:$2:/opt/hadoop/a.jar"\n')
     program.chmod(0o755)
     monkeypatch.setenv("HADOOP_HOME", str(tmp_path))
     monkeypatch.setenv("CLASSPATH", "")
     hdfs._set_class_path("hdfs://nn/t")
-    assert os.environ["CLASSPATH"] == "classpath --glob /opt/hadoop/a.jar"
+    assert os.environ["CLASSPATH"] == "/etc/classpath:--glob:/opt/hadoop/a.jar"
+
+
+def test_jars_that_a_star_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 3.3 libhdfs passes the star on to Java, which knows it on the command line only."""
+    for name in ("b-hadoop.jar", "a.jar", "c.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("CLASSPATH", f"/etc/x:{tmp_path}/*:/y.jar")
+    hdfs._set_class_path("hdfs://nn/t")
+    assert os.environ["CLASSPATH"] == f"/etc/x:{tmp_path}/a.jar:{tmp_path}/b-hadoop.jar:/y.jar"
