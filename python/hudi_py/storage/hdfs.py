@@ -179,6 +179,11 @@ class HdfsStorage:
 
     def _full(self, path: str) -> str:
         path = clean_path(path)
+        if path and max(path) > "\uffff":
+            raise ConfigError(
+                f"Cannot use the path {path!r} in {self._uri}: libhdfs takes no characters beyond U+FFFF; leave such "
+                "partitions to Apache Hudi"
+            )
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def read(self, path: str) -> bytes:
@@ -192,7 +197,7 @@ class HdfsStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         full = self._full(path)
-        info = self._names.look_up(full)  # libhdfs would print a stack trace about a file that is not there
+        info = self._names.look_up(full)  # libhdfs prints a stack trace about a file that is not there
         if info is None or info.is_dir:
             raise missing(self.uri, path)
         try:
@@ -206,9 +211,10 @@ class HdfsStorage:
 
     def put(self, path: str, data: bytes) -> None:
         full = self._full(path)
+        is_there = self._names.look_up(full) is not None
         temporary = self._write_temporary(full, data)
         try:
-            if self._names.look_up(full) is not None or not self._moved(temporary, full):
+            if is_there or not self._moved(temporary, full):
                 self._names.replace(temporary, full)
         except BaseException:
             self._drop(temporary)
@@ -411,6 +417,5 @@ def _named(shown: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename is None:
-            raise type(error)(error.errno or errno.EIO, first_line(error), shown) from None
-        raise
+        code = error.errno if error.errno in errno.errorcode else errno.EIO  # 255: an exception of Java
+        raise OSError(code, first_line(error), shown) from None

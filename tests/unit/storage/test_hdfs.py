@@ -237,6 +237,8 @@ def test_what_is_no_uri_or_option_of_hdfs() -> None:
         open_storage("webhdfs://nn/t")
     with pytest.raises(ConfigError, match="pathlib drops a slash of a URI"):
         open_storage(Path("hdfs://nn/t"))
+    with pytest.raises(ConfigError, match="libhdfs takes no characters beyond U"):
+        open_storage("hdfs://nn/t").put("city=\N{ROLLING ON THE FLOOR LAUGHING}/f", b"")
 
 
 @pytest.mark.parametrize(
