@@ -227,5 +227,15 @@ def test_a_forked_process_is_told(folder: str) -> None:
     )
     script += "os.wait()\n"
     done = subprocess.run([sys.executable, "-c", script, folder], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{ConfigError.__name__} Cannot use {folder.replace(' ', ' ')}")
+    assert done.stdout.startswith(f"{ConfigError.__name__} Cannot use {folder}")
     assert "was forked from one that had used HDFS" in done.stdout
+
+
+def test_signals_are_still_pythons(folder: str) -> None:
+    script = (
+        "import os, signal, sys, time\nfrom hudi_py.storage import open_storage\nopen_storage(sys.argv[1]).list()\n"
+    )
+    script += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(60)\n"
+    script += "except KeyboardInterrupt:\n    print('caught')\n"
+    done = subprocess.run([sys.executable, "-c", script, folder], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "caught\n"

@@ -367,6 +367,10 @@ def connect(name_node: str, options: Mapping[str, str], uri: str) -> Connection:
         uri: what is opened; part of messages.
     """
     _set_class_path(uri)
+    # Or Java would end the process on the signals for which Python has handlers, Ctrl-C among them
+    given = os.environ.get("LIBHDFS_OPTS", "")
+    if "-Xrs" not in given.split():
+        os.environ["LIBHDFS_OPTS"] = f"{given} -Xrs".lstrip()
     try:
         numbers = {key: int(options[key]) for key in _NUMBERS if key in options}
     except ValueError:
