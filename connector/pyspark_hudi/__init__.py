@@ -6,10 +6,10 @@ read_table(spark, "/data/trips", columns=["id"], filter="city = 'oslo'")
 df.write.format("hudi-py").options(**hudi_options).mode("append").save("/data/trips")
 ```
 
-Spark finds `DefaultSource` by itself where this package is installed in the Python environment that PYSPARK_PYTHON
-names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first. That also checks
-the environment, makes the table functions known to Spark SQL as `register_sql(spark)` does, and lets the calling thread
-write.
+Spark finds `DefaultSource` without registration where this package is installed in the Python environment that
+PYSPARK_PYTHON names. Where it was shipped with a job instead (`--py-files`, artifacts), call `register(spark)` first.
+That also checks the environment, makes the table functions known to Spark SQL as `register_sql(spark)` does, and lets
+the calling thread write.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _EXACTLY = {
 }
 """Options of Spark's Parquet reader that override the session's."""
 _LISTED_AT_ONCE = 32
-"""Files that a reader looks up by itself (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
+"""Files that a reader looks up in the driver (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
 more it starts a job with up to a task for each, which takes several times as long."""
 _MOST_READERS = 160
 """Maximum number of readers of a plan: planning each takes time as well, so that the job pays for more files."""

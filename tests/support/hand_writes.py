@@ -16,9 +16,10 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
-from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.table.create import TableSpec, create_table
 from tests.support.sessions import session_of

@@ -170,7 +170,7 @@ OPTIONS = (
         "hoodie.table.rt.file.format",
         accepts=("", "hoodie_log"),
     ),
-    # properties which a table keeps by itself
+    # properties that are derived from the table
     refused("hoodie.table.initial.version", _OWN, _TABLE, accepts=_EMPTY),
     refused("hoodie.table.legacy.payload.class", _OWN, _TABLE, accepts=_EMPTY),
     refused("hoodie.table.create.schema", _OWN, _TABLE, accepts=_EMPTY),

@@ -188,9 +188,9 @@ BLOCK_SIZE = integer(
 )
 COMPRESSION_CODEC = choice(
     "hoodie.parquet.compression.codec",
-    "Compression of base files.",
+    "Compression of base files. Apache Hudi's default is `gzip`, which takes twice as long to write and to read.",
     Scope.WRITE,
-    "gzip",
+    "zstd",
     ("gzip", "snappy", "zstd", "brotli", "lz4_raw", "uncompressed"),
     not_built=dict.fromkeys(("LZO", "LZ4"), "Arrow writes no such files; lz4_raw is the form that replaced lz4"),
 )

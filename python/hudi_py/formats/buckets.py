@@ -56,7 +56,7 @@ def bucket_numbers(
 
 
 def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The hashes of keys of several parts: all at once where the values have no commas, which tells them apart."""
+    """The hashes of keys of several parts: all at once where the values have no commas, which separates them."""
     number = len(key_fields)
     regular = pc.equal(pc.count_substring(keys, ","), number - 1)
     parts = pc.list_flatten(pc.split_pattern(keys.filter(regular), ","))
@@ -126,6 +126,6 @@ def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
 
 def _unreadable(key: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"Cannot tell the bucket of record key {key!r}: Apache Hudi's bucket index cannot take it apart at its commas "
-        "and colons; change the values of the key columns, or use another index"
+        f"Cannot determine the bucket of record key {key!r}: Apache Hudi's bucket index cannot split it at its "
+        "commas and colons; change the values of the key columns, or use another index"
     )

@@ -103,7 +103,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> bool:
-        """Deletes a file; False when there was none, where the storage tells: S3 does not."""
+        """Deletes a file; False if there was none, where the storage reports it (S3 does not)."""
         ...
 
     def delete_tree(self, path: str) -> None:

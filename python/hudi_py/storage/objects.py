@@ -360,7 +360,7 @@ class ObjectStorage:
                 raise PermissionError(
                     errno.EACCES,
                     "The credentials have expired; pass new ones, or name a credential_provider in the storage "
-                    "options, which gets new ones by itself",
+                    "options, which renews them automatically",
                     f"{self.uri}/{path}",
                 ) from None
             if what.endswith("builder error"):  # all that it says of it

@@ -75,7 +75,7 @@ def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, l
         claim(storage, attempt)
         heartbeat_of(session, instant).first_beat()
         begin(storage, session.layout, instant, action)
-    except BaseException:  # whatever it is, this process is not at work any more
+    except BaseException:  # whatever it is, this process is not working on it any more
         end_work(owner.id)
         raise
     return attempt

@@ -53,7 +53,7 @@ def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, c
 
 
 def revert(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:
-    """Takes an inflight table service back to requested, to be run anew. Idempotent."""
+    """Takes an inflight table service back to requested, to be run again. Idempotent."""
     storage.delete(inflight_path(layout, time, action))
 
 

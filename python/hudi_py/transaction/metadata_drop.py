@@ -108,7 +108,7 @@ def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
     names = ", ".join(dropped)
     text = (
         f"Dropped the metadata table of {config.name!r} (partitions {names}): reads list the storage instead, and the "
-        "next write with hoodie.metadata.enable=true makes it anew"
+        "next write with hoodie.metadata.enable=true rebuilds it"
         if _WHOLE in dropped
         else f"Dropped the indexes {names} of {config.name!r}, which are not kept up to date here"
     )
@@ -150,7 +150,7 @@ def dropped_meanwhile(
     if not gone:
         return None
     return ConflictError(
-        f"Cannot go on with the write {instant}: another writer has dropped the metadata partition {', '.join(gone)}, "
+        f"Cannot continue the write {instant}: another writer has dropped the metadata partition {', '.join(gone)}, "
         f"in which keys were looked up; nothing was published: write again ({concurrency.RETRIES.key} does so by "
         "itself)",
         instant=instant,

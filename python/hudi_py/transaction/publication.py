@@ -119,7 +119,7 @@ class Publication:
         try:
             yield
             self.publish(permit)
-        except BaseException:  # whatever it is, nothing of the file stays
+        except BaseException:  # for any exception, nothing of the file stays
             self.discard(permit)
             raise
 

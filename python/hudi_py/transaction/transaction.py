@@ -18,27 +18,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import tzinfo
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 
-from hudi_py.errors import ConfigError, ConflictError, HudiError, RolledBackError
+from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
-from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
-from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
+from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.transaction.owner.claim import (
@@ -61,41 +59,13 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.paths import ARCHIVE, stage_folder
-from hudi_py.transaction.protocols import MetadataWriter, TableChange
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
-from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionHandle:
-    """What every process of one write needs to know about it. Pickles small, holds no credentials."""
-
-    table_uri: str
-    instant: InstantTime
-    action: Action
-    """`COMMIT`, `DELTA_COMMIT` or `REPLACE_COMMIT`."""
-    operation: str
-    """Name of a `WriteOperationType`, e.g. `UPSERT`, `INSERT_OVERWRITE_TABLE`."""
-    config: TableConfig
-    """The table's properties when the write was planned."""
-    pin: Pin
-    """What the planning process saw of the timeline."""
-    writer: WriterIdentity
-    zone: tzinfo
-    """Zone of all instants of this write, in every process: that of the planning process, or UTC for tables in UTC."""
-    settings: TransactionSettings
-    metadata: MetadataWriter
-    """Updates the metadata table within the commit, or drops it."""
-    locks: LockProvider
-    conflicts: ConflictPolicy
-    pending: frozenset[InstantTime] = frozenset()
-    """Requested times of the writes and table services that were pending when the write was planned."""
 
 
 class WriteTransaction:
@@ -146,8 +116,8 @@ class WriteTransaction:
             ConflictError: another write is under way; names its instant.
             LockError: the lock could not be acquired in time.
         """
-        with _prepared(session, action, "choose the instant of a write") as table:
-            return _handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
+        with prepared(session, action, "choose the instant of a write") as table:
+            return new_handle(table, action, operation, WriterIdentity(writer_id or new_writer_id(), owner), instant)
 
     @classmethod
     def begin(
@@ -163,8 +133,8 @@ class WriteTransaction:
         transaction: WriteTransaction | None = None
         writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
         try:
-            with _prepared(session, action, "begin a write") as table:
-                handle = _handle(table, action, operation, writer, instant)
+            with prepared(session, action, "begin a write") as table:
+                handle = new_handle(table, action, operation, writer, instant)
                 transaction = cls(table.session, handle, owns=True)
                 transaction._timeline = table.timeline  # shows what the pin does
                 begin_work(writer.id)
@@ -393,9 +363,8 @@ class WriteTransaction:
             raise self._superseded("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
-            raise self._superseded(
-                "the timeline begins after it"
-            )  # what was before is archived, and counts as committed
+            # what was before is archived, and counts as committed
+            raise self._superseded("the timeline begins after it")
         if is_forbidden(self.storage, handle.instant):
             raise self._superseded("it was aborted before it began")
         claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
@@ -463,44 +432,6 @@ class WriteTransaction:
     def _finish(self) -> None:
         self._done = True
         end_work(self.handle.writer.id)
-
-
-@contextmanager
-def _prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
-    """The table under its lock, with failed writes rolled back and the metadata table as the options ask for."""
-    _check_action(action)
-    assert session.metadata is not None  # a metadata table is written within the actions of its table
-    session.metadata.check(session)
-    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
-        config = session.metadata.prepare(table.session, table.timeline)
-        yield replace(table, config=config, session=table.session.at(config))
-
-
-def _handle(
-    table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
-) -> TransactionHandle:
-    session = table.session
-    assert session.metadata is not None
-    return TransactionHandle(
-        table_uri=session.storage.uri,
-        instant=instant if instant is not None else session.clock.next_instant(table.timeline),
-        action=action,
-        operation=operation,
-        config=session.config,
-        pin=table.timeline.pin(),
-        writer=writer,
-        zone=session.zone,
-        settings=session.settings,
-        metadata=session.metadata,
-        locks=session.locks,
-        conflicts=session.conflicts,
-        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
-    )
-
-
-def _check_action(action: Action) -> None:
-    if action not in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
-        raise ConfigError(f"Cannot begin a write as {action.value}; expected commit, deltacommit or replacecommit")
 
 
 def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:

@@ -22,12 +22,13 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import TransactionHandle, WriteTransaction
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.operations import relied_on, run_operation

@@ -85,7 +85,7 @@ class WriteSettings:
     packing: Packing = field(default_factory=Packing)
     index: IndexSettings = field(default_factory=IndexSettings)
     bloom: BloomConfig | None = field(default_factory=BloomConfig)
-    codec: str = "gzip"
+    codec: str = "zstd"
     row_group_bytes: int = 120 * MEGABYTE
     log_block_bytes: int = 256 * MEGABYTE
     combine_before_insert: bool = False

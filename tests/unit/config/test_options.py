@@ -29,7 +29,7 @@ def test_defaults_are_those_of_apache_hudi() -> None:
     assert options.get(write_config.INDEX_TYPE) == "SIMPLE"
     assert options.get(write_config.SMALL_FILE_LIMIT) == 104857600
     assert options.get(write_config.MAX_FILE_SIZE) == 125829120
-    assert options.get(write_config.COMPRESSION_CODEC) == "gzip"
+    assert options.get(write_config.COMPRESSION_CODEC) == "zstd"
     assert options.get(table_config.RECORD_KEY) == ()
     assert options.get(lock_config.HEARTBEAT_INTERVAL_MS) == 60000
     assert not options.given(write_config.OPERATION)

@@ -101,7 +101,7 @@ def test_parquet_types_are_those_of_apache_hudi(storage: Storage) -> None:
         assert file.metadata.format_version == "1.0"
         assert "ARROW:schema" not in {key.decode() for key in file.metadata.metadata}
         group = file.metadata.row_group(0)
-        assert {group.column(at).compression for at in range(group.num_columns)} == {"GZIP"}
+        assert {group.column(at).compression for at in range(group.num_columns)} == {"ZSTD"}
     assert {name: leaf.physical_type for name, leaf in leaves.items() if name[0] != "_"} == {
         "b": "BOOLEAN", "i": "INT32", "l": "INT64", "f": "FLOAT", "d": "DOUBLE", "s": "BYTE_ARRAY",
         "bin": "BYTE_ARRAY", "dt": "INT32", "ts": "INT64", "tn": "INT64", "dec5": "FIXED_LEN_BYTE_ARRAY",

@@ -186,7 +186,7 @@ def test_the_process_may_be_in_another_zone_than_the_table(storage, monkeypatch)
 
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one rollback after the other", 2))
 def test_one_rollback_after_the_other(storage, version, kind):
-    """The first makes it anew, of what the others undo."""
+    """The first rebuilds it, of what the others undo."""
     options = {**GLOBAL, "hoodie.metadata.compact.max.delta.commits": "1"}
     made = {"version": version, "kind": kind, "options": options}
     for step in range(4):

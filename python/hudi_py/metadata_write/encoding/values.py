@@ -125,11 +125,11 @@ def to_current(values: pa.Array, schema: str, context: str) -> pa.Array:
 
 
 def parse_schema(schema: str, context: str) -> Any:
-    """Raises CorruptFileError for what is no JSON."""
+    """Raises CorruptFileError for what is not JSON."""
     try:
         return json.loads(schema)
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read {context}: the schema of its records is no JSON ({error})") from error
+        raise CorruptFileError(f"Cannot read {context}: the schema of its records is not JSON ({error})") from error
 
 
 def convert(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:

@@ -49,7 +49,7 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
     """Definitions by index name, as they are stored; empty if the table has none.
 
     Raises:
-        CorruptFileError: the file is no JSON object.
+        CorruptFileError: the file is not a JSON object.
     """
     path = _path(config)
     try:
@@ -60,7 +60,7 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
         raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
     found = content.get(_ALL) if isinstance(content, dict) else None
     if found is not None and not isinstance(found, dict):
-        raise CorruptFileError(f"Cannot read the index definitions {path}: {_ALL} is no JSON object")
+        raise CorruptFileError(f"Cannot read the index definitions {path}: {_ALL} is not a JSON object")
     return dict(found or {})
 
 

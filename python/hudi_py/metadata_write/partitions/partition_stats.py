@@ -274,8 +274,8 @@ class _Gathered:
 
 
 def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
-    """The files in lists within which a name tells the partition: usually one list, as names hold random ids. Those of
-    non-blocking writers do not, and recur in all partitions."""
+    """The files in lists within which a name identifies the partition: usually one list, as names hold random ids.
+    Names of non-blocking writers hold none, and recur in all partitions."""
     found: dict[str, list[DataFile]] = {}
     for file in files:
         found.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)

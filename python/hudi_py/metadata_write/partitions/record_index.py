@@ -182,7 +182,7 @@ def is_partitioned(source: TableSource) -> bool:
 
 
 def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
-    """Notes in its definition of which kind a record index is to be, before it is made or made anew: whoever goes on
+    """Notes in its definition of which kind a record index is to be, before it is made or rebuilt: whoever goes on
     after a crash may have other options."""
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return config  # noted already

@@ -133,7 +133,7 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
 def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
     """Pending writes during which no partition can be made from the table's files.
 
-    In table version 6 the name of a log file does not tell which write it belongs to. Since version 8 it does, and
+    In table version 6 the name of a log file does not say which write it belongs to. Since version 8 it does, and
     files of pending instants are left out (`shouldInitializeFromFilesystem`, 1.2.0).
 
     Args:

@@ -24,8 +24,8 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 
 _WRITE_TOKEN: Final = "1-0-1"
-# Of merged files. Apache Hudi 1.2.0, which does not merge, never uses it for a new file: `finish_merge` could not tell
-# such a file from the merged one
+# Of merged files. Apache Hudi 1.2.0, which does not merge, never uses it for a new file: `finish_merge` could not
+# distinguish such a file from the merged one
 _MERGED_TOKEN: Final = "2-0-1"
 MERGE_PLAN: Final = "mergeArchivePlan"
 _PLAN_SCHEMA: Final = "HoodieMergeArchiveFilePlan"

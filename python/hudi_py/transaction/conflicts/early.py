@@ -89,9 +89,9 @@ class EarlyDetection:
 
     def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(
-            f"Cannot go on with the write {self._scope.instant} of {self._session.storage.uri}: the "
+            f"Cannot continue the write {self._scope.instant} of {self._session.storage.uri}: the "
             f"{found.action.value} {found.time}, which began before it, is changing the file group {file_id} of "
             f"partition {partition!r}, too ({concurrency.EARLY_DETECTION.key}); nothing was published: write again "
-            f"({concurrency.RETRIES.key} does so by itself)",
+            f"({concurrency.RETRIES.key} does so automatically)",
             instant=found.time,
         )

@@ -178,7 +178,7 @@ def _changed(metadata: CommitMetadata) -> frozenset[FileGroup]:
     return _written(metadata) | replaced
 
 
-_REMEDY = f"nothing was published: write again ({concurrency.RETRIES.key} does so by itself)"
+_REMEDY = f"nothing was published: write again ({concurrency.RETRIES.key} does so automatically)"
 
 
 def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:

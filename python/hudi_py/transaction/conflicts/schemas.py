@@ -102,7 +102,7 @@ def _schema_of(metadata: CommitMetadata) -> str:
 def _conflict(table: LockedTable, scope: WriteScope, other: Instant, what: str) -> ConflictError:
     return ConflictError(
         f"Cannot commit the write {scope.instant} of {table.session.storage.uri}: the {other.action.value} "
-        f"{other.time} {what}; nothing was published: write again ({concurrency.RETRIES.key} does so by itself), or "
-        f"set {concurrency.RESOLVE_SCHEMAS.key}=false to commit this write's schema",
+        f"{other.time} {what}; nothing was published: write again ({concurrency.RETRIES.key} does so automatically), "
+        f"or set {concurrency.RESOLVE_SCHEMAS.key}=false to commit this write's schema",
         instant=other.time,
     )

@@ -62,7 +62,7 @@ def lock_holders(
 def break_lock(
     storage: Storage, owner: str, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
 ) -> None:
-    """Takes the lock away from a holder that is gone. One that is still at work finds out before it completes its
+    """Takes the lock away from a holder that is gone. One that is still running finds out before it completes its
     action, and fails.
 
     Args:

@@ -4,7 +4,7 @@ The lock is a file created only if absent, deleted on release. Java writes a des
 judges a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably
 gone can be broken at once.
 
-The file tells nobody who has waited longest, so a process that takes the lock over and over would hardly let go of it.
+The file does not record who has waited longest, so a process that keeps taking the lock could starve the others.
 Those of ours that wait say so in a file beside the lock, and who has just released the lock lets them try first. Apache
 Hudi knows nothing of that: it tries as often as `hoodie.write.lock.client.wait_time_ms_between_retry` says.
 """

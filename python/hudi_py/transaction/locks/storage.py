@@ -61,7 +61,7 @@ def parse_lease(found: VersionedObject, place: str) -> Lease:
     except (ValueError, KeyError, TypeError):
         raise CorruptFileError(
             f"Cannot read the table lock {place}: it holds {found.data[:100]!r}, expected a JSON object with expired, "
-            "validUntil and owner; delete the file when no writer is at work",
+            "validUntil and owner; delete the file when no writer is running",
             path=LOCK_FILE,
         ) from None
 

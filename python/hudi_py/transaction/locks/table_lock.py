@@ -25,7 +25,7 @@ class LockHolder:
     since: datetime | None
     """When the lock was acquired; where only that is known, when it was last renewed."""
     expires: datetime | None
-    """When others may take the lock unless it is renewed; None: it does not expire by itself, or that is not known."""
+    """When others may take the lock unless it is renewed; None: it does not expire, or that is not known."""
     process: str = ""
     """The holder's process, where it is a writer of hudi-py."""
 

@@ -65,14 +65,14 @@ class Heartbeat:
         last = last_beat_ms(self._storage, self._instant)
         if last is None:
             raise RolledBackError(
-                f"Cannot go on with the write {self._instant}: its heartbeat file is missing, so it was rolled back or "
+                f"Cannot continue the write {self._instant}: its heartbeat file is missing, so it was rolled back or "
                 "has been committed; write again",
                 instant=self._instant,
             )
         age_ms = self._clock_ms() - last
         if age_ms > self._expiry_ms:
             raise RolledBackError(
-                f"Cannot go on with the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old, it "
+                f"Cannot continue the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old, it "
                 f"expires after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again",
                 instant=self._instant,
                 expected=self._expiry_ms,

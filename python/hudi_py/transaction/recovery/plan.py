@@ -43,7 +43,7 @@ def plan_rollback(
     Args:
         instant: as it is on the timeline now.
         restoring: part of a restore: a compaction goes with its plan, so logs of the slice it opened go too.
-        lister: lists the storage; one that remembers saves a restore from listing anew for each instant.
+        lister: lists the storage; one that remembers saves a restore from listing again for each instant.
 
     Raises:
         CorruptFileError: a marker names no data file, or the commit metadata cannot be read.
@@ -181,7 +181,7 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
     raise UnsupportedTableError(
         f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: it wrote to {path} before the "
         "table was upgraded, and other commits did, too; supported are log files of one commit since table version 8; "
-        "write the rows anew instead",
+        "write the rows again instead",
         path=path,
         instant=instant.time,
     )

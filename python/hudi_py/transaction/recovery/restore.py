@@ -181,7 +181,7 @@ def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> 
 
 def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | None) -> RollbackMetadata | None:
     """Rolls one instant back, but for the completion of the rollback; again where an attempt that died has done it, as
-    its plan still tells what that was. None when the instant is gone without a trace."""
+    its plan still says what that was. None when the instant is gone without a trace."""
     table = table.reread()
     session, storage, timeline = table.session, table.session.storage, table.timeline
     action = Action(info.action)

@@ -56,7 +56,7 @@ _FEW = 32
 def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
     """Rolls an instant back. Safe to repeat after a crash at any point.
 
-    A pending compaction, log compaction or clustering keeps its plan, to be run anew; of every other instant nothing
+    A pending compaction, log compaction or clustering keeps its plan, to be run again; of every other instant nothing
     is left. The caller makes sure that nothing came after a completed instant.
 
     Args:

@@ -4,8 +4,8 @@ The rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its 
 new ones are added at the end. Incoming values are converted to the type of the table's column, or, if that is the
 narrower one, the column is widened. A missing column is an error, or null if an option allows it.
 
-Two things differ. Values are converted exactly or refused. And a column widens by itself among integers, among floating
-point numbers and among decimals only; an option lets numbers become text, or integers floating point
+Two things differ. Values are converted exactly or refused. And a column widens automatically among integers, among
+floating point numbers and among decimals only; an option lets numbers become text, or integers floating point
 (`hoodie.py.write.widen.columns`).
 """
 

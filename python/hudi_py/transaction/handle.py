@@ -1,0 +1,85 @@
+"""What the processes of one write share, and how it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.timeline import Pin
+from hudi_py.transaction.conflicts import ConflictPolicy
+from hudi_py.transaction.locks import LockProvider
+from hudi_py.transaction.owner.identity import WriterIdentity
+from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.transaction.settings import TransactionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandle:
+    """What every process of one write needs to know about it. Pickles small, holds no credentials."""
+
+    table_uri: str
+    instant: InstantTime
+    action: Action
+    """`COMMIT`, `DELTA_COMMIT` or `REPLACE_COMMIT`."""
+    operation: str
+    """Name of a `WriteOperationType`, e.g. `UPSERT`, `INSERT_OVERWRITE_TABLE`."""
+    config: TableConfig
+    """The table's properties when the write was planned."""
+    pin: Pin
+    """What the planning process saw of the timeline."""
+    writer: WriterIdentity
+    zone: tzinfo
+    """Zone of all instants of this write, in every process: that of the planning process, or UTC for tables in UTC."""
+    settings: TransactionSettings
+    metadata: MetadataWriter
+    """Updates the metadata table within the commit, or drops it."""
+    locks: LockProvider
+    conflicts: ConflictPolicy
+    pending: frozenset[InstantTime] = frozenset()
+    """Requested times of the writes and table services that were pending when the write was planned."""
+
+
+@contextmanager
+def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
+    """The table under its lock, with failed writes rolled back and the metadata table as the options ask for."""
+    _check_action(action)
+    assert session.metadata is not None  # a metadata table is written within the actions of its table
+    session.metadata.check(session)
+    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
+        config = session.metadata.prepare(table.session, table.timeline)
+        yield replace(table, config=config, session=table.session.at(config))
+
+
+def new_handle(
+    table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
+) -> TransactionHandle:
+    """Chooses the instant of a write, unless it is given, and pins the timeline; the table lock must be held."""
+    session = table.session
+    assert session.metadata is not None
+    return TransactionHandle(
+        table_uri=session.storage.uri,
+        instant=instant if instant is not None else session.clock.next_instant(table.timeline),
+        action=action,
+        operation=operation,
+        config=session.config,
+        pin=table.timeline.pin(),
+        writer=writer,
+        zone=session.zone,
+        settings=session.settings,
+        metadata=session.metadata,
+        locks=session.locks,
+        conflicts=session.conflicts,
+        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
+    )
+
+
+def _check_action(action: Action) -> None:
+    if action not in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
+        raise ConfigError(f"Cannot begin a write as {action.value}; expected commit, deltacommit or replacecommit")
