@@ -116,7 +116,7 @@ class HdfsStorage:
     files of HADOOP_CONF_DIR, which belongs to the class path. Each process connects when it first needs to.
 
     Raises:
-        ConfigError: the URI names a user or has a query, or an option is unknown.
+        ConfigError: the URI names a user, or an option is unknown.
     """
 
     __slots__ = ("_options", "_root", "_uri")
@@ -124,8 +124,8 @@ class HdfsStorage:
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         scheme, _, rest = uri.partition(":")
         scheme = scheme.lower()
-        authority, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", "/", rest.lstrip("/"))
-        if "@" in authority or not slash:
+        authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest.lstrip("/"))
+        if "@" in authority:
             shown = f"{scheme}://{urlsplit(uri).hostname or ''}/..."
             raise ConfigError(
                 f"Cannot open {shown}: expected {scheme}://<name node>/<path>; name the user by the storage option user"

@@ -217,6 +217,7 @@ def test_a_forked_process_is_told(uri: str, monkeypatch: pytest.MonkeyPatch) -> 
         ("HDFS://Service/a", "hdfs://Service/a", "/a"),
         ("viewfs://cluster/a", "viewfs://cluster/a", "/a"),
         ("hdfs://nn/", "hdfs://nn", "/"),
+        ("hdfs://nn", "hdfs://nn", "/"),
     ],
 )
 def test_uris(given: str, shown: str, full: str) -> None:
