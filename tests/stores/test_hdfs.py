@@ -96,6 +96,17 @@ class TestHdfs(StorageBehaviour):
         assert (again, again.options, again.read("f")) == (storage, options, b"1")
 
 
+def test_a_mount_of_viewfs(folder: str) -> None:
+    options = {"fs.viewfs.mounttable.lake.link./data": folder}
+    open_storage(folder).put("t/d/f", b"1")
+    storage = open_storage("viewfs://lake/data/t", options)
+    storage.put("d/f", b"2")
+    assert (storage.put_if_absent("d/f", b"3"), storage.put_if_absent("d/g", b"3")) == (False, True)
+    storage.rename("d/g", "e/g")
+    assert sorted(info.path for info in storage.walk()) == ["d/f", "e/g"]
+    assert open_storage(folder).read("t/d/f") == b"2"
+
+
 @pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 6)])
 def test_the_life_of_a_table(folder: str, kind: str, version: int) -> None:
     path = f"{folder}/t"

@@ -139,7 +139,8 @@ class NameNode:
             return _truth(self._ask(call, _BOOLEAN, "rename", source, self._named(call, target)))
 
     def replace(self, source: str, target: str) -> None:
-        """Moves a file over another in one step (`Options.Rename.OVERWRITE`)."""
+        """Moves a file over another (`Options.Rename.OVERWRITE`), in one step except through `viewfs`, which deletes
+        first."""
         with self._calls("replace", target) as call:
             options = call(_ARRAY, 1, self._options, call(_VALUE, self._options, self._overwrite))
             self._ask(call, _VOID, "replace", source, self._named(call, target), options)
