@@ -39,6 +39,7 @@ from hudi_py.storage.libhdfs import Entry, NameNode, UnansweredError
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 _BUFFER_BYTES: Final = 1 << 20
 """Each write to libhdfs copies its bytes into Java's memory: small ones are collected."""
+_TRIES: Final = 5
 _NUMBERS: Final = ("replication", "default_block_size", "buffer_size")
 _OPTIONS: Final = ("user", "kerb_ticket", *_NUMBERS)
 
@@ -226,14 +227,18 @@ class HdfsStorage:
             return False
         temporary = self._write_temporary(full, data)
         try:
-            if self._moved(temporary, full):
-                return True
+            for _ in range(_TRIES):
+                if self._moved(temporary, full):
+                    return True
+                if self._names.look_up(full) is not None:
+                    break
+                # What was in the way has gone meanwhile, as a lock does
+            else:
+                raise OSError(errno.EIO, "HDFS refuses to move a file here, where there is none", f"{self.uri}/{path}")
         except BaseException:
             self._drop(temporary)
             raise
         self._drop(temporary)
-        if self._names.look_up(full) is None:
-            raise OSError(errno.EIO, "HDFS has refused to move a file here, where there is none", f"{self.uri}/{path}")
         return False
 
     def names(self, path: str = "") -> list[str]:

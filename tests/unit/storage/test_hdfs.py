@@ -173,9 +173,15 @@ class TestHdfsStorage(StorageBehaviour):
 
     def test_a_refusal_without_a_reason_is_an_error(self, storage: HdfsStorage, names: Names) -> None:
         names.spoil = lambda what, act: False if what == "rename" else act()
-        with pytest.raises(OSError, match="HDFS has refused to move a file here"):
+        with pytest.raises(OSError, match="HDFS refuses to move a file here"):
             storage.put_if_absent("f", b"1")
         assert os.listdir(storage._root) == []
+
+    def test_what_was_in_the_way_has_gone(self, storage: HdfsStorage, names: Names) -> None:
+        answers = [False, False]
+        names.spoil = lambda what, act: answers.pop() if what == "rename" and answers else act()
+        assert storage.put_if_absent("f", b"1")
+        assert os.listdir(storage._root) == ["f"]
 
     def test_pickles_small(self, storage: Storage) -> None:
         again = pickle.loads(pickle.dumps(storage))
