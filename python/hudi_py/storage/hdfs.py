@@ -1,9 +1,9 @@
 """Tables in HDFS, through PyArrow's file system and Hadoop's own client (libhdfs).
 
-A file is never seen half written: it is written beside its place and moved there, which HDFS refuses where a file is in
-the way. A file that has been closed is on every data node of its pipeline, and what was moved and deleted is in the
-name node's journal: it outlasts the end of this process and of any one machine. That all replicas are on disk before a
-power failure is for the cluster to say (`dfs.datanode.synconclose`).
+What `put` and `put_if_absent` write is never seen in part: it is written beside its place and moved there, which HDFS
+refuses where a file is in the way. A closed file is on every data node of its pipeline, and the name node's journal has
+what was moved and deleted: both outlast this process. Whether data nodes wait for their disks, and so whether a file
+outlasts a power failure of all of them, is a setting of the cluster (`dfs.datanode.synconclose`).
 """
 
 from __future__ import annotations
