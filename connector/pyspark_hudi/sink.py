@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options, compaction, sink
-from hudi_py.errors import ConflictError, HudiError, LockError, first_line
+from hudi_py.errors import HudiError, first_line
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -21,11 +21,10 @@ from hudi_py.write.distributed import (
     abort_write,
     commit_write,
     for_batch,
+    plan_batch,
     plan_write,
-    retry_pause_s,
     run_task,
 )
-from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.stream import Batch, BatchCommittedError, stream_identifier
 from pyspark_hudi.types import arrow_schema
 from pyspark_hudi.writer import driver_pid, task_id
@@ -64,7 +63,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         if schema is None:
             return cls(path, options)
         incoming = arrow_schema(schema)
-        plan, _ = redo_on_conflict(
+        plan = plan_batch(
             lambda: plan_write(
                 path,
                 options,
@@ -75,9 +74,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
                 owner_pid=driver_pid(),
                 stream=stream,
             ),
-            options.get(sink.RETRY_COUNT) - 1,
-            causes=(ConflictError, LockError),
-            first_pause_s=retry_pause_s(options),
+            options,
         )
         return cls(path, options, plan)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from hudi_py.config import Options, sink
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, HudiError, LockError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
@@ -53,8 +53,8 @@ __all__ = [
     "abort_write",
     "commit_write",
     "for_batch",
+    "plan_batch",
     "plan_write",
-    "retry_pause_s",
     "run_task",
 ]
 
@@ -197,6 +197,17 @@ def plan_write(
     )
 
 
+def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> DistributedWrite:
+    """Plan a batch, again while another writer has the table or its lock. Raises what `plan_write` raises."""
+    write, _ = redo_on_conflict(
+        plan,
+        options.get(sink.RETRY_COUNT) - 1,
+        causes=(ConflictError, LockError),
+        first_pause_s=_retry_pause_s(options),
+    )
+    return write
+
+
 def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
     """The write as that of a batch, which its commit notes. Of several processes that write the same batch one commits;
     the commit of the others raises `BatchCommittedError`.
@@ -270,7 +281,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
         if write.stream is not None:
             # one writer at a time tries again under the same instant, so a conflict would stay one
             causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
-            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), retry_pause_s(write.options)
+            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), _retry_pause_s(write.options)
         if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
             write.max_staged_bytes
         ):
@@ -362,7 +373,7 @@ def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWri
                 rollback_instant(table, instant)
 
 
-def retry_pause_s(options: Options) -> float:
+def _retry_pause_s(options: Options) -> float:
     """Seconds before a batch is tried a second time."""
     return options.get(sink.RETRY_INTERVAL_MS) / 1000
 

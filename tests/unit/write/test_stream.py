@@ -14,6 +14,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.write import stream
 from hudi_py.write.stream import (
     CHECKPOINT_KEY,
     Batch,
@@ -85,7 +86,7 @@ def test_the_newest_commit_of_a_query_counts(tmp_path: Path, version: int) -> No
 
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_batch_that_was_archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    monkeypatch.setattr("hudi_py.write.stream._ARCHIVED_AT_ONCE", 2)
+    monkeypatch.setattr(stream, "_ARCHIVED_AT_ONCE", 2)
     path = str(tmp_path / "t")
     options = {
         "hoodie.write.table.version": version,
