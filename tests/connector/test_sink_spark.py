@@ -104,7 +104,8 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 source = spark.readStream.schema("id long, p string, ts long").option("maxFilesPerTrigger", "1").json(folder)
 options = dict(pair.split("=") for pair in sys.argv[4:])
 print("started", flush=True)
-source.writeStream.format("hudi-py").options(**options).option("checkpointLocation", checkpoint).start(table).awaitTermination()
+writer = source.writeStream.format("hudi-py").options(**options).option("checkpointLocation", checkpoint)
+writer.start(table).awaitTermination()
 """
 
 
