@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ class Turns:
             file = self.folder / "in" / f"{self.files:03}.json"
             text = f'{{"id": {100 + self.files}, "p": "a", "v": 0, "_hoodie_is_deleted": false}}\n'
             file.write_text(text, "utf-8")
+            os.utime(file, (1_700_000_000 + self.files,) * 2)  # Spark reads files in this order
             self.files += 1
         given = {key: value for key, value in BASE.items() if not key.startswith("hoodie.py.")}
         checkpoint = self.folder / "checkpoint"
