@@ -132,7 +132,7 @@ def test_conflicts_are_found_early_by_the_markers_of_the_other(
     expected = made(path, version, kind)
     writing = apache_hudi_at_its_commit(oracle, path, rows([0, 1, 2], 8))
     (theirs,) = pending(path)
-    with pytest.raises(ConflictError, match=f"{theirs}, which began before it, is changing the file group"):
+    with pytest.raises(ConflictError, match=f"{theirs}, which began earlier, is also changing the file group"):
         hudi_py.write(str(path), rows([1, 3], 9), options=optimistic(version, kind, **EARLY))
     assert pending(path) in ([theirs], [])
     assert writing.wait() is None

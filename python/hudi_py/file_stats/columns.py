@@ -56,7 +56,7 @@ class IndexedColumn:
     name: str
     type: ValueType
     precision: int = 0
-    """Of decimals, like `scale`."""
+    """Only for decimals, like `scale`."""
     scale: int = 0
 
     @property

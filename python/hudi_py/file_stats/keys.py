@@ -1,4 +1,4 @@
-"""Finds out from the files which record keys a data file adds to its file group or removes from it.
+"""Determines from the files which record keys a data file adds to its file group or removes from it.
 
 Sources: `BaseFileRecordParsingUtils`, `HoodieTableMetadataUtil.getRevivedAndDeletedKeysFromMergedLogs`, 1.2.0. Unlike
 in Java, a delete in a log is ignored if a base row has a greater ordering value.
@@ -130,7 +130,7 @@ def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> Key
 
 
 def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array | None = None) -> KeyChanges:
-    """What a log file changes in its slice, found by merging the slice with and without the file.
+    """The changes of a log file to its slice, found by merging the slice with and without the file.
 
     Args:
         before: the slice; the log file itself is ignored in it.
@@ -148,11 +148,11 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
 def written_log_changes(
     reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array, deletes: Mask | None, *, known_live: bool
 ) -> KeyChanges:
-    """What a log file that was just written changes, found with as little reading as possible.
+    """The changes of a log file that was just written, found with as little reading as possible.
 
     Args:
         before: the slice without the log file.
-        keys: of the rows that were written, including deletes.
+        keys: keys of the written rows, including deletes.
         deletes: which rows are deletes; None: all of them, unconditionally.
         known_live: whether tagging found the keys among merged rows, not only in base files.
     """

@@ -40,7 +40,7 @@ class BloomConfig:
     """Size of a new filter; the defaults are Apache Hudi's."""
 
     num_entries: int = 60000
-    """Number of keys for which the rate below holds; of a dynamic filter, in each row."""
+    """Number of keys, in each row of a dynamic filter, for which the rate below holds."""
     fpp: float = 1e-9
     """False positive rate."""
     max_entries: int = 100000
@@ -87,7 +87,7 @@ class BloomFilter:
 
     @classmethod
     def from_keys(cls, keys: pa.Array | pa.ChunkedArray, config: BloomConfig) -> BloomFilter:
-        """A new filter of a key column."""
+        """A new filter over a key column."""
         bloom = cls(config)
         bloom.add(keys)
         return bloom

@@ -68,7 +68,7 @@ def orc_schema(storage: Storage, path: str) -> pa.Schema:
 
 
 def stripe_sizes(storage: Storage, path: str) -> list[int]:
-    """Approximate bytes of each stripe, to divide a file by: Arrow does not expose them, so all are equal."""
+    """Approximate bytes of each stripe, for splitting a file: Arrow does not expose them, so all are equal."""
     with open_orc(storage, path) as file:
         count = int(file.nstripes)
         return [int(file.content_length) // count] * count if count else []

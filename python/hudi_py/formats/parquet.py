@@ -27,7 +27,7 @@ MAX_RECORD_KEY = "hoodie_max_record_key"
 AVRO_SCHEMA = "parquet.avro.schema"
 
 BATCH_ROWS = 1 << 16
-"""Rows of a batch by default."""
+"""Default number of rows in a batch."""
 
 # All rows of a base file, or nearly all, have the same values in these
 _REPETITIVE = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
@@ -192,7 +192,7 @@ def _decoded(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str
 @dataclass(frozen=True, slots=True)
 class _Plan:
     schema: pa.Schema
-    """Of the returned batches."""
+    """Schema of the returned batches."""
     targets: frozenset[str]
     casts: Mapping[str, pa.DataType]
     """Columns that Arrow reads in another type."""

@@ -44,7 +44,7 @@ def damage_of(
     ]
     if config.version >= 8 and strange:
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
-        return _error(storage, file, f"a file of the commit {file.name.instant}, it has {found}")
+        return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
     # blocks of writes that are pending or failed are normal before version 8
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:

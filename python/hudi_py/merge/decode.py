@@ -69,7 +69,7 @@ def read_versions(
     Args:
         blocks: in merge order, see `scan_log`.
         schema: columns to read, including `_hoodie_record_key`.
-        history: how columns of a block become those of `schema`; None: by name.
+        history: maps columns of a block to those of `schema`; None: by name.
         portion_bytes: maximum bytes of block contents held at once, unless a single block has more.
 
     Raises:
@@ -229,7 +229,7 @@ def _parsed(schema: str, block: LogBlock) -> Any:
 
 
 def _schema_key(block: LogBlock, history: SchemaHistory) -> tuple[str, int, bool]:
-    """What the blocks that one call can decode have in common: the writer schema, the version of the table's schema if
+    """The properties shared by blocks that one call can decode: the writer schema, the version of the table's schema if
     columns are identified by id, and whether they hold partial updates."""
     version = history.at(_instant(block))
     return _writer_schema(block), -1 if version is None else version.version_id, block.is_partial

@@ -239,7 +239,7 @@ def combine(space: FoldSpace, older: Records, newer: Records, entries: Mask, lat
 
     Args:
         entries: newer records that come from a delete block and are merged within the log.
-        late: merges that fill the columns which the winner lacks, and only those (log blocks of partial updates).
+        late: merges that only fill the columns that the winner lacks (log blocks of partial updates).
     """
     settings = space.settings
     if settings.payload is not None:

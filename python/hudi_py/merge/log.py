@@ -129,7 +129,7 @@ def reduce_log(
         blocks: in merge order, from `scan_log`.
         schema: columns to read, including `_hoodie_record_key` and those of `settings.columns` that the table has;
             each block's records are conformed to it.
-        history: how columns of a block become those of `schema`; None: by name.
+        history: maps columns of a block to those of `schema`; None: by name.
 
     Raises:
         UnsupportedTableError: a block cannot be read, see `decode.check_blocks`.

@@ -25,7 +25,7 @@ from hudi_py.view import FileSystemView, Lister, StorageLister
 _FIELD: Final = "filesystemMetadata"
 _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted", pa.bool_())]))
 _SMALL: Final = 1 << 18
-"""Bytes of the `files` partition up to which it is read whole."""
+"""Size in bytes up to which the `files` partition is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 
 

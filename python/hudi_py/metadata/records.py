@@ -112,7 +112,7 @@ def read_parts(
         committed: instants whose log blocks count; all records of base files count.
 
     Raises:
-        CorruptFileError, UnsupportedTableError: the content of the files.
+        CorruptFileError, UnsupportedTableError: a file cannot be decoded.
         FileNotFoundError: a file was cleaned since it was listed.
     """
 

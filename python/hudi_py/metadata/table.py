@@ -241,7 +241,7 @@ def open_metadata(
     Older metadata tables have other file ids, and only the listing of files.
 
     Args:
-        timeline: the table's, possibly pinned: what completed later does not count here either.
+        timeline: the table's timeline, possibly pinned: later completions do not count here either.
         own_view: a view of the metadata table's newest timeline, if the caller has one.
 
     Raises:
@@ -257,7 +257,7 @@ def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Ma
     """Slices of a partition by the prefix of their file ids, in order of the numbers that follow it.
 
     Args:
-        uri: of the metadata table, for errors.
+        uri: URI of the metadata table, for errors.
 
     Raises:
         CorruptFileError: an id has no number, or numbers are missing.

@@ -1,4 +1,4 @@
-"""What the options of a write ask of the metadata table."""
+"""Settings of the metadata table, from the options of a write."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hudi_py.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class MetadataWriteSettings:
-    """What to keep in the metadata table, and how. Pickles; `of` reads it from options, the defaults are theirs.
+    """What to keep in the metadata table, and how. Pickles; `of` reads it from options and shares their defaults.
 
-    An index is True or False if the options say so, None if they leave it open: then a table that has it keeps
-    it, and a table without it gets it if that is Apache Hudi's default (column statistics).
+    An index is True or False if the options say so, or None: then a table that has it keeps it, and a table without
+    it gets it if that is Apache Hudi's default (column statistics).
     """
 
     enabled: bool = True
@@ -35,12 +35,12 @@ class MetadataWriteSettings:
     bloom_filters_groups: int = 4
     global_record_index: bool | None = None
     record_index: bool | None = None
-    """The record index by partition."""
+    """The partitioned record index."""
     defer_record_index: bool = False
     record_index_groups: tuple[int, int] = (10, 10000)
-    """File groups of a global record index, at least and at most."""
+    """Minimum and maximum number of file groups of a global record index."""
     partition_record_index_groups: tuple[int, int] = (1, 10)
-    """The same for each partition of a record index by partition."""
+    """The same for each data partition of a partitioned record index."""
     record_index_group_bytes: int = 1 << 30
     record_index_growth: float = 2.0
     compact_commits: int = 10
@@ -51,11 +51,11 @@ class MetadataWriteSettings:
     derive_clean_policy: bool = True
     max_commits_when_pending: int = 1000
     options: Options = field(default_factory=lambda: Options.resolve({}, defaults={}), repr=False, compare=False)
-    """All options of the write, for what the metadata table takes over from the table (cleaning, archival)."""
+    """All options of the write, for those the metadata table takes over from the table (cleaning, archival)."""
 
     @classmethod
     def of(cls, options: Options) -> MetadataWriteSettings:
-        """The settings of a write's options.
+        """Reads the settings from the options of a write.
 
         Raises:
             ConfigError: both kinds of record index are asked for, or limits contradict each other.
@@ -98,12 +98,12 @@ class MetadataWriteSettings:
         if found.global_record_index and found.record_index:
             raise ConfigError(
                 f"Cannot keep two record indexes: {metadata.GLOBAL_RECORD_INDEX.key} and {metadata.RECORD_INDEX.key} "
-                "are both true; give one of them"
+                "are both true; set only one of them"
             )
         for low, high in (found.record_index_groups, found.partition_record_index_groups):
             if low > high:
                 raise ConfigError(
-                    f"Cannot size the record index: at least {low} file groups are asked for, and at most {high}"
+                    f"Cannot size the record index: the minimum of {low} file groups exceeds the maximum of {high}"
                 )
         return found
 

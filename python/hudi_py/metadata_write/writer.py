@@ -1,8 +1,8 @@
-"""Maintains the metadata table within every action of its table; implements `transaction.protocols.MetadataWriter`.
+"""Maintains the metadata table as part of every action; implements `transaction.protocols.MetadataWriter`.
 
-An action is recorded by a delta commit of the same requested time, which completes before the action does. Readers take
-no notice of it until the action is completed, so dying in between leaves nothing half visible: the next write rolls the
-action back, and here its delta commit with it (format reference 10.3; `HoodieBackedTableMetadataWriter`, 1.2.0).
+An action is recorded by a delta commit with the same requested time, which completes before the action does. Readers
+ignore it until the action is completed, so a writer that dies in between leaves nothing half visible: the next write
+rolls back the action, including its delta commit (format reference 10.3; `HoodieBackedTableMetadataWriter`, 1.2.0).
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MetadataTableWriter:
-    """A `MetadataWriter` that keeps every partition it knows, whether the options name it or not."""
+    """A `MetadataWriter` that maintains every partition it knows, whether or not the options name it."""
 
     settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
-        """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only where
-        a compaction has taken its records into base files."""
+        """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only if a
+        compaction has moved its records into base files."""
         if self._drops:
             DropMetadata(self.settings.drop_indexes).check(session, rolled_back)
             return
@@ -76,8 +76,8 @@ class MetadataTableWriter:
             what = f"roll back {', '.join(rolled_back)} of" if rolled_back else "write to"
             raise ConfigError(
                 f"Cannot {what} the table {session.config.name!r}: its metadata table has the indexes "
-                f"{', '.join(foreign)}, which are not kept up to date here and would be outdated; "
-                "drop them by hudi_py's metadata.drop, or set hoodie.py.drop.indexes=true, which drops them"
+                f"{', '.join(foreign)}, which hudi-py does not maintain and which would become outdated; "
+                "drop them with hudi_py's metadata.drop, or set hoodie.py.drop.indexes=true, which drops them"
             )
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
@@ -120,7 +120,7 @@ class MetadataTableWriter:
         own = open_metadata_session(session)
         own_timeline = own.timeline()
         if finish_undone(own, own_timeline, timeline):
-            _log.info("ended what a killed process left in %s", own.storage.uri)
+            _log.info("finished what a killed process left in %s", own.storage.uri)
             own_timeline = own.timeline()
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             undone = self._undo(own, own_timeline, change)
@@ -131,10 +131,10 @@ class MetadataTableWriter:
                 return MetadataUpdate(self._foreign(config), partial(self._maintain, remade, remade.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
-                # the files of what is rolled back are known by its own delta commit alone
+                # only its own delta commit recorded the files of the rolled-back instant
                 return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
         if delta_commit(own_timeline, change.instant) is not None:
-            # recorded by an attempt that did not complete the action, maybe with other files
+            # recorded by an attempt that did not complete the action, possibly with other files
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
         own_view = own.view(own_timeline)
@@ -151,7 +151,7 @@ class MetadataTableWriter:
             if own.storage.uri not in str(error):
                 raise
             return self._drop_damaged(session.storage, config, dropped, f": {error}")
-        if source.view.lister.is_storage:  # its records of files could not be read, as a warning has said
+        if source.view.lister.is_storage:  # its file records could not be read, as a warning has said
             return self._drop_damaged(session.storage, config, dropped)
         self._define(source)
         return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
@@ -164,18 +164,18 @@ class MetadataTableWriter:
         columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.settings))
         return SidecarSettings(keys, columns) if keys or columns else None
 
-    # -- how ------------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     @property
     def _drops(self) -> bool:
         return not self.settings.enabled and self.settings.auto_delete
 
     def _maintain(self, own: TableSession, own_timeline: Timeline, timeline: Timeline) -> None:
-        """See `MetadataUpdate.maintain`. The timelines are those that the action has left, of the metadata table and of
-        its table: nobody else has been there since they were read, the lock is held."""
+        """See `MetadataUpdate.maintain`. Takes the timelines of the metadata table and its table after the action; they
+        are still current, as the lock is held."""
         try:
             run_due(own, own_timeline, timeline, self.settings)
-        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
+        except Exception as error:  # of any kind: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign(self, config: TableConfig) -> tuple[str, ...]:
@@ -190,13 +190,13 @@ class MetadataTableWriter:
         return drop_partitions(storage, config, foreign)
 
     def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
-        """The metadata table with nothing left half done; None if it is unusable."""
+        """The metadata table with unfinished work cleared; None if it is unusable."""
         try:
             own = open_metadata_session(session)
             own_timeline = own.timeline()
             if finish_undone(own, own_timeline, timeline):
                 own_timeline = own.timeline()
-            # finds out whether another writer left it behind
+            # detects commits of another writer that did not record them here
             lister = CachedLister(own.storage, own.config)
             view = load_view(own.storage, own.config, own_timeline, lister)
             MetadataTable(session.storage, session.config, timeline, view).check()
@@ -208,10 +208,10 @@ class MetadataTableWriter:
         return own
 
     def _without_short_statistics(self, storage: Storage, config: TableConfig, timeline: Timeline) -> TableConfig:
-        """Drops statistics, to be rebuilt, if the options ask for more columns, and rows already have these.
+        """Drops statistics, to be rebuilt, if the options ask for existing columns that they lack.
 
-        Ranges of the next files alone would make Apache Hudi lose rows: it takes the range of a partition for that of
-        its older files too, and passes over partitions without one (seen with 1.2.0, whose own writers leave it so).
+        Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
+        files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).
         """
         definitions = read_definitions(storage, config)
         noted = source_fields(definitions, COLUMN_STATS)
@@ -241,7 +241,7 @@ class MetadataTableWriter:
     def _drop_damaged(
         self, storage: Storage, config: TableConfig, dropped: tuple[str, ...], why: str = ""
     ) -> MetadataUpdate:
-        """Drops the metadata table, which turned out to be damaged while an action was recorded."""
+        """Drops the metadata table, which was found damaged while an action was being recorded."""
         warnings.warn(
             f"The metadata table of {config.name!r} is damaged, and the next write rebuilds it{why}", stacklevel=2
         )
@@ -251,9 +251,9 @@ class MetadataTableWriter:
     def _completed(
         self, session: TableSession, timeline: Timeline, own: TableSession | None, wanted: Collection[str]
     ) -> TableConfig:
-        """Makes the partitions that are wanted and the table has not."""
+        """Creates the partitions that are wanted and missing."""
         storage, config = session.storage, session.config
-        # another engine's indexer is building those which are inflight
+        # another engine's indexer is building the inflight ones
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
@@ -261,7 +261,7 @@ class MetadataTableWriter:
         writes = writes_in_the_way(session, timeline) if names else ()
         if writes:
             _log.warning(
-                "the metadata partitions %s of %s are made once the pending writes %s are over",
+                "the metadata partitions %s of %s will be created once the pending writes %s are completed",
                 ", ".join(names),
                 storage.uri,
                 ", ".join(writes),
@@ -281,12 +281,12 @@ class MetadataTableWriter:
         return config
 
     def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
-        """Whether data files are lost. Warns that the metadata table is not made until they are there again."""
+        """Whether data files are lost. If so, warns that the metadata table is not created until they are restored."""
         lost = lost_files(session.view(timeline)) if timeline.write_completed else ()
         if lost:
             more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
             warnings.warn(
-                f"The metadata table of {session.config.name!r} is not made, as it would hide that files are lost: "
+                f"The metadata table of {session.config.name!r} is not created, as it would hide that files are lost: "
                 f"{lost[0]}{more}; restore them from a copy, or undo the commits (rollback, restore)",
                 UserWarning,
                 stacklevel=2,
@@ -296,8 +296,8 @@ class MetadataTableWriter:
     def _check_initial(self, timeline: Timeline) -> None:
         if not self.settings.auto_initialize and timeline.completed:
             raise ConfigError(
-                "Cannot make a metadata table without the files of the table: hoodie.metadata.auto.initialize=false, "
-                "and the table has commits; leave the option out, or write with hoodie.metadata.enable=false"
+                "Cannot create a metadata table without the files of the table: hoodie.metadata.auto.initialize=false, "
+                "and the table has commits; remove the option, or write with hoodie.metadata.enable=false"
             )
 
     def _source(
@@ -316,7 +316,7 @@ class MetadataTableWriter:
         return TableSource(storage, config, timeline, view, schema, self.settings)
 
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What the action changes in each partition that the table has, or that is being made."""
+        """The action's changes to each partition that the table has or that is being created."""
         there = {*source.config.metadata_partitions, *source.config.metadata_partitions_inflight}
         undoing = change.action in (Action.ROLLBACK, Action.RESTORE)
         for partition in PARTITIONS:
@@ -325,7 +325,7 @@ class MetadataTableWriter:
                 yield from records(source, change)
 
     def _define(self, source: TableSource) -> None:
-        """Definitions of indexes that the commit has changed: columns with statistics."""
+        """Updates index definitions that the commit has changed: columns with statistics."""
         config = source.config
         for partition in PARTITIONS:
             definition = partition.definition(source) if partition.name in config.metadata_partitions else None
@@ -339,8 +339,8 @@ class MetadataTableWriter:
         return all(can_undo(own_timeline, instant) for instant in instants)
 
     def _undo(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
-        """Rolls back the delta commits of what was rolled back, newest first. Returns the own timeline afterwards; None
-        where that is not enough, and nothing is changed."""
+        """Rolls back the delta commits of rolled-back instants, newest first. Returns the metadata table's timeline
+        afterwards; None, with nothing changed, if that is not enough."""
         targets = sorted(set(change.rolled_back), reverse=True)
         if not all(can_undo(own_timeline, target) for target in targets):
             return None
@@ -350,8 +350,8 @@ class MetadataTableWriter:
         return own_timeline
 
     def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession | None:
-        """Rebuilds all partitions from the table as it is without what was rolled back; None if pending writes of
-        others leave that to a later write."""
+        """Rebuilds all partitions from the table without the rolled-back instants; None if pending writes of others
+        leave that to a later write."""
         config = session.config
         there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
         gone = set(change.rolled_back)

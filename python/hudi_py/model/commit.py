@@ -11,7 +11,7 @@ NO_PREVIOUS_COMMIT = "null"
 
 @dataclass(frozen=True, slots=True)
 class CompactedLogs:
-    """What a compaction or log compaction read from the logs of one file slice."""
+    """Statistics of what a compaction or log compaction read from the logs of one file slice."""
 
     files: int = 0
     size: int = 0
@@ -28,7 +28,7 @@ class CompactedLogs:
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """What an action did to one file group. `path` is relative to the base path; sizes are bytes."""
+    """The changes of an action to one file group. `path` is relative to the base path; sizes are in bytes."""
 
     file_id: str
     path: str
@@ -58,7 +58,7 @@ class CommitMetadata:
     """Content of a completed commit, deltacommit or replacecommit."""
 
     operation: str
-    """Name of a `WriteOperationType`, e.g. `UPSERT`; `UNKNOWN` when absent."""
+    """Name of a `WriteOperationType`, e.g. `UPSERT`; `UNKNOWN` if absent."""
     stats: tuple[WriteStat, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
     """`extraMetadata`; holds `schema`."""

@@ -20,7 +20,7 @@ class BaseFile:
 
     @property
     def path(self) -> str:
-        """Relative to the table's base path."""
+        """Path relative to the table's base path."""
         return join_path(self.partition, str(self.name))
 
     @property
@@ -39,7 +39,7 @@ class LogFile:
 
     @property
     def path(self) -> str:
-        """Relative to the table's base path."""
+        """Path relative to the table's base path."""
         return join_path(self.partition, str(self.name))
 
 
@@ -55,5 +55,5 @@ class FileSlice:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """Size in bytes of all its files."""
         return (self.base_file.size if self.base_file else 0) + sum(log.size for log in self.log_files)

@@ -87,4 +87,4 @@ class CommitTimes(Protocol):
 
     @property
     def completion_time(self) -> CompletionTime | None:
-        """None in timeline layout 1, too."""
+        """None also in timeline layout 1."""

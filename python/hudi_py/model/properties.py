@@ -248,7 +248,7 @@ class TableConfig:
 
     @property
     def timeline_folder(self) -> str:
-        """Relative to the base path."""
+        """Path relative to the base path."""
         if self.layout < 2:
             return ".hoodie"
         return ".hoodie/" + (self.properties.get("hoodie.timeline.path") or "timeline").strip("/")
@@ -269,7 +269,7 @@ class TableConfig:
 
     @property
     def base_file_format(self) -> str:
-        """Upper case: `PARQUET`, `ORC`, `HFILE`, `LANCE`."""
+        """In upper case: `PARQUET`, `ORC`, `HFILE`, `LANCE`."""
         default = self.properties.get("hoodie.table.ro.file.format", "PARQUET")
         return self.properties.get("hoodie.table.base.file.format", default).strip().upper()
 

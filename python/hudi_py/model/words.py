@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, such as `1 file` and `1,200 files`: `noun` is one of them, whose plural ends in s."""
+    """A count with its noun, such as `1 file` or `1,200 files`; `noun` is singular and forms its plural with s."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

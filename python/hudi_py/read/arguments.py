@@ -1,4 +1,4 @@
-"""Names, keys and partitions as a caller gives them to a scan."""
+"""Names, keys and partitions as callers pass them to a scan."""
 
 from __future__ import annotations
 

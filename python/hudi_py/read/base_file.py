@@ -22,7 +22,7 @@ from hudi_py.timeline.times import local_zone
 from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
-"""Rows of a batch by default."""
+"""Default number of rows in a batch."""
 
 
 def read_base(
@@ -41,7 +41,7 @@ def read_base(
         schema: columns of the result; columns that the file lacks are null.
         batch_rows: maximum rows of a batch.
         row_groups: read only these row groups (ORC: stripes), by number.
-        history: how columns of the file become those of `schema`; None: by name.
+        history: maps columns of the file to those of `schema`; None: by name.
 
     Raises:
         CorruptFileError: the file is damaged.

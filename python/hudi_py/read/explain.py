@@ -1,4 +1,4 @@
-"""Formats a plan: what it reads, what it prunes, and why."""
+"""Formats a plan: the files it reads, those it prunes, and why."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, dele
     """The columns that make up the record key of a table without meta fields; empty if the table stores the key.
 
     Args:
-        deletes: whether deletes are returned as rows, too.
+        deletes: whether deletes are also returned as rows.
 
     Raises:
         UnsupportedTableError: there are no key columns, one has a type whose text may differ from the record key's, or

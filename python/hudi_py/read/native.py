@@ -1,4 +1,4 @@
-"""Which base files a generic Parquet reader can read: those that hold their rows in the table's own types.
+"""Determines which base files a generic Parquet reader can read: those with their rows in the table's own types.
 
 An engine may read such files with its own reader, and merge logs with the help of `parts`. Only the footer is
 conclusive: the files of one commit may have different schemas (clustering may copy row groups unchanged), and each file

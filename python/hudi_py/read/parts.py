@@ -26,7 +26,7 @@ from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, conform
 from hudi_py.storage import Storage
 
 CHUNK_ROWS = 1 << 16
-"""Rows of a base file that one row of `replaced_rows` is about."""
+"""Rows of a base file covered by one row of `replaced_rows`."""
 REPLACED_SCHEMA = pa.schema([("file", pa.string()), ("chunk", pa.int64()), ("bits", pa.list_(pa.int64()))])
 _ROW = "\0row"
 """Column of base rows with their number in the file; other rows lack it."""

@@ -30,7 +30,7 @@ from hudi_py.view import FileSystemView, load_view
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The file slices of a scan, and what was pruned."""
+    """The file slices of a scan, and the results of pruning."""
 
     spec: ReadSpec
     splits: tuple[Split, ...]
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size in bytes of all files."""
         return sum(split.size for split in self.splits)
 
 

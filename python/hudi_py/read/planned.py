@@ -32,7 +32,7 @@ class Pinned:
 
     spec: ReadSpec
     splits: tuple[Split, ...]
-    """Without their spec, which is large and the same in all; `read_splits` restores it."""
+    """Splits without their spec, which is large and the same in all; `read_splits` restores it."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -46,12 +46,12 @@ _MOST_FOOTERS = 256
 """Maximum base files whose footers are read while planning; tasks read them anyway."""
 _MOST_VALUES = 10_000
 _MOST_MEMBERS = 1000
-"""Maximum keys that are compared with bounds one by one; of more only the smallest and the greatest are."""
+"""Maximum keys compared with bounds one by one; of more keys only the smallest and the greatest are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What one step of planning pruned."""
+    """The result of one pruning step."""
 
     step: str
     """partition path, partition stats, column stats, ..."""

@@ -42,11 +42,11 @@ class ScanRequest:
     """What to read. Columns and filter are not yet checked against the table's schema."""
 
     options: Options
-    """For what is not resolved here: options of ranges, streams and mergers."""
+    """The options for settings that are not resolved here: those of ranges, streams and mergers."""
     query_type: str
     """`snapshot`, `read_optimized`, `incremental` or `cdc`."""
     columns: tuple[str, ...] | None
-    """In the order of the result; None: all."""
+    """Output columns, in order; None: all."""
     filter: str | pc.Expression | None
     as_of: Moment | None
     begin: Moment | None

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """Rows of a table, read when they are used. A scan is pinned to one state of the table: reading it again gives the
-    same rows.
+    """Rows of a table, read on demand. A scan is pinned to one state of the table: reading it again gives the same
+    rows.
 
     Anything that accepts the Arrow C stream interface accepts a scan.
     """
@@ -129,7 +129,7 @@ class Scan:
         return (con or duckdb.default_connection()).from_arrow(self.to_table())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """The rows through the Arrow C stream interface, read as they are asked for."""
+        """The rows through the Arrow C stream interface, read on demand."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
         return reader.__arrow_c_stream__(requested_schema)
 

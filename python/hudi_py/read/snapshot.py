@@ -31,13 +31,13 @@ class Snapshot:
     storage: Storage
     config: TableConfig
     timeline: Timeline
-    """Without what completed after the pin."""
+    """The pinned timeline, without later completions."""
     schema: pa.Schema
     """All columns of rows, meta columns first."""
     pin: Pin
     as_of: InstantTime | None = None
     history: SchemaHistory | None = None
-    """How columns of base files and log blocks become those of `schema`; None: by name."""
+    """Maps columns of base files and log blocks to those of `schema`; None: by name."""
 
     @property
     def committed(self) -> CommittedInstants | None:
@@ -139,7 +139,7 @@ def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline
 
 
 def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
-    """Cleans that retain a number of file versions may have removed one that is current at a later time, too."""
+    """Cleans that retain a number of file versions may have removed one that is also current at a later time."""
     removed: dict[str, dict[str, str]] = defaultdict(dict)
     for clean in timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:

@@ -1,4 +1,4 @@
-"""Splits: what one task of a scan reads, in any process."""
+"""Splits: the units of a scan, each read by one task in any process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """What all splits of a scan have in common."""
+    """The settings that all splits of a scan share."""
 
     uri: str
     """The table's root, without credentials."""
@@ -49,7 +49,7 @@ class ReadSpec:
     emit_deletes: bool = False
     """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
-    """How columns of base files and log blocks become those of the table; None: by name."""
+    """Maps columns of base files and log blocks to those of the table; None: by name."""
     memory: LogMemory = field(default_factory=LogMemory)
     """How much memory the logs of one slice may take."""
     read_damaged: bool = False
@@ -96,7 +96,7 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """Size in bytes of its files."""
         return (self.base_file.size if self.base_file else 0) + sum(file.size for file in self.log_files)
 
     @property

@@ -21,8 +21,8 @@ from hudi_py.formats.vectors import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
 
 Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]
-"""Converts values of one type that is not nested to another: (values, type, the column's dotted path, and what is being
-read or written, for messages)."""
+"""Converts values of one non-nested type to another: (values, type, the column's dotted path, and what is being read or
+written, for messages)."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)

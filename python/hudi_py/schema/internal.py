@@ -1,4 +1,4 @@
-"""Schema on read: schemas that identify columns by id, and how a file's columns become those of a query.
+"""Schema on read: schemas that identify columns by id, and the mapping of a file's columns to those of a query.
 
 A table with schema on read keeps every version of its schema (`.hoodie/.schema`, format reference section 13). A file
 was written with the newest version that is not later than its instant; a column of the query is the file's column with
@@ -60,7 +60,7 @@ class InternalSchema:
     """One version of a table's schema."""
 
     version_id: int
-    """The instant of the change as a number; 0: from the table's creation."""
+    """The instant of the change as a number; 0: the table's creation."""
     record: InternalRecord
 
 
@@ -89,7 +89,7 @@ def parse_history(text: str, context: str = "a schema history") -> tuple[Interna
 
 @dataclass(frozen=True, slots=True)
 class SchemaHistory:
-    """How the columns of files and log blocks become those of a query."""
+    """Maps the columns of files and log blocks to those of a query."""
 
     query: InternalSchema | None = None
     """The schema of the query; None if columns are matched by name."""

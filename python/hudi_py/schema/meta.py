@@ -11,7 +11,7 @@ PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 
 META_FIELDS: tuple[str, ...] = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
-"""In their order in files; each is a nullable string."""
+"""The meta columns in file order; each is a nullable string."""
 
 OPERATION = "_hoodie_operation"
 """The sixth meta column, only present in changelog mode: `I`, `-U`, `U` or `D`."""

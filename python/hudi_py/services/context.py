@@ -73,15 +73,15 @@ class ServiceContext:
         return self.options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
 
     def config(self) -> TableConfig:
-        """The table's properties as they are now."""
+        """The table's current properties."""
         return self.session.reread().config
 
     def state(self) -> TableState:
-        """The properties and the active timeline as they are now."""
+        """The current properties and active timeline."""
         return load_state(self.storage, self.session.zone)
 
     def timeline(self) -> Timeline:
-        """The active timeline as it is now."""
+        """The current active timeline."""
         return self.state().timeline
 
     def view(self, state: TableState) -> FileSystemView:

@@ -136,8 +136,8 @@ def begin(
     A plan without tasks is completed at once.
 
     Returns:
-        `report`: of the plan; its instant is None if there is no plan. `num_tasks`: how many tasks to execute. `last`:
-        whether no other plan follows.
+        `report`: that of the plan; its instant is None if there is no plan. `num_tasks`: number of tasks to execute.
+        `last`: whether no other plan follows.
     """
     chosen = None if instant is None else InstantTime(instant)
     pending = service.pending(context) if chosen is None else []

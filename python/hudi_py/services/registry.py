@@ -22,7 +22,7 @@ PLANNED: Final[Mapping[str, AnyService[ServiceReport]]] = {
     service.name: service
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
-"""Services with a plan. Any process may execute its tasks."""
+"""Services with a plan, whose tasks any process may execute."""
 
 
 def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:

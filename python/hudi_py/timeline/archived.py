@@ -225,7 +225,7 @@ class _Block:
     """An Avro block of an archive file."""
 
     schema: str | None
-    """From its header."""
+    """Schema in its header."""
     content: bytes
     context: str
 

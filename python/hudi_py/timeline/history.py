@@ -110,9 +110,9 @@ class Run:
     """A file of the history."""
 
     name: str
-    """`<first>_<last>_<level>.parquet`, by the requested times of its instants."""
+    """`<first>_<last>_<level>.parquet`, with the requested times of its first and last instant."""
     size: int
-    """Bytes, from the manifest."""
+    """Size in bytes, from the manifest."""
 
     @property
     def first(self) -> str:
@@ -198,11 +198,11 @@ def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
     try:
         entries = [(entry["fileName"], entry.get("fileLen") or 0) for entry in json.loads(data)["files"] or ()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read {path}: a JSON list of files is expected ({error!r})") from None
+        raise CorruptFileError(f"Cannot read {path}: expected a JSON list of files ({error!r})") from None
     for name, size in entries:
         if not isinstance(name, str) or not _RUN.fullmatch(name) or not isinstance(size, int):
             raise CorruptFileError(
-                f"Cannot read {path}: it names the file {name!r}; <first>_<last>_<level>.parquet is expected"
+                f"Cannot read {path}: it names the file {name!r}; expected <first>_<last>_<level>.parquet"
             )
     return Manifest(version, tuple(Run(name, size) for name, size in entries))
 
@@ -244,8 +244,8 @@ def _check_range(instants: Sequence[ArchivedInstant], run: Run, path: str) -> No
     expected, found = (run.first, run.last), (min(times, default="none"), max(times, default="none"))
     if found != expected:
         raise CorruptFileError(
-            f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, expected are those "
-            "in its name; it was replaced by another file: restore it from a copy",
+            f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, not those in its "
+            "name; it was replaced by another file: restore it from a copy",
             path=path,
             expected=expected,
             found=found,

@@ -30,7 +30,7 @@ class Layout:
     version: int
     """0, 1 or 2."""
     folder: str
-    """Of the timeline, relative to the table's base path."""
+    """Timeline folder, relative to the table's base path."""
 
     def requested_name(self, instant_time: str, action: Action) -> str:
         """Raises ConfigError for a savepoint, which has no requested state."""

@@ -93,7 +93,7 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
             if b"\\u" in data:
                 json.dumps(values, ensure_ascii=False).encode()  # fails for half a surrogate pair
         except (ValueError, RecursionError) as error:
-            raise CorruptFileError(f"Cannot read {context}: JSON or an Avro container is expected; {error}") from None
+            raise CorruptFileError(f"Cannot read {context}: expected JSON or an Avro container; {error}") from None
     record = Fields(values, context)
     stats = tuple(
         _decode_stat(stat, partition)

@@ -75,7 +75,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
     text = format_properties(after, _comment("Updated at")).encode("ascii")
     if not storage.put_if_absent(BACKUP, storage.read(PROPERTIES)):
         raise ConflictError(
-            f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, another process is "
+            f"Cannot update the properties of the table at {storage.uri}: {BACKUP} appeared, so another process is "
             "updating them; acquire the table lock, then try again"
         )
     storage.delete(PROPERTIES)
@@ -108,7 +108,7 @@ def _read(storage: Storage) -> dict[str, str]:
     if seen:
         raise CorruptFileError(
             f"Cannot read the properties of the table at {storage.uri}: neither {PROPERTIES} nor its backup is valid "
-            f"(a table name and a matching {CHECKSUM} are expected); restore one of them"
+            f"(expected a table name and a matching {CHECKSUM}); restore one of them"
         )
     raise TableNotFoundError(
         f"No Hudi table at {storage.uri}: {PROPERTIES} is missing; check the path, or create the table first"

@@ -30,9 +30,9 @@ def decode_record(data: bytes, context: str) -> dict[str, Any]:
             raise CorruptFileError(f"it starts with {data[:4]!r}")
         records = read_container(data)[1]
     except CorruptFileError as error:
-        raise CorruptFileError(f"Cannot read {context}: an Avro container file is expected; {error}") from error
+        raise CorruptFileError(f"Cannot read {context}: expected an Avro container file; {error}") from error
     if len(records) != 1 or not isinstance(records[0], dict):
-        raise CorruptFileError(f"Cannot read {context}: it has {len(records)} Avro records; one is expected")
+        raise CorruptFileError(f"Cannot read {context}: it has {len(records)} Avro records; expected one")
     return records[0]
 
 
@@ -64,7 +64,7 @@ class Fields:
 
     def __init__(self, values: object, context: str) -> None:
         if not isinstance(values, Mapping):
-            raise CorruptFileError(f"Cannot read {context}: found {type(values).__name__}; a record is expected")
+            raise CorruptFileError(f"Cannot read {context}: found {type(values).__name__}; expected a record")
         self._values = values
         self._context = context
 

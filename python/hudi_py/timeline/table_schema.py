@@ -48,7 +48,7 @@ class TableSchema:
     arrow: pa.Schema
     """All columns of a row, starting with the meta columns if the table populates them."""
     history: SchemaHistory | None = None
-    """How columns of files become these; None: by name."""
+    """Maps columns of files to these; None: by name."""
 
     @property
     def evolves_on_read(self) -> bool:
@@ -82,7 +82,7 @@ def resolve_table_schema(
     None for an empty table that was created without a schema.
 
     Args:
-        commits: of this timeline, if the caller needs them too.
+        commits: those of this timeline, if the caller needs them too.
 
     Raises:
         CorruptFileError: a schema or a commit cannot be read.

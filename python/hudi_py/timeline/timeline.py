@@ -49,7 +49,7 @@ class Timeline:
     """One per (requested time, comparable action), in its highest state; sorted by requested time."""
     completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     pending: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
-    """Requested or inflight."""
+    """Requested and inflight instants."""
     write_completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     """Completed commits, deltacommits and replacecommits, including those of table services."""
     _completions: dict[str, CompletionTime] = field(init=False, compare=False, repr=False)
@@ -143,7 +143,7 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
     active = [i.time for i in ordered if i.sort_key[1] in _WRITES]
     writes = [time for time in active if time not in saved]
-    # partitions added to a metadata table later have initial times, too, although later instants were archived
+    # partitions added to a metadata table later also have initial times, although later instants were archived
     regular = next((time for time in writes if not time.startswith(INITIAL)), None)
     # If all have savepoints, commits between them may have been archived; Apache Hudi ignores those
     return Timeline(layout, ordered, regular or next(iter(writes or active[-1:]), None))

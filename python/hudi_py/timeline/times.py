@@ -21,8 +21,8 @@ SPECIAL = frozenset({"00000000000000", "00000000000001", "00000000000002"})
 """Initial instant, metadata bootstrap, full bootstrap (`HoodieTimeline`, 1.2.0)."""
 
 _FORMS = (
-    "yyyyMMddHHmmssSSS, yyyyMMddHHmmss, yyyy-MM-dd, yyyy-MM-dd HH:mm[:ss[.SSS]], the same with T for the blank and "
-    "with Z or +hh:mm at the end, a date or a datetime"
+    "yyyyMMddHHmmssSSS, yyyyMMddHHmmss, yyyy-MM-dd, yyyy-MM-dd HH:mm[:ss[.SSS]], the same with T instead of the blank "
+    "and with Z or +hh:mm at the end, a date or a datetime"
 )
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _READABLE = re.compile(

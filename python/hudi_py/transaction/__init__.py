@@ -1,1 +1,1 @@
-"""The life of an action on a table: begun, checked against other writers, completed or undone. No rows here."""
+"""The life cycle of an action on a table: begun, checked against other writers, completed or undone. No rows here."""

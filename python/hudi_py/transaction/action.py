@@ -1,7 +1,7 @@
 """How every action ends: recorded in the metadata table, then completed on the timeline.
 
-Only the order matters. Readers rely on the completed file alone, so everything they need exists before it: the data
-files, then their records in the metadata table. Maintenance comes after it, and its failures change nothing.
+Only the order matters. Readers rely on the completed file alone, so everything they need is written before it: the data
+files, then their records in the metadata table. Maintenance follows, and its failures change nothing.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def complete_action(
 
     Args:
         table: read since the action's last change to the timeline.
-        action: that of the pending files, such as `COMPACTION`; `change.action` is what it completes as.
-        content: of the completed file.
-        change: None for what the metadata table does not record (savepoints).
-        in_between: changes the timeline once the metadata table is up to date and before the action completes.
+        action: the action of the pending files, such as `COMPACTION`; `change.action` is the completed one.
+        content: content of the completed file.
+        change: None for actions that the metadata table does not record (savepoints).
+        in_between: changes the timeline after the metadata table is updated and before the action completes.
 
     Raises:
-        ConflictError: the action is not inflight, or completed already.
-        LockError: the lock was lost meanwhile; nothing is completed.
+        ConflictError: the action is not inflight, or is already completed.
+        LockError: the lock was lost in the meantime; nothing is completed.
     """
     session = table.session
     update = MetadataUpdate()
@@ -58,7 +58,7 @@ def complete_action(
         timeline = session.timeline()
     completion = session.clock.next_completion(timeline, instant)
     if session.settings.optimistic is not None and session.layout.version >= 2:
-        session.clock.wait_skew()  # so that the next writer's clock is past it, as Apache Hudi's writers rely on
+        session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
     table.lock.check()
     done = complete(session.storage, session.layout, instant, action, completion, content)
     update.maintain(timeline.plus(done))

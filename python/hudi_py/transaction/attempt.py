@@ -1,7 +1,7 @@
-"""One attempt at an action that writes data files: begun, joined by any number of processes, closed or undone.
+"""One attempt at an action that writes data files: begun, joined by any number of processes, then closed or undone.
 
-Its state on the timeline is Apache Hudi's: requested, inflight, completed. All else is in the folder of running writes
-(`owner.claim`).
+Its state on the timeline is Apache Hudi's: requested, inflight, completed. Everything else is in the folder of running
+writes (`owner.claim`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hudi_py.transaction.session import LockedTable, TableSession
 
 
 def heartbeat_of(session: TableSession, instant: InstantTime) -> Heartbeat:
-    """The heartbeat of an instant, at the pace that the settings ask for."""
+    """The heartbeat of an instant, at the configured interval."""
     settings = session.settings
     return Heartbeat(
         session.storage, instant, interval_ms=settings.heartbeat_interval_ms, expiry_ms=settings.heartbeat_expiry_ms
@@ -46,11 +46,11 @@ def heartbeat_of(session: TableSession, instant: InstantTime) -> Heartbeat:
 
 
 def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, local: bool) -> Attempt:
-    """Takes a plan to inflight for a new attempt. What an attempt that died left behind is removed first.
+    """Moves a plan to inflight for a new attempt, after removing what a dead attempt left behind.
 
     Args:
-        local: whether this process lives until the attempt is over, so that its death ends it. Otherwise the heartbeat
-            alone shows it.
+        local: whether this process lives until the attempt is over, so that its death ends the attempt. Otherwise only
+            the heartbeat shows whether it is alive.
 
     Raises:
         ConfigError: there is no such pending plan.
@@ -75,14 +75,14 @@ def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, l
         claim(storage, attempt)
         heartbeat_of(session, instant).first_beat()
         begin(storage, session.layout, instant, action)
-    except BaseException:  # whatever it is, this process is not working on it any more
+    except BaseException:  # whatever the cause, this process no longer works on it
         end_work(owner.id)
         raise
     return attempt
 
 
 def check_dead(session: TableSession, timeline: Timeline, service: Instant, purpose: str) -> None:
-    """Raises ConflictError, which begins with "Cannot <purpose>", if a pending table service is being run."""
+    """Raises ConflictError, whose message begins with "Cannot <purpose>", if a pending table service is running."""
     expiry_ms = session.settings.heartbeat_expiry_ms
     found = examine(session.storage, timeline, service)
     if found.dead(expiry_ms):
@@ -97,10 +97,10 @@ def check_dead(session: TableSession, timeline: Timeline, service: Instant, purp
 
 
 def join_attempt(session: TableSession, state: TableState, instant: InstantTime, action: Action) -> Attempt:
-    """The attempt at a plan that is under way, for another process to take part in.
+    """The running attempt at a plan, for another process to join.
 
     Raises:
-        ConfigError: none is under way.
+        ConfigError: no attempt is running.
     """
     owner = holder(session.storage, session.layout, instant, action)
     found = state.timeline.find(instant, action)
@@ -113,7 +113,7 @@ def join_attempt(session: TableSession, state: TableState, instant: InstantTime,
 
 
 class Participation:
-    """One process's part in an attempt: as a context manager it keeps the heartbeat going."""
+    """One process's part in an attempt; as a context manager it keeps the heartbeat alive."""
 
     def __init__(self, session: TableSession, attempt: Attempt) -> None:
         self._session = session
@@ -122,16 +122,16 @@ class Participation:
         self.publication = Publication(session.storage, attempt)
 
     def __enter__(self) -> Participation:
-        """Raises RolledBackError: the attempt was given up in the meantime.
+        """Raises RolledBackError if the attempt was given up in the meantime.
 
-        An expired heartbeat alone does no harm: no process took part for a while.
+        An expired heartbeat alone is harmless: no process took part for a while.
         """
         session, attempt = self._session, self._attempt
         check_open(session.storage, attempt)
         try:
             self._heartbeat.start()
         except RolledBackError:
-            # a process that considers an attempt dead undoes it under the table lock, so none has or is about to
+            # a process that considers an attempt dead undoes it under the table lock, so none did and none will
             with consistent(session, f"continue the {attempt}"):
                 check_open(session.storage, attempt)
                 self._heartbeat.first_beat()
@@ -149,11 +149,11 @@ class Participation:
 
 
 def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteStat]) -> None:
-    """From here on no file is published, and those that `stats` do not name are removed.
+    """Stops publication: from now on no file is published, and files not in `stats` are removed.
 
     Raises:
-        RolledBackError: the instant is another attempt's by now, or a file in `stats` is missing.
-        CorruptFileError: a file in `stats` has another size than was written.
+        RolledBackError: the instant now belongs to another attempt, or a file in `stats` is missing.
+        CorruptFileError: a file in `stats` does not have the size that was written.
     """
     storage = table.session.storage
     owner = holder(storage, table.session.layout, attempt.instant, attempt.action)
@@ -166,13 +166,13 @@ def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteSta
 
 
 def end_attempt(storage: Storage, attempt: Attempt) -> None:
-    """Removes what an attempt that was completed, or undone, keeps besides timeline and data."""
+    """Removes what a completed or undone attempt keeps besides timeline and data."""
     forget_write(storage, attempt.instant)
     end_work(attempt.owner.id)
 
 
 def give_up_attempt(session: TableSession, attempt: Attempt) -> None:
-    """Undoes an attempt at a plan that failed; one that was completed, and one of another process, stays."""
+    """Undoes a failed attempt at a plan, unless it was completed or belongs to another process."""
     try:
         with consistent(session, f"give up the {attempt}") as table:
             owner = holder(session.storage, session.layout, attempt.instant, attempt.action)
@@ -184,7 +184,7 @@ def give_up_attempt(session: TableSession, attempt: Attempt) -> None:
 
 
 def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:
-    """Removes the files of an attempt and takes its plan back to requested; the lock must be held. Safe to repeat."""
+    """Removes the files of an attempt and moves its plan back to requested; the lock must be held. Safe to repeat."""
     revoke_claim(storage, instant)
     if read_markers(storage, instant) is None:
         _remove_unmarked(storage, layout, instant, action)
@@ -194,12 +194,12 @@ def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action:
 
 
 def _remove_unmarked(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:
-    """What an attempt without markers wrote, found in the partitions of its plan: another engine's may have none."""
+    """Removes files of an attempt without markers, as another engine's may be, found in the partitions of its plan."""
     plan = compaction_plan(storage, layout, instant, action)
     for partition in sorted({each.partition_path for each in plan.operations}) if plan is not None else ():
         for info in storage.list(partition):
             base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
-            # in version 6 the logs of the slice that a compaction opens are named by it, too, and are not its own
+            # in version 6 the logs of the slice that a compaction opens are named by it too, but are not its own
             own = log if action is Action.LOG_COMPACTION else base
             if own is not None and own.instant == instant:
                 storage.delete(info.path)

@@ -1,4 +1,4 @@
-"""What the processes of one write share, and how it is planned."""
+"""The state shared by the processes of one write, and the planning of a write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hudi_py.transaction.settings import TransactionSettings
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """What every process of one write needs to know about it. Pickles small, holds no credentials."""
+    """The facts about one write that every process of it needs. Small when pickled, holds no credentials."""
 
     table_uri: str
     instant: InstantTime
@@ -33,13 +33,13 @@ class TransactionHandle:
     config: TableConfig
     """The table's properties when the write was planned."""
     pin: Pin
-    """What the planning process saw of the timeline."""
+    """The timeline as the planning process saw it."""
     writer: WriterIdentity
     zone: tzinfo
     """Zone of all instants of this write, in every process: that of the planning process, or UTC for tables in UTC."""
     settings: TransactionSettings
     metadata: MetadataWriter
-    """Updates the metadata table within the commit, or drops it."""
+    """Updates the metadata table as part of the commit, or drops it."""
     locks: LockProvider
     conflicts: ConflictPolicy
     pending: frozenset[InstantTime] = frozenset()
@@ -48,9 +48,9 @@ class TransactionHandle:
 
 @contextmanager
 def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
-    """The table under its lock, with failed writes rolled back and the metadata table as the options ask for."""
+    """Locks the table, rolls failed writes back, and updates or creates the metadata table as the options ask."""
     _check_action(action)
-    assert session.metadata is not None  # a metadata table is written within the actions of its table
+    assert session.metadata is not None  # a metadata table is written as part of its table's actions
     session.metadata.check(session)
     with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
         config = session.metadata.prepare(table.session, table.timeline)
@@ -60,7 +60,7 @@ def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[Lo
 def new_handle(
     table: LockedTable, action: Action, operation: str, writer: WriterIdentity, instant: InstantTime | None
 ) -> TransactionHandle:
-    """Chooses the instant of a write, unless it is given, and pins the timeline; the table lock must be held."""
+    """Chooses the instant of a write unless it is given, and pins the timeline; the table lock must be held."""
     session = table.session
     assert session.metadata is not None
     return TransactionHandle(

@@ -1,4 +1,4 @@
-"""State files of instants: created whole and only if absent, so that of two writers with the same instant one fails."""
+"""State files of instants: written atomically and only if absent, so of two writers with the same instant one fails."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def inflight_path(layout: Layout, time: InstantTime, action: Action) -> str:
 
 
 def request(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes) -> None:
-    """Writes the requested file. One with the same content may be there: a killed process left it.
+    """Writes the requested file. It may already exist with the same content, left by a killed process.
 
     Raises:
-        ConflictError: the instant was requested with another content.
+        ConflictError: the instant was requested with different content.
     """
     path = requested_path(layout, time, action)
     if not storage.put_if_absent(path, content) and storage.read(path) != content:
         raise ConflictError(
-            f"Cannot request the {action.value} {time}: {path} exists already with another content, so another writer "
+            f"Cannot request the {action.value} {time}: {path} already exists with other content, so another writer "
             "has taken the instant; try again",
             path=path,
             instant=time,
@@ -36,7 +36,7 @@ def request(storage: Storage, layout: Layout, time: InstantTime, action: Action,
 
 
 def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes = b"") -> None:
-    """Takes a requested instant to inflight; one that is inflight stays as it is.
+    """Moves a requested instant to inflight; an inflight one stays as it is.
 
     Raises:
         ConflictError: the instant is not requested: it was rolled back, or never planned.
@@ -45,7 +45,7 @@ def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, c
         path = requested_path(layout, time, action)
         if storage.stat(path) is None:
             raise ConflictError(
-                f"Cannot begin the {action.value} {time}: {path} is not there; it was rolled back, or never planned",
+                f"Cannot begin the {action.value} {time}: {path} is missing; it was rolled back, or never planned",
                 path=path,
                 instant=time,
             )
@@ -53,7 +53,7 @@ def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, c
 
 
 def revert(storage: Storage, layout: Layout, time: InstantTime, action: Action) -> None:
-    """Takes an inflight table service back to requested, to be run again. Idempotent."""
+    """Moves an inflight table service back to requested, to be run again. Idempotent."""
     storage.delete(inflight_path(layout, time, action))
 
 
@@ -65,29 +65,29 @@ def complete(
     completion: CompletionTime,
     content: bytes,
 ) -> Instant:
-    """Writes the completed file; the table lock must be held. Layout 1 keeps no completion time in the name.
+    """Writes the completed file; the table lock must be held. In layout 1 its name has no completion time.
 
-    All that was written before is on disk first, and the completed file when this returns.
+    Everything written before is on disk first, and the completed file is on disk when this returns.
 
-    `action` is that of the pending files: a compaction is completed as such, and named as the commit it becomes.
+    `action` is that of the pending files: a compaction is passed as such, and becomes a commit.
 
     Returns:
         The completed instant, for `Timeline.plus`.
 
     Raises:
-        ConflictError: the instant is not inflight, or completed already.
+        ConflictError: the instant is not inflight, or is already completed.
     """
     name = layout.completed_name(time, action, completion)
     if storage.stat(inflight_path(layout, time, action)) is None:
         raise ConflictError(
-            f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is not there; it was "
+            f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is missing; it was "
             "rolled back, or never begun",
             instant=time,
         )
     storage.sync()
     if not _create(storage, join_path(layout.folder, name), content):
         raise ConflictError(
-            f"Cannot complete the {action.value} {time}: {name} exists already, so another writer has completed it; "
+            f"Cannot complete the {action.value} {time}: {name} already exists, so another writer has completed it; "
             "write again",
             path=name,
             instant=time,
@@ -97,7 +97,7 @@ def complete(
 
 
 def _create(storage: Storage, path: str, content: bytes) -> bool:
-    """`put_if_absent` of what must not be done twice: it is done, too, where the answer alone is lost."""
+    """`put_if_absent` for content that must not be written twice; returns True also if only the answer was lost."""
     try:
         return storage.put_if_absent(path, content)
     except OSError:

@@ -1,7 +1,7 @@
-"""Marker files: which data files an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
+"""Marker files: the data files an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
 
-Ours are DIRECT markers: an empty file `.hoodie/.temp/<instant>/<partition>/<data file>.marker.<type>`. Java's default,
-TIMELINE_SERVER_BASED, keeps the same names as lines of `MARKERS<n>` files; both are read.
+hudi-py writes DIRECT markers: an empty file `.hoodie/.temp/<instant>/<partition>/<data file>.marker.<type>`. Java's
+default, TIMELINE_SERVER_BASED, stores the same names as lines of `MARKERS<n>` files; both are read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.
 _SERVER_TYPE = "MARKERS.type"
 _SERVER_FILE = re.compile(r"MARKERS\d+", re.ASCII)
 _END_OF_LINE = re.compile(r"(?:(?<=\.marker\.CREATE)|(?<=\.marker\.APPEND)|(?<=\.marker\.MERGE))\n")
-"""Paths may hold line feeds: only one behind the name of a marker ends it."""
+"""Paths may contain line feeds: only one after a marker's name ends it."""
 
 
 class MarkerType(str, Enum):
-    """What is done to the marked file (`IOType`)."""
+    """The operation on the marked file (`IOType`)."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
     APPEND = "APPEND"
-    """Table version 6, log files: what is written to a log is undone by a rollback block, not by deletion."""
+    """Log files of table version 6: writes to a log are undone by a rollback block, not by deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Marker:
     """One data file that an instant may have written."""
 
     path: str
-    """Of the data file, relative to the base path."""
+    """Path of the data file, relative to the base path."""
     type: MarkerType
 
 
@@ -47,7 +47,7 @@ def marker_path(instant: InstantTime, path: str, type: MarkerType) -> str:
 
 
 def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] | None:
-    """The instant's markers of either kind, sorted by path; None when it has no marker folder.
+    """The instant's markers of either kind, sorted by path; None if it has no marker folder.
 
     Raises:
         CorruptFileError: a file in the marker folder is not a marker.
@@ -76,7 +76,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
 
 
 def has_marker(storage: Storage, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
-    """Whether an instant has a marker of a file group, of either kind."""
+    """Whether an instant has a marker of either kind for a file group."""
     folder = marker_folder(instant)
     starts = (f"{file_id}_", f".{file_id}_")  # a base file, a log file
     if any(info.name.startswith(starts) for info in storage.list(join_path(folder, partition))):
@@ -88,10 +88,10 @@ def has_marker(storage: Storage, instant: InstantTime, partition: PartitionPath,
 
 
 def _lines(content: bytes) -> list[str]:
-    """The names in a file of the timeline server."""
+    """The names in a marker file of the timeline server."""
     return [line for line in _END_OF_LINE.split(content.decode("utf-8", errors="replace")) if line]
 
 
 def remove_markers(storage: Storage, instant: InstantTime) -> None:
-    """Removes the instant's marker folder; an absent one is fine."""
+    """Removes the instant's marker folder, if any."""
     storage.delete_tree(marker_folder(instant))

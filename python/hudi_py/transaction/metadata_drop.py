@@ -1,7 +1,7 @@
-"""Dropping the metadata table, where a table is to be written without one.
+"""Drops the metadata table if a table is to be written without one.
 
-A metadata table that misses a commit makes Java's readers miss it too, so it goes in the commit that would outdate it:
-first the properties by which readers trust it, then its folder, then the definitions of its indexes
+Java's readers miss a commit that the metadata table lacks, so the commit that would outdate it also drops it: first the
+properties by which readers trust it, then its folder, then the definitions of its indexes
 (`HoodieTableMetadataUtil.deleteMetadataTable`, 1.2.0).
 """
 
@@ -25,10 +25,10 @@ from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
-"""Rebuilt by Java's next write as a matter of course; other indexes were made on purpose and are costly to rebuild."""
+"""Java's next write rebuilds these automatically; other indexes are made on request and costly to rebuild."""
 
 _WHOLE = "files"
-"""The partition that goes with the whole metadata table alone."""
+"""The partition that is dropped only with the whole metadata table."""
 _PARTITIONS = "hoodie.table.metadata.partitions"
 _INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 _DEFINITIONS = "hoodie.table.index.defs.path"
@@ -40,7 +40,7 @@ class DropMetadata:
     """A `MetadataWriter` that drops the metadata table with the first action that would outdate it."""
 
     drop_indexes: bool = False
-    """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+    """Whether metadata-table indexes made on request (record, secondary, expression) may be dropped."""
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         if not rolled_back or _holds(session.storage, rolled_back):
@@ -51,7 +51,7 @@ class DropMetadata:
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
         if change.action is Action.ROLLBACK and not _holds(session.storage, change.rolled_back):
-            return MetadataUpdate()  # it knows nothing of what was undone
+            return MetadataUpdate()  # it has no records of the undone instants
         return MetadataUpdate(drop_metadata_table(session.storage, drop_indexes=self.drop_indexes))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
@@ -59,7 +59,7 @@ class DropMetadata:
 
 
 def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
-    """Refuses a write that would have to drop an index that was made on purpose.
+    """Refuses a write that would have to drop an index made on request.
 
     Raises:
         ConfigError: such an index exists and `drop_indexes` is False.
@@ -69,7 +69,7 @@ def check_droppable(config: TableConfig, *, drop_indexes: bool) -> None:
     if kept and not drop_indexes:
         raise ConfigError(
             f"Cannot write to the table {config.name!r} without its metadata table (hoodie.metadata.enable=false): it "
-            f"holds the indexes {', '.join(kept)}, which were made on purpose and would go with it; write with it, or "
+            f"holds the indexes {', '.join(kept)}, which would be dropped with it; write with it, or "
             "with hoodie.py.drop.indexes=true, which drops the whole metadata table"
         )
 
@@ -78,11 +78,11 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
     """Drops the metadata table if there is one; the table lock must be held. Safe to repeat after a crash.
 
     Args:
-        to_make: partitions which the caller makes next. The properties note them, in case of a crash, and their
-            definitions stay, since they say what kind of index each was.
+        to_make: partitions that the caller creates next. The properties list them in case of a crash, and their
+            definitions stay, since they give the kind of each index.
 
     Returns:
-        The partitions there were, sorted: hand them to `warn_dropped`.
+        The former partitions, sorted: pass them to `warn_dropped`.
 
     Raises:
         ConfigError: as `check_droppable`; nothing is changed then.
@@ -102,7 +102,7 @@ def drop_metadata_table(storage: Storage, *, drop_indexes: bool, to_make: Collec
 
 
 def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
-    """Warns of what was dropped: the metadata table, or indexes of it. Must be called after the commit."""
+    """Warns that the metadata table or some of its indexes were dropped. Must be called after the commit."""
     if not dropped:
         return
     names = ", ".join(dropped)
@@ -110,7 +110,7 @@ def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
         f"Dropped the metadata table of {config.name!r} (partitions {names}): reads list the storage instead, and the "
         "next write with hoodie.metadata.enable=true rebuilds it"
         if _WHOLE in dropped
-        else f"Dropped the indexes {names} of {config.name!r}, which are not kept up to date here"
+        else f"Dropped the indexes {names} of {config.name!r}, which hudi-py does not maintain"
     )
     warnings.warn(text, UserWarning, stacklevel=2)
 
@@ -139,11 +139,11 @@ def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[s
 def dropped_meanwhile(
     instant: InstantTime, before: TableConfig, now: TableConfig, relied_on: Collection[str]
 ) -> ConflictError | None:
-    """The error of a write that has read partitions of the metadata table which another writer has dropped since; None
-    where they are all there. Properties are changed before any file is removed.
+    """The error of a write that read partitions of the metadata table which another writer has dropped since; None if
+    they all still exist. Properties are changed before any file is removed.
 
     Args:
-        before, now: the properties when the write was planned, and as they are now.
+        before, now: the properties when the write was planned, and the current ones.
         relied_on: the partitions.
     """
     gone = sorted({*relied_on} & {*before.metadata_partitions} - {*now.metadata_partitions})
@@ -151,7 +151,7 @@ def dropped_meanwhile(
         return None
     return ConflictError(
         f"Cannot continue the write {instant}: another writer has dropped the metadata partition {', '.join(gone)}, "
-        f"in which keys were looked up; nothing was published: write again ({concurrency.RETRIES.key} does so by "
-        "itself)",
+        f"which was used to look up keys; nothing was published: write again ({concurrency.RETRIES.key} does so "
+        "automatically)",
         instant=instant,
     )

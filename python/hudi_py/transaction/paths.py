@@ -1,4 +1,4 @@
-"""Where the write protocol keeps its files, relative to a table's base path."""
+"""Paths of the write protocol's files, relative to a table's base path."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ MARKERS = ".hoodie/.temp"
 HEARTBEATS = ".hoodie/.heartbeat"
 STAGING = ".hoodie/.hudi_py"
 REPORTS = f"{STAGING}/reports"
-"""Reports of services that another process asked for."""
+"""Reports of services run for another process."""
 ARCHIVE = "history"
-"""Folder of the archived timeline below that of the active one, on timeline layout 2."""
+"""Folder of the archived timeline within that of the active one, on timeline layout 2."""
 METADATA_TABLE = ".hoodie/metadata"
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 
 
 def marker_folder(instant: InstantTime) -> str:
-    """Only marker files may ever lie here: Java's rollback takes whatever it finds for one."""
+    """Folder of the instant's markers. It must hold nothing else: Java's rollback takes every file for a marker."""
     return f"{MARKERS}/{instant}"
 
 
@@ -27,12 +27,12 @@ def heartbeat_path(instant: InstantTime) -> str:
 
 
 def write_folder(instant: InstantTime) -> str:
-    """All of ours that belongs to a running write and vanishes with it."""
+    """Folder of hudi-py's own files of a running write, removed with it."""
     return f"{STAGING}/{instant}"
 
 
 def claim_path(instant: InstantTime) -> str:
-    """Exists while an attempt takes files; holds its owner's identity. Removed first by commit and by rollback."""
+    """Exists while an attempt accepts files; holds its owner's identity. Commit and rollback remove it first."""
     return f"{write_folder(instant)}/open"
 
 
@@ -42,12 +42,12 @@ def owner_path(instant: InstantTime) -> str:
 
 
 def forbidden_path(instant: InstantTime) -> str:
-    """Exists where a write was aborted before any of its tasks had begun it."""
+    """Exists if a write was aborted before any of its tasks had begun it."""
     return f"{write_folder(instant)}/barred"
 
 
 def temporary_folder(instant: InstantTime) -> str:
-    """Data files not yet published."""
+    """Unpublished data files."""
     return f"{write_folder(instant)}/files"
 
 

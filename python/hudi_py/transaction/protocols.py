@@ -1,5 +1,5 @@
-"""What actions need from higher layers: updates of the metadata table within each action, and what follows a commit.
-Declared here, implemented in `metadata_write` and `services`."""
+"""Interfaces that actions need from higher layers: metadata table updates within each action, and what follows a
+commit. Declared here, implemented in `metadata_write` and `services`."""
 
 from __future__ import annotations
 
@@ -19,79 +19,79 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What an action changes in the table, for the metadata table to record before the action completes."""
+    """The changes of an action to the table, for the metadata table to record before the action completes."""
 
     instant: InstantTime
     action: Action
-    """As it completes: a compaction is a `COMMIT`, a log compaction a `DELTA_COMMIT`."""
+    """The completed action: a compaction is a `COMMIT`, a log compaction a `DELTA_COMMIT`."""
     commit: CommitMetadata | None = None
-    """Of commits, deltacommits and replacecommits."""
+    """Metadata of commits, deltacommits and replacecommits."""
     added: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Partition path, file name, bytes: files which no statistic of `commit` names (rollback blocks)."""
+    """Size in bytes by partition path and file name, of files that no statistics in `commit` name (rollback blocks)."""
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Partition path to names of deleted files (clean, rollback, restore)."""
+    """Names of deleted files by partition path (clean, rollback, restore)."""
     deleted_partitions: tuple[str, ...] = ()
-    """Partitions that were deleted altogether (clean)."""
+    """Partitions deleted altogether (clean)."""
     rolled_back: tuple[InstantTime, ...] = ()
-    """Instants undone (rollback, restore)."""
+    """Undone instants (rollback, restore)."""
     sidecars: str = ""
-    """Folder with the sidecars of the action's files, relative to the base path; empty: there are none."""
+    """Folder with the sidecars of the action's files, relative to the base path; empty if there are none."""
 
 
 def _nothing(timeline: Timeline) -> None:
-    """The maintenance of a metadata table that needs none."""
+    """Maintenance of a metadata table that needs none."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataUpdate:
-    """What recording an action did to the metadata table, and what remains to be done."""
+    """The result of recording an action in the metadata table, and what remains to be done."""
 
     dropped: tuple[str, ...] = ()
-    """The metadata partitions which had to be dropped, sorted."""
+    """The metadata partitions that had to be dropped, sorted."""
     maintain: Callable[[Timeline], None] = _nothing
-    """To be called with the timeline once the action's completed file is on it, the table lock still held: runs the
-    metadata table's own services where they are due. Failures are logged, and never undo the action."""
+    """Runs the metadata table's own services that are due. To be called with the timeline that has the action's
+    completed file, with the table lock still held. Failures are logged and never undo the action."""
 
 
 class MetadataWriter(Protocol):
     """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
 
-    The caller of every method but `check` and `sidecar` holds the table lock. The properties are the `config` of the
+    The caller of every method except `check` and `sidecar` holds the table lock. The properties are the `config` of the
     session.
     """
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
-        """Refuses, before anything is done, what would leave a metadata partition wrong.
+        """Refuses, before anything is done, an action that would leave a metadata partition wrong.
 
-        `rolled_back`: asked for a rollback of these instants rather than for a write.
+        `rolled_back`: asks about a rollback of these instants rather than a write.
 
         Raises:
-            ConfigError: there are partitions that can be neither kept up nor dropped.
+            ConfigError: there are partitions that can be neither maintained nor dropped.
         """
         ...
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
-        """Before an instant is chosen: ends what a killed process left half done, and makes, extends or drops the
-        metadata table as the options ask. Idempotent. Returns the properties as they are then.
+        """Called before an instant is chosen: finishes what a killed process left, and creates, extends or drops the
+        metadata table as the options ask. Idempotent. Returns the properties afterwards.
 
-        Writes that are pending in the timeline belong to living writers: their changes are not undone, and their files
-        are left out of what is made."""
+        Pending writes in the timeline belong to live writers: their changes are not undone, and their files are left
+        out of new partitions."""
         ...
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
-        """Makes the same change in the metadata table, before the action's completed file exists. Idempotent per
-        instant. Properties and timeline were read since the table lock was acquired."""
+        """Records the change in the metadata table before the action's completed file is written. Idempotent per
+        instant. Properties and timeline were read after the table lock was acquired."""
         ...
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
-        """What the writers of data files note of each file in its sidecar, by the properties as `prepare` left them and
-        the Avro schema of the write; None: nothing. The lock need not be held."""
+        """What writers of data files store about each file in its sidecar, given the properties that `prepare` returned
+        and the Avro schema of the write; None: nothing. The lock need not be held."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A write that was committed, for what follows it."""
+    """A committed write, for the steps that follow it."""
 
     instant: InstantTime
     completion_time: CompletionTime | None
@@ -105,24 +105,24 @@ class Committed:
 
 
 class AfterCommit(Protocol):
-    """What follows a commit once the lock is free, such as table services. Pickles; holds no credentials."""
+    """A step after a commit once the lock is free, such as table services. Pickles; holds no credentials."""
 
     def check(self, config: TableConfig) -> None:
-        """Before the write: refuses tables on which this fails after each commit.
+        """Called before the write: refuses tables on which the step would fail after each commit.
 
         Raises:
-            UnsupportedTableError: what cannot be done, and what instead.
+            UnsupportedTableError: names what is unsupported and the alternative.
         """
         ...
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Does what is due. Returns the names of what was done.
+        """Does what is due. Returns the names of the steps taken.
 
-        The session is the write's: of its properties only those count that no other process changes, such as the type.
+        The session is the write's: only properties that no other process changes, such as the type, are reliable.
         """
         ...
 
 
 def run_after(after: Iterable[AfterCommit], session: TableSession, committed: Committed) -> tuple[str, ...]:
-    """Runs all that follows a commit, in order. Returns the names of what was done."""
+    """Runs all steps after a commit, in order. Returns the names of those taken."""
     return tuple(name for each in after for name in each.run(session, committed))

@@ -1,4 +1,4 @@
-"""Data files of one instant under permits: a marker before the file, a last check before it appears in its place.
+"""Publishes data files of one instant under permits: a marker before the file, a last check before it becomes visible.
 
 Shared by writes and by the table services that write data files.
 """
@@ -30,16 +30,16 @@ class FilePermit:
     """Permission to publish one data file: its marker exists. All paths are relative to the table's base path."""
 
     path: str
-    """Where readers will find the file."""
+    """Final path of the file."""
     temp_path: str
-    """Where it is written; `path` itself on a storage that cannot rename."""
+    """Path to write the file to; `path` itself if the storage cannot rename."""
     marker_path: str
 
 
 class Publication:
-    """The data files of one instant, as one process publishes them. Methods may be called from several threads.
+    """Publishes the data files of one instant from one process. Methods may be called from several threads.
 
-    `check_open` raises RolledBackError once the instant takes no more files.
+    `check_open` raises RolledBackError once the instant no longer accepts files.
     """
 
     def __init__(self, storage: Storage, attempt: Attempt, early: EarlyDetection | None = None) -> None:
@@ -64,7 +64,7 @@ class Publication:
         `merges`: the file replaces an earlier version of its file group (marker type MERGE, otherwise CREATE).
 
         Raises:
-            RolledBackError: the instant takes no more files.
+            RolledBackError: the instant no longer accepts files.
             ConflictError: another write is changing the file group (early detection).
         """
         if self._early is not None:
@@ -82,7 +82,7 @@ class Publication:
         version: int = 1,
     ) -> FilePermit:
         """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
-        since version 8 its name holds this instant and both are left alone."""
+        from version 8 on its name holds this instant, and both are omitted."""
         if self._config.version >= 8:
             base_instant = self._instant
         elif base_instant is None:
@@ -93,15 +93,15 @@ class Publication:
         if self._early is not None:
             self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
-        # version 6: a rollback keeps the log file and adds a rollback block, which Java does for APPEND markers
+        # version 6: a rollback keeps the log file and adds a rollback block, as Java does for APPEND markers
         return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
 
     def publish(self, permit: FilePermit) -> None:
-        """Moves a completely written file to its place, if its permit still stands. On a storage that cannot rename it
-        is there already, and the caller must `discard` it where this fails.
+        """Moves a completely written file to its final path if its permit still stands. If the storage cannot rename,
+        the file is already there, and the caller must `discard` it if this fails.
 
         Raises:
-            RolledBackError: the permit, or the file, was taken away: the attempt must give up.
+            RolledBackError: the permit or the file was removed: the attempt must give up.
         """
         self._check(permit)
         if not self.storage.can_rename:
@@ -115,33 +115,33 @@ class Publication:
 
     @contextmanager
     def publishing(self, permit: FilePermit) -> Iterator[None]:
-        """Publishes the file that the block writes. If the block or the publication fails, gives the permit back."""
+        """Publishes the file that the block writes. If the block or the publication fails, discards the permit."""
         try:
             yield
             self.publish(permit)
-        except BaseException:  # for any exception, nothing of the file stays
+        except BaseException:  # any exception: leave nothing of the file
             self.discard(permit)
             raise
 
     def before_close(self, permit: FilePermit) -> None:
-        """Must be called when a file is written but not yet closed: on a storage that cannot rename, closing makes it
-        visible. What is uploaded in spite of this check, after the write was completed, `remove_unreported` finds.
+        """Must be called when a file is written but not yet closed: if the storage cannot rename, closing makes it
+        visible. `remove_unreported` finds files uploaded despite this check after the write was completed.
 
         Raises:
-            RolledBackError: the permit was taken away: the upload must be aborted.
+            RolledBackError: the permit was revoked: the upload must be aborted.
         """
         if not self.storage.can_rename:
             self._check(permit)
 
     @contextmanager
     def writing(self, permit: FilePermit) -> Iterator[BinaryIO]:
-        """`publishing`, of what is written to the file that is handed out."""
+        """`publishing`, with the file to write to."""
         with self.publishing(permit), self.storage.open_output(permit.temp_path) as sink:
             yield sink
             self.before_close(permit)
 
     def discard(self, permit: FilePermit) -> None:
-        """Gives a permit back: removes marker, temporary file and file. Absent ones are fine."""
+        """Discards a permit: removes its marker, temporary file and file, if present."""
         self.storage.delete(permit.temp_path)
         self.storage.delete(permit.path)
         self.storage.delete(permit.marker_path)
@@ -172,7 +172,7 @@ class Publication:
         stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
         text = f"#partition metadata\n#{stamp}\ncommitTime={self._instant}\npartitionDepth={depth}\n"
         path = join_path(partition, PARTITION_METAFILE)
-        if self.storage.stat(path) is None:  # most often it is there, and a refused put costs two requests
+        if self.storage.stat(path) is None:  # it usually exists, and a refused put costs two requests
             self.storage.put_if_absent(path, text.encode())
         self._partitions.add(partition)
 
@@ -181,8 +181,8 @@ def remove_unreported(storage: Storage, instant: InstantTime, reported: Collecti
     """Removes the files of an instant that are not among `reported` (paths relative to the base path). Its claim must
     have been revoked.
 
-    Unpublished files go first, so that the late rename of an attempt finds no source. Markers stay: should this process
-    die half way, they name what is left to remove.
+    Unpublished files go first, so that a late rename of an attempt finds no source. Markers stay: if this process dies
+    halfway, they name what is left to remove.
     """
     storage.delete_tree(temporary_folder(instant))
     for marker in read_markers(storage, instant) or ():
@@ -191,7 +191,7 @@ def remove_unreported(storage: Storage, instant: InstantTime, reported: Collecti
 
 
 def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) -> None:
-    """Checks that the files reported for a commit are there, as they were written.
+    """Checks that the files reported for a commit exist as written.
 
     Raises:
         RolledBackError: one is missing: it was removed with an attempt that was given up.
@@ -200,10 +200,10 @@ def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) 
     infos = when_remote(storage, storage.stat, [stat.path for stat in stats])
     for stat, info in zip(stats, infos, strict=True):
         if info is None:
-            raise superseded(storage, attempt, f"its data file {stat.path} is not there")
+            raise superseded(storage, attempt, f"its data file {stat.path} is missing")
         if info.size != stat.file_size:
             raise CorruptFileError(
-                f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, "
+                f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, but "
                 f"{stat.file_size} were written; write again",
                 path=stat.path,
                 instant=attempt.instant,

@@ -1,4 +1,4 @@
-"""A table as one process works on it: everything that its actions share."""
+"""A table as one process works on it: the state its actions share."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from hudi_py.view import FileSystemView, load_view
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSession:
-    """A table, and how it is kept consistent. Belongs to one process, as its clock does: it does not pickle. What
-    several processes of an action share is its handle (`TransactionHandle`, `Attempt`)."""
+    """A table, and how it is kept consistent. Belongs to one process, like its clock, and does not pickle. Processes of
+    an action share its handle instead (`TransactionHandle`, `Attempt`)."""
 
     storage: Storage
     config: TableConfig
-    """The properties as this process read them last; those under the lock are in `LockedTable`."""
+    """The properties as this process last read them; those read under the lock are in `LockedTable`."""
     clock: InstantClock
     settings: TransactionSettings
     metadata: MetadataWriter | None
-    """Records each action in the metadata table; None: the table is a metadata table itself."""
+    """Records each action in the metadata table; None if the table is itself a metadata table."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     locks: LockProvider = table_lock
     conflicts: ConflictPolicy = field(default_factory=SingleWriter)
@@ -51,7 +51,7 @@ class TableSession:
         clock: InstantClock | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableSession:
-        """A session of the table at `storage`.
+        """Opens a session of the table at `storage`.
 
         Args:
             config: None: read now.
@@ -72,32 +72,32 @@ class TableSession:
 
     @property
     def zone(self) -> tzinfo:
-        """The zone of the table's instants."""
+        """The time zone of the table's instants."""
         return self.clock.zone
 
     def reread(self) -> TableSession:
-        """The same session with the properties as they are now."""
+        """The same session with the current properties."""
         return self.at(load_table_config(self.storage))
 
     def at(self, config: TableConfig) -> TableSession:
-        """The same session with other properties, as this process has just written or read them."""
+        """The same session with other properties, which this process has just written or read."""
         return replace(self, config=config)
 
     def timeline(self) -> Timeline:
-        """The active timeline as it is now."""
+        """The current active timeline."""
         return load_timeline(self.storage, self.config, self.zone)
 
     def view(self, timeline: Timeline) -> FileSystemView:
-        """The file slices of a timeline, listed from the storage."""
+        """The file slices of a timeline, as listed from storage."""
         return load_view(self.storage, self.config, timeline)
 
     def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
-        """A completion time as results report it: None on timeline layout 1, which does not store any."""
+        """A completion time as reported in results: None on timeline layout 1, which does not store any."""
         return completion if self.layout.version >= 2 else None
 
     @contextmanager
     def locked(self, purpose: str) -> Iterator[LockedTable]:
-        """The table under its lock, read after the lock was acquired. `purpose` follows "Cannot" in messages.
+        """Locks the table and reads it once the lock is acquired. `purpose` follows "Cannot" in messages.
 
         Raises:
             LockError: the lock could not be acquired within the configured time.
@@ -105,7 +105,7 @@ class TableSession:
         lock = self.locks(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
         with lock:
             yield LockedTable.read(self, lock)
-            self.storage.sync()  # what no completed file follows, such as a plan that was dropped
+            self.storage.sync()  # writes that no completed file follows, such as the removal of a plan
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a TableSession belongs to its process and may hold credentials; it cannot be pickled")
@@ -113,21 +113,21 @@ class TableSession:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LockedTable(TableState):
-    """A table under its lock: true until the lock is released."""
+    """A table under its lock; valid until the lock is released."""
 
     session: TableSession
-    """With the properties read under the lock."""
+    """The session with the properties read under the lock."""
     lock: TableLock
     plans: PendingPlans
-    """Of the timeline's pending instants."""
+    """Plans of the timeline's pending instants."""
 
     @classmethod
     def read(cls, session: TableSession, lock: TableLock) -> LockedTable:
-        """The properties and the timeline as they are now."""
+        """Reads the current properties and timeline."""
         current = session.reread()
         timeline = current.timeline()
         return cls(current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
 
     def reread(self) -> LockedTable:
-        """The table once this process has changed it under the same lock."""
+        """The table after this process has changed it under the same lock."""
         return LockedTable.read(self.session, self.lock)

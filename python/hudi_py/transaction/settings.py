@@ -1,4 +1,4 @@
-"""Settings of the write protocol, resolved from options once and carried along with a write."""
+"""Settings of the write protocol, read from options once and passed along with a write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LockSettings", "TransactionSettings"]
 
 
 class ConflictStrategy(str, Enum):
-    """Which actions of others conflict with a write (`hoodie.write.lock.conflict.resolution.strategy`)."""
+    """Which actions of other writers conflict with a write (`hoodie.write.lock.conflict.resolution.strategy`)."""
 
     SIMPLE = concurrency_config.SIMPLE_STRATEGY
     PREFER_WRITER = concurrency_config.PREFER_WRITER_STRATEGY
@@ -29,27 +29,27 @@ class ConflictStrategy(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class OptimisticSettings:
-    """How writes that run side by side find conflicts when they commit."""
+    """How concurrent writes find conflicts when they commit."""
 
     strategy: ConflictStrategy = ConflictStrategy.SIMPLE
     resolve_schemas: bool = True
-    """Whether changes of the schema by two writes are compared."""
+    """Whether schema changes by two writes are compared."""
     retries: int = 0
-    """How often a write is redone, as a whole and under a new instant, after a conflict."""
+    """How often a whole write is repeated under a new instant after a conflict."""
     early: bool = False
-    """Whether a write looks for conflicts before each of its files, besides at its commit."""
+    """Whether a write looks for conflicts before each of its files, not only at its commit."""
     early_commits: bool = False
-    """Whether it then looks at completed writes, too, and not at markers alone."""
+    """Whether it then also looks at completed writes, not only at markers."""
     shares_logs: bool = False
     """Whether writes that only add logs to the same file groups do not conflict (non-blocking concurrency control)."""
 
     @classmethod
     def of(cls, options: Options) -> OptimisticSettings | None:
-        """The settings that the options of a write ask for; None where they ask for one writer at a time.
+        """The settings in the options of a write; None if they ask for one writer at a time.
 
         Raises:
-            ConfigError: the options do not name a lock that excludes every other writer, or ask for early detection of
-                conflicts where there is one writer at a time.
+            ConfigError: the options do not name a lock that excludes every other writer, or ask for early conflict
+                detection with one writer at a time.
         """
         mode = options.get(concurrency_config.MODE)
         early = options.get(concurrency_config.EARLY_DETECTION)
@@ -85,27 +85,27 @@ class OptimisticSettings:
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """What the protocol needs of the write options. Pickles; holds no credentials."""
+    """The write options that the protocol needs. Pickles; holds no credentials."""
 
     lock: LockSettings = field(default_factory=LockSettings)
     heartbeat_interval_ms: int = 60_000
     heartbeat_misses: int = 2
-    """A heartbeat is expired when older than interval times misses."""
+    """Number of intervals after which a heartbeat expires."""
     clock_skew_ms: int = 200
     drop_indexes: bool = False
-    """May metadata-table indexes that queries were built on (record, secondary, expression) be dropped?"""
+    """Whether metadata-table indexes made on request (record, secondary, expression) may be dropped."""
     optimistic: OptimisticSettings | None = None
-    """How several writers work at a time; None: there is one writer at a time."""
+    """How concurrent writers work together; None: one writer at a time."""
     keeps_failed_writes: bool = False
-    """Do writes leave failed ones pending? Never with several writers, as in Apache Hudi."""
+    """Whether writes leave failed ones pending. Never with several writers, as in Apache Hudi."""
     rollback_by_markers: bool = True
-    """Are failed writes rolled back by their markers where they have any?"""
+    """Whether failed writes are rolled back by their markers if they have any."""
     durable: bool = True
-    """Is what is written to local file systems forced to disk?"""
+    """Whether writes to local file systems are forced to disk."""
 
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
-        """The settings that the options of a write ask for."""
+        """The settings in the options of a write."""
         optimistic = OptimisticSettings.of(options)
         never = options.get(concurrency_config.FAILED_WRITES) == concurrency_config.NEVER
         return cls(
@@ -121,8 +121,8 @@ class TransactionSettings:
         )
 
     def clock(self, config: TableConfig, zone: tzinfo | None = None) -> InstantClock:
-        """A clock for a table's instants. It waits out the clock skew only if other writers may be active (a lock
-        provider that is set implies that): Apache Hudi's rely on the wait, ours read the timeline under the lock."""
+        """A clock for a table's instants. It waits out the clock skew only if other writers may be active, as a
+        configured lock provider implies: Apache Hudi's rely on the wait, ours read the timeline under the lock."""
         shared = self.optimistic is not None or self.lock.provider is not None
         return InstantClock(config, local=zone, skew_ms=self.clock_skew_ms, waits=shared)
 

@@ -1,7 +1,7 @@
-"""A write of one instant: started, its files published under permits, committed or rolled back.
+"""A write of one instant: started, its files published under permits, then committed or rolled back.
 
-One transaction may span processes. The process that plans the write chooses the instant and pins what it saw; it
-hands on a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
+One transaction may span processes. The process that plans the write chooses the instant, pins the timeline and passes
+on a `TransactionHandle`, a small frozen value. Every process that takes part attaches to the handle:
 
     handle = WriteTransaction.plan(session, action=..., operation="UPSERT")                 # one process
     with WriteTransaction.attach(handle, storage_options) as tx:                            # any number of them
@@ -10,7 +10,7 @@ hands on a `TransactionHandle`, a small frozen value. Every process that takes p
         tx.publication.publish(permit)
     WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)         # one process
 
-A writer that is one process says `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
+A single-process writer uses `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class WriteTransaction:
         if optimistic is not None and optimistic.early:
             early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
         self.publication = Publication(session.storage, self._attempt, early)
-        """Where data files of the write get their permits and are published."""
+        """Grants permits for data files of the write and publishes them."""
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
         self._view: FileSystemView | None = None
@@ -108,10 +108,10 @@ class WriteTransaction:
         """Recovers failed writes, then chooses the instant under the table lock and pins the timeline.
 
         Writes nothing of the new instant. `owner` is the process whose death ends the write, such as the driver of a
-        distributed engine; None when it is not known, and then only the heartbeat shows it.
+        distributed engine; if None, only the heartbeat shows whether the write is alive.
 
         Raises:
-            ConfigError: the metadata table holds indexes that can be neither kept up nor dropped, or the timeline is
+            ConfigError: the metadata table holds indexes that can be neither maintained nor dropped, or the timeline is
                 ahead of the clock.
             ConflictError: another write is under way; names its instant.
             LockError: the lock could not be acquired in time.
@@ -129,14 +129,14 @@ class WriteTransaction:
         instant: InstantTime | None = None,
         writer_id: str | None = None,
     ) -> WriteTransaction:
-        """`plan` and `start` in one: for a writer that is one process. Raises what they raise."""
+        """`plan` and `start` in one, for a writer with a single process. Raises what they raise."""
         transaction: WriteTransaction | None = None
         writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
         try:
             with prepared(session, action, "begin a write") as table:
                 handle = new_handle(table, action, operation, writer, instant)
                 transaction = cls(table.session, handle, owns=True)
-                transaction._timeline = table.timeline  # shows what the pin does
+                transaction._timeline = table.timeline  # equal to the pinned one
                 begin_work(writer.id)
                 transaction._make_pending(table)
                 transaction._heartbeat.start()
@@ -166,7 +166,7 @@ class WriteTransaction:
         )
         return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts), handle)
 
-    # -- what the writer sees -------------------------------------------------------------------------------------
+    # -- the writer's view ----------------------------------------------------------------------------------------
 
     @property
     def instant(self) -> InstantTime:
@@ -178,7 +178,7 @@ class WriteTransaction:
 
     @property
     def timeline(self) -> Timeline:
-        """The timeline as pinned: what came later is hidden."""
+        """The timeline as pinned, without later instants."""
         with self._mutex:
             if self._timeline is None:
                 self._timeline = self.session.timeline().at(self.handle.pin)
@@ -193,7 +193,7 @@ class WriteTransaction:
             return self._view
 
     def share(self, view: FileSystemView) -> None:
-        """Takes over a view that the caller has loaded over a timeline with the same pin."""
+        """Reuses a view that the caller has loaded over a timeline with the same pin."""
         with self._mutex:
             self._view = view
 
@@ -201,22 +201,22 @@ class WriteTransaction:
     def staging(self) -> str:
         """Folder for intermediate files of this write, relative to the base path: `.hoodie/.hudi_py/<instant>/stage`.
 
-        Vanishes with the write.
+        Removed with the write.
         """
         return stage_folder(self.instant)
 
     @property
     def sidecars(self) -> str:
-        """Folder of the sidecars: what writers of data files note about them for the metadata table."""
+        """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
         return f"{self.staging}/sidecars"
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- life cycle -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Makes the instant pending, if it is not, and keeps its heartbeat going from this process. Idempotent.
+        """Makes the instant pending, if it is not yet, and keeps its heartbeat alive from this process. Idempotent.
 
         Raises:
-            ConflictError: the instant is another writer's, or another write began since the plan.
+            ConflictError: the instant belongs to another writer, or another write began since the plan.
             RolledBackError: the write was rolled back, or is being committed, or its heartbeat expired.
         """
         with self._mutex:
@@ -234,7 +234,7 @@ class WriteTransaction:
         end_work(self.handle.writer.id)
 
     def __enter__(self) -> WriteTransaction:
-        if not self._heartbeat.running:  # as `begin` leaves it
+        if not self._heartbeat.running:  # `begin` has already started it
             self.start()
         return self
 
@@ -251,7 +251,7 @@ class WriteTransaction:
         finally:
             self.rest()
 
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- completion -----------------------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -262,15 +262,15 @@ class WriteTransaction:
         extra: Mapping[str, str] | None = None,
         relied_on: Sequence[str] = (),
     ) -> CommitResult:
-        """Publishes the write: `stats` name every file of it; files of attempts they do not name are removed.
+        """Publishes the write: `stats` name all of its files; others, from abandoned attempts, are removed.
 
         `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
         (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
         has read. Idempotent: committing a published write again returns its times.
 
         Raises:
-            ConflictError: another write, or a table service on the same file groups, came since the plan, or what the
-                write relied on has been dropped. The write is still pending: call `abort`.
+            ConflictError: another write, or a table service on the same file groups, came since the plan, or a
+                partition in `relied_on` has been dropped. The write is still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
         """
@@ -282,7 +282,7 @@ class WriteTransaction:
         )
         with self._mutex:
             beating = self._heartbeat.running
-            # whether it still is ours is checked under the lock
+            # whether it is still ours is checked under the lock
             if not beating and not self._is_ours():
                 self.start()  # no task ran
                 beating = True
@@ -312,7 +312,7 @@ class WriteTransaction:
     def abort(self) -> None:
         """Rolls the write back. Idempotent.
 
-        A published write stays published, an instant of another writer is left alone.
+        A published write stays published, and another writer's instant is left alone.
 
         Raises:
             LockError: the lock could not be acquired in time. The next write rolls this one back.
@@ -331,11 +331,11 @@ class WriteTransaction:
                 elif ours:
                     forget_write(self.storage, self.instant)
                 elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
-                    # nothing has begun it yet, and a late attempt of a task must not
+                    # nothing has begun it yet, and a late task attempt must not
                     forbid(self.storage, self.instant)
             self._finish()
 
-    # -- how ------------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
         """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
@@ -353,7 +353,7 @@ class WriteTransaction:
         )
 
     def _make_pending(self, table: LockedTable) -> None:
-        """Creates the instant's pending files; the table lock must be held and the inflight file not be ours."""
+        """Creates the instant's pending files. The table lock must be held; the inflight file must not be ours."""
         handle, timeline = self.handle, table.timeline
         if _find(timeline.completed, handle.instant, handle.action) is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
@@ -363,11 +363,11 @@ class WriteTransaction:
             raise self._superseded("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
-            # what was before is archived, and counts as committed
+            # everything before it is archived, and counts as committed
             raise self._superseded("the timeline begins after it")
         if is_forbidden(self.storage, handle.instant):
             raise self._superseded("it was aborted before it began")
-        claim(self.storage, self._attempt)  # comes first, so that every trace of the instant names its writer
+        claim(self.storage, self._attempt)  # first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request(handle.operation) if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -385,7 +385,7 @@ class WriteTransaction:
         """Whether the timeline has been archived up to a later instant since the write was planned."""
         if not timeline.write_completed or self.instant >= timeline.write_completed[0].time:
             return False
-        # of several writers that begin on an empty table any may commit first
+        # if several writers begin on an empty table, any of them may commit first
         several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time
         return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
 
@@ -399,7 +399,7 @@ class WriteTransaction:
         return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
     def _publish(self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str]) -> CommitResult:
-        """Everything between lock and unlock."""
+        """The part of the commit under the lock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
             raise self._superseded("its inflight file has vanished")
@@ -413,7 +413,7 @@ class WriteTransaction:
         gone = dropped_meanwhile(self.instant, self.config, table.config, relied_on)
         if gone is not None:
             raise gone
-        # by the properties as they are now: another engine may have made or dropped indexes since the write began
+        # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
@@ -421,9 +421,9 @@ class WriteTransaction:
         return complete_action(table, self.instant, handle.action, content, change)
 
     def _warn_left(self, error: OSError) -> None:
-        """For what cannot be removed after the commit: an error would make the caller write again."""
+        """Warns about what cannot be removed after the commit; an error would make the caller write again."""
         _log.warning(
-            "the write %s of %s is committed; what is left of it is removed by the next write: %s",
+            "the write %s of %s is committed; the next write removes what is left of it: %s",
             self.instant,
             self.storage.uri,
             error,

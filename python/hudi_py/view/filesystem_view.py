@@ -239,7 +239,7 @@ class FileSystemView:
             if file_id in recorded:
                 files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
                 files_here.update({base.name: base.size for base in group_bases.values()})
-                if (partition, file_id) not in self.replaced:  # of replaced groups the newest slice may be cleaned, too
+                if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
                     lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
                 if self.config.version >= 8:
                     group_logs = as_recorded(group_logs, recorded[file_id])

@@ -77,7 +77,7 @@ class CommitCache:
             return found
 
     def put(self, key: CommitKey, files: list[RecordedFile]) -> None:
-        size = len(files) + 1  # a commit without files takes memory, too
+        size = len(files) + 1  # a commit without files takes memory too
         if size > self._max_files:
             return
         with self._lock:

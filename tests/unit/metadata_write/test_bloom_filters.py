@@ -95,6 +95,6 @@ def test_files_without_a_filter_have_no_record(storage: MemoryStorage) -> None:
     write(storage, rows(range(4)), given=KEEP)
     (partition, name), *rest = base_files(storage)
     storage.put(join_path(PartitionPath(partition), name), b"no parquet")
-    with pytest.warns(UserWarning, match="No bloom filter is kept"):
+    with pytest.warns(UserWarning, match="No bloom filter is stored"):
         found = made(BloomFilters().initial(source(storage)))
     assert {key for _, key in found} == {bloom_filter_key(*file) for file in rest}

@@ -211,7 +211,7 @@ def test_a_table_that_gets_statistics_later_has_the_same(storage: MemoryStorage,
 
 def test_names_of_no_column_are_told(storage: MemoryStorage) -> None:
     given = {"hoodie.metadata.index.column.stats.column.list": "x,_hoodie_file_name,idd"}
-    with pytest.warns(UserWarning, match="No statistics are kept of 'idd', named in hoodie.metadata.index.column"):
+    with pytest.warns(UserWarning, match="No statistics are stored for 'idd', named in hoodie.metadata.index.column"):
         kept_up.write(storage, rows([0, 1], 1), given=given)
     known = shown(stored_ranges(opened(storage)[0], None, None))
     assert {column for _, column in known} == {*ALWAYS, "_hoodie_file_name", "x"}

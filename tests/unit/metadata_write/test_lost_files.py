@@ -44,9 +44,7 @@ def test_lost_data_files_are_reported_and_not_made_permanent(
     if how == "short":
         storage.put(path, content[:-5])
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Rows are missing or old|No (statistics for|bloom filter is kept of) the file"
-        )
+        warnings.filterwarnings("ignore", "Rows are missing or old|No (statistics|bloom filter is stored) for the file")
         report = verify(context(storage))
     assert not report.ok
     (lost,) = report.lost_files
@@ -80,7 +78,7 @@ def test_lost_data_files_of_a_table_without_metadata_table(version: int, storage
     assert not report.ok
     assert report.reason
     assert len(report.lost_files) == 1
-    with pytest.warns(UserWarning, match=f"is not made, as it would hide that files are lost: {path}"):
+    with pytest.warns(UserWarning, match=f"is not created, as it would hide that files are lost: {path}"):
         write(storage, rows([0, 2], 5), version=version, kind="cow", given=EVERYTHING)
     assert not load_table_config(storage).metadata_partitions
     storage.put(path, content)

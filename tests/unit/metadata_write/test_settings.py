@@ -99,7 +99,10 @@ def test_aliases_and_numbers():
     ("options", "message"),
     [
         ({"record_index_enable": "true", "record_level_index_enable": "true"}, "two record indexes"),
-        ({"record_index_min_filegroup_count": "5", "record_index_max_filegroup_count": "4"}, "at least 5 .* at most 4"),
+        (
+            {"record_index_min_filegroup_count": "5", "record_index_max_filegroup_count": "4"},
+            "minimum of 5 .* maximum of 4",
+        ),
         ({"compact_max_delta_commits": "0"}, "at least 1"),
     ],
 )

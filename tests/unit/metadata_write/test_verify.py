@@ -145,14 +145,14 @@ def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
     copied = f"a/{uuid.uuid4()}-0_{names[0].rpartition('/')[2].partition('_')[2]}"
     storage.put(copied, data)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No (statistics for|bloom filter is kept of) the file")
+        warnings.filterwarnings("ignore", "No (statistics|bloom filter is stored) for the file")
         report = verify(context(storage))
     assert not report.ok
     of_files = next(each for each in report.partitions if each.partition == "files")
     assert of_files.wrong == 1
     (example,) = of_files.examples
     assert "is missing" in example
-    assert "not there any more" in example
+    assert "no longer exists" in example
     assert "bytes, not" in example
     of_columns = next(each for each in report.partitions if each.partition == "column_stats")
     gone, new = names[0].rpartition("/")[2], copied.rpartition("/")[2]
@@ -198,7 +198,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
         rebuild(context(storage))
     with pytest.raises(ConfigError, match="none is named; it has none"):
         drop(context(storage), [])
-    with pytest.raises(ConfigError, match="name 'files', too"):
+    with pytest.raises(ConfigError, match="name 'files' too"):
         rebuild(context(storage), names=["column_stats"])
     with pytest.raises(ConfigError, match="it needs column_stats"):
         rebuild(context(storage), names=["files", "partition_stats"])
@@ -236,7 +236,7 @@ def test_what_is_dropped_takes_along_what_needs_it(storage: MemoryStorage) -> No
         "files",
         "record_index",
     }
-    with pytest.raises(ConfigError, match="record_index were made on purpose"):
+    with pytest.raises(ConfigError, match="including record_index; name them too"):
         drop(context(storage), ["files"])
     assert verify(context(storage)).ok
     write(storage, rows(range(3), 9), given=EVERYTHING)
@@ -249,7 +249,7 @@ def test_an_index_that_is_not_kept_up_is_not_lost_by_rebuilding(storage: MemoryS
     partitions = ",".join([*load_table_config(storage).metadata_partitions, "secondary_index_x"])
     update_table_config(storage, {"hoodie.table.metadata.partitions": partitions})
     assert verify(context(storage)).unchecked == ("secondary_index_x",)
-    with pytest.raises(ConfigError, match="secondary_index_x would be lost"):
+    with pytest.raises(ConfigError, match="cannot rebuild secondary_index_x"):
         rebuild(context(storage))
     assert drop(context(storage), ["secondary_index_x"]) == ("secondary_index_x",)
     assert rebuild(context(storage), names=["files"])[0] == "files"

@@ -91,5 +91,5 @@ def test_restores_are_read_as_they_were_written(metadata):
 
 @pytest.mark.parametrize("decode", [decode_savepoint, decode_restore_plan, decode_restore_metadata])
 def test_other_bytes_are_refused(decode):
-    with pytest.raises(CorruptFileError, match="the file x: an Avro container file is expected"):
+    with pytest.raises(CorruptFileError, match="the file x: expected an Avro container file"):
         decode(b"{}", "the file x")

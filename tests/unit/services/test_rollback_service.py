@@ -382,7 +382,9 @@ def test_logs_of_several_commits_from_before_an_upgrade_are_refused(golden_copy)
     before = times(working.timeline())
     create_savepoint(working, before[1])
     for undo in (lambda: rollback(working, before[2], with_newer=True), lambda: restore(working)):
-        with pytest.raises(UnsupportedTableError, match="before the table was upgraded, and other commits did, too"):
+        with pytest.raises(
+            UnsupportedTableError, match="before the table was upgraded, it wrote to .*, as did other commits"
+        ):
             undo()
         assert times(working.timeline()) == before
         assert not working.timeline().pending

@@ -108,7 +108,7 @@ def test_a_reported_file_of_another_size_is_named(storage):
     with begin(storage, config) as tx:
         stat = write_base(tx, "a", "f")
         storage.put(stat.path, b"half")
-        with pytest.raises(CorruptFileError, match=r"has 4 bytes, \d+ were written") as caught:
+        with pytest.raises(CorruptFileError, match=r"has 4 bytes, but \d+ were written") as caught:
             commit(tx, [stat])
         error = caught.value
         assert (error.path, error.instant, error.expected, error.found) == (stat.path, tx.instant, stat.file_size, 4)

@@ -51,7 +51,7 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
 def _read_uncompressed(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """Reads an uncompressed container like fastavro, but parses each schema once, as a timeline has few of them.
 
-    None for anything less simple than a timeline's files, or damaged: fastavro then reports what is wrong.
+    Returns None if the file is damaged or more complex than a timeline's files: fastavro then reports any error.
     """
     import fastavro
 

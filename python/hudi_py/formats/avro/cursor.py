@@ -39,7 +39,7 @@ class CorruptBytesError(Exception):
 
 @contextmanager
 def reading(context: str, what: str) -> Iterator[None]:
-    """Turns every error that corrupt bytes cause into CorruptFileError."""
+    """Converts all errors caused by corrupt bytes to CorruptFileError."""
     try:
         yield
     except (CorruptBytesError, IndexError, pa.ArrowInvalid, RecursionError) as error:

@@ -95,7 +95,7 @@ class BooleanDecoder:
 
 
 class VarintDecoder:
-    """What the types stored as zigzag varints have in common."""
+    """Shared behaviour of decoders for types stored as zigzag varints."""
 
     size: int | None = None
 

@@ -25,7 +25,7 @@ from enum import IntEnum
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
 PREFIX_LENGTH = len(MAGIC) + 8
-"""Magic and size."""
+"""Length of the magic and the size field."""
 TRAILER_LENGTH = 8
 ROLLBACK_COMMAND = "0"
 """Value of `COMMAND_BLOCK_TYPE` for the only command there is, `ROLLBACK_BLOCK`."""
@@ -60,9 +60,9 @@ class HeaderKey(IntEnum):
     RECORD_POSITIONS = 5
     BLOCK_IDENTIFIER = 6
     IS_PARTIAL = 7
-    """Table version 8 and later."""
+    """Only in table version 8 and later."""
     BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
-    """Table version 8 and later."""
+    """Only in table version 8 and later."""
 
 
 @dataclass(frozen=True, slots=True)

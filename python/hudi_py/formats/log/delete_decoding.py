@@ -137,7 +137,7 @@ class _Spans:
     """Rows."""
     branches: bytearray
     values: list[int]
-    """Of the ordering values; without the length of strings."""
+    """Spans of the ordering values, without the length of strings."""
 
 
 def _find_records(data: bytes, at: int) -> _Spans:

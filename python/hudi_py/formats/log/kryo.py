@@ -97,7 +97,7 @@ class _UnknownClassError(Exception):
 
 
 _Item = tuple[str, object]
-"""Class and value; of a `HoodieKey` (partition path, record key), of a `DeleteRecord` (key, ordering)."""
+"""Class and value; the value of a `HoodieKey` is (partition path, record key), of a `DeleteRecord` (key, ordering)."""
 
 
 class _Reader:
@@ -108,7 +108,7 @@ class _Reader:
         self._at = 0
         self._names: list[str] = []
         self._objects: list[_Item | None] = []
-        """By reference number; None while an object's own fields are read."""
+        """Objects by reference number; None while an object's own fields are read."""
         self._utf8_has_hash = utf8_has_hash
 
     def deletes(self, version: int) -> KryoDeletes:

@@ -32,9 +32,9 @@ _RUN_COOKIE: Final = 12347
 _MOST_IN_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
 _LEAST_WITH_OFFSETS: Final = 4
-"""A bitmap with runs has offsets from this number of containers on."""
+"""Number of containers from which on a bitmap with runs has offsets."""
 _SMALLEST_BUCKET: Final = 19
-"""Bytes: upper half, cookie, a flag, and one container of one run."""
+"""Minimum bytes of a bucket: upper half, cookie, a flag, and one container of one run."""
 
 
 def decode_positions(header: str, count: int, *, context: str = "") -> Positions:

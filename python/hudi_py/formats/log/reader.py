@@ -59,7 +59,7 @@ def read_blocks(storage: Storage, path: str, size: int) -> Iterator[LogBlock]:
         if end is None:
             after = start + len(MAGIC)
             end = _next_magic(window, after)
-            end = size if end >= window.size else end  # missing bytes are corrupt, too
+            end = size if end >= window.size else end  # missing bytes are corrupt too
             yield LogBlock(BlockType.CORRUPT, {}, after, end - after, path)
         else:
             yield _read_block(window, start, end)

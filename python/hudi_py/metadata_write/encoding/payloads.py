@@ -1,12 +1,12 @@
-"""Several versions of one record of the metadata table as one (`HoodieMetadataPayload.preCombine`, 1.2.0).
+"""Combines several versions of a metadata table record into one (`HoodieMetadataPayload.preCombine`, 1.2.0).
 
-Which rule holds depends on what the record is about:
+The rule depends on the kind of record:
 
-- files of a partition, and the list of partitions: the union; a removal takes away what is older; of a file that was
-  added more than once the largest size stands. A removal which finds nothing to remove stays.
-- column statistics, of files and of partitions: the later one replaces the earlier when its bounds are tight or when
-  either is a removal, else their union stands.
-- everything else: the later one replaces the earlier.
+- files of a partition, and the list of partitions: the union. A removal takes away older entries. If a file was added
+  more than once, the largest size wins. A removal that finds nothing to remove stays.
+- column statistics of files and of partitions: the later version replaces the earlier one if its bounds are tight or
+  either is a removal; otherwise their union is kept.
+- everything else: the later version replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _STATS_FIELD: Final = "ColumnStatsMetadata"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
 EXPRESSION_PREFIX: Final = "expr_index_"
 _NUMBERS: Final = {"member1", "member2", "member3", "member4"}
-"""Of the union of wrappers: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
+"""Members of the wrapper union: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
 _DAYS: Final = {"member1", "member7"}
-"""`IntWrapper`, in which Apache Hudi 0.15.0 may keep the days of a date, and `DateWrapper`."""
+"""`IntWrapper`, in which Apache Hudi 0.15.0 may store the days of a date, and `DateWrapper`."""
 _DECIMALS: Final = {"member5", "member8"}
-"""`BytesWrapper`, in which it may keep the digits of a decimal to 15 places, and `DecimalWrapper`."""
+"""`BytesWrapper`, in which it may store the digits of a decimal to 15 places, and `DecimalWrapper`."""
 _SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
-"""Values (binary, of the current schema) of records with more than one version, oldest first and those of one record
-next to each other, and the row at which each record begins; the value of each record."""
+"""Combines versions of records. Takes their values (binary, in the current schema), with the versions of a record
+adjacent and oldest first, and the row at which each record begins; returns one value for each record."""
 
 
 def removes(partition: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Which values stand for removed records that no file holds further; None: none of them do.
+    """Which values mark records as removed, so that no file needs to keep them; None if none of them do.
 
-    Only entries of secondary indexes: removed statistics and filters are kept as such (`HoodieMetadataPayload`).
+    Only secondary index entries: removed statistics and filters are kept as removals (`HoodieMetadataPayload`).
     """
     if not partition.startswith(SECONDARY_PREFIX) or not len(values):
         return None
@@ -60,10 +60,10 @@ def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_removals: bool = False) -> pa.Array:
-    """`HoodieTableMetadataUtil.combineFileSystemMetadata`, but for log files that are merged among themselves first.
+    """`HoodieTableMetadataUtil.combineFileSystemMetadata`, except for log files that are merged with each other first.
 
-    There a name that logs both add and remove is lost as a removal, so that the base file's entry for it comes back;
-    here the newest removal counts against everything older, as it does for readers.
+    There, a removal is lost if logs both add and remove a name, so the base file's entry for it comes back. Here, the
+    newest removal applies to everything older, as it does for readers.
     """
     batch = _decoded(values, ["type", _FILES_FIELD])
     maps = batch.column(_FILES_FIELD)
@@ -78,7 +78,7 @@ def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_remo
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     member = owner * max(len(encoded.dictionary), 1) + codes
-    # entries of one name of one record next to each other, oldest first
+    # put the entries of one name of one record next to each other, oldest first
     order = np.argsort(member, kind="stable")
     member, sizes, removed = member[order], sizes[order], removed[order]
     first = np.flatnonzero(np.diff(member, prepend=-1))
@@ -103,7 +103,7 @@ def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_remo
 
 
 def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
-    """`HoodieTableMetadataUtil.mergeColumnStatsRecords`; records without statistics (filters) as `newest`."""
+    """`HoodieTableMetadataUtil.mergeColumnStatsRecords`; records without statistics (filters) as in `newest`."""
     stats = _decoded(values, [_STATS_FIELD]).column(0)
     count = len(values)
     deleted = _flag(stats, "isDeleted")
@@ -118,7 +118,7 @@ def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
         return result
     batch = _decoded(values, ARROW_SCHEMA.names)
     rows: list[dict[str, Any]] = []
-    # records whose bounds are not tight: rare, as Apache Hudi computes tight ones wherever it has column statistics
+    # records whose bounds are not tight are rare: Apache Hudi computes tight ones wherever it has column statistics
     for number in united.tolist():
         chain = batch.slice(int(begin[last[number]]), int(last[number] - begin[last[number]]) + 1).to_pylist()
         merged = chain[0][_STATS_FIELD]
@@ -141,11 +141,11 @@ def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str, Any] | None:
-    """The least or the greatest of two bounds, each a union of wrappers; a null one does not count."""
+    """The lesser or the greater of two bounds, each a union of wrappers; nulls are ignored."""
     found = [(member, bound) for bound in bounds if bound for member, held in bound.items() if held is not None]
     if len({member for member, _ in found}) > 1:
         raise UnsupportedTableError(
-            "Cannot compact the metadata table: the statistics of one column are of several types, which Apache Hudi "
+            "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
             "does not merge either; rebuild its column statistics"
         )
     ranked = [(_comparable(bound[member]["value"]), bound) for member, bound in found]
@@ -156,8 +156,8 @@ def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str
 
 
 def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower: bool) -> bool:
-    """Whether one range's bound leaves no room for another's beyond it; False where they are of different types, but
-    for numbers: those of files that were written before a column became a wider one keep their type."""
+    """Whether the bound `outer` includes the bound `inner`. False if their types differ, unless both are numbers: files
+    written before a column was widened keep their type."""
     if not inner:
         return True
     if not outer:
@@ -187,7 +187,7 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, bytes):
         return tuple(byte - 256 if byte > 127 else byte for byte in value)
     if isinstance(value, float) and value != value:
-        return decimal.Decimal("Infinity"), 1  # behind all numbers
+        return decimal.Decimal("Infinity"), 1  # after all numbers
     return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
 
 
@@ -202,7 +202,7 @@ def _last(starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
 
 
 def _reduce(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """`reduceat`, which fails where there is nothing."""
+    """`reduceat`, which fails on empty input."""
     reduced: npt.NDArray[Any] = function.reduceat(values, starts) if len(starts) else values[:0]
     return reduced
 

@@ -1,7 +1,7 @@
-"""Records of the metadata table as index builders hand them to its writer, and the encoding of their values.
+"""Records of the metadata table as index builders pass them to its writer, and the encoding of their values.
 
-A value is the Avro binary of a `HoodieMetadataRecord` behind five empty meta columns, its key field empty: the key is
-the HFile entry's (format reference 10.2; `HoodieMetadataPayload`, 1.2.0).
+A value is the Avro binary of a `HoodieMetadataRecord` after five empty meta columns, with an empty key field: the key
+is that of the HFile entry (format reference 10.2; `HoodieMetadataPayload`, 1.2.0).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hudi_py.formats.avro import encode_values as encode_avro
 SCHEMA_JSON: Final[str] = (
     resources.files(__package__).joinpath("avsc").joinpath("HoodieMetadataRecord.avsc").read_text(encoding="utf-8")
 )
-"""Avro JSON of the records with the meta columns before them, byte for byte as Apache Hudi 1.2.0 writes it into SCHEMA
-headers and HFiles, whatever the table's version."""
+"""Avro JSON of the records, including the meta columns, byte for byte as Apache Hudi 1.2.0 writes it into SCHEMA
+headers and HFiles, whatever the table version."""
 _SCHEMA: Final[dict[str, Any]] = json.loads(SCHEMA_JSON)
 RECORD: Final = resolve_record(_SCHEMA)
-"""The schema of the records, resolved."""
+"""The resolved schema of the records."""
 ARROW_SCHEMA: Final[pa.Schema] = arrow_schema(_SCHEMA)
-"""The records in Arrow. Unions of wrappers (`minValue`) are structs of `member0`, `member1`, ... in the order of their
-branches without null; each member is a struct with the one field `value`."""
+"""Arrow schema of the records. Unions of wrappers (`minValue`) are structs of `member0`, `member1`, ... in the order of
+their non-null branches; each member is a struct with the single field `value`."""
 
 ALL_PARTITIONS_RECORD: Final = 1
 FILES_RECORD: Final = 2
@@ -50,30 +50,31 @@ def no_values() -> pa.BinaryArray:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRecords:
-    """What one index adds to its partition in one delta commit, or a part of it; in any order, keys unique."""
+    """Records that one index adds to its partition in one delta commit, or some of them; in any order, keys unique."""
 
     partition: str
-    """Of the metadata table: `files`, `column_stats`, `record_index`, ..."""
+    """Partition of the metadata table: `files`, `column_stats`, `record_index`, ..."""
     keys: pa.StringArray = field(default_factory=no_keys)
-    """Of HFile entries; no nulls."""
+    """Keys of HFile entries; no nulls."""
     values: pa.BinaryArray = field(default_factory=no_values)
-    """As many as `keys`; see `encode_values`."""
+    """One value for each of `keys`; see `encode_values`."""
     deleted: pa.StringArray = field(default_factory=no_keys)
-    """Keys which a delete block takes away (record index)."""
+    """Keys that a delete block removes (record index)."""
     group: int | None = None
-    """Number of the file group which takes them all; None: by the hash of each key (`metadata.keys.file_groups`)."""
+    """Number of the file group that takes all records; None: chosen by the hash of each key
+    (`metadata.keys.file_groups`)."""
     prefix: str | None = None
-    """What precedes the group's number in file ids, where that is not the partition's own prefix: file groups of a
-    record index by data partition, such as `record-index-<escaped partition>`."""
+    """What precedes the file group's number in file ids if it is not the partition's own prefix: for a partitioned
+    record index, `record-index-<escaped partition>`."""
 
 
 def encode_values(type_: int, fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """The values of records of one type, a column at a time.
+    """Encodes the values of records of one type, column by column.
 
     Args:
-        type_: number of the record's type (`FILES_RECORD`, ...).
-        fields: columns of `ARROW_SCHEMA` by their names, such as a struct array for `ColumnStatsMetadata`; all of one
-            length, at least one. Others are null.
+        type_: number of the record type (`FILES_RECORD`, ...).
+        fields: columns of `ARROW_SCHEMA` by name, such as a struct array for `ColumnStatsMetadata`; at least one, all
+            of the same length. Other columns are null.
 
     Raises:
         SchemaMismatchError: a value does not fit its field.

@@ -1,7 +1,7 @@
-"""Ranges of columns as values of `column_stats` and `partition_stats`, and back.
+"""Column ranges as values of `column_stats` and `partition_stats`, and back.
 
 Sources: `HoodieMetadataPayload.createColumnStatsRecords`, `createPartitionStatsRecords`; `ValueType.wrapValue`; for
-statistics of version 1 `HoodieAvroWrapperUtils.wrapValueIntoAvro`; Apache Hudi 1.2.0.
+version 1 statistics `HoodieAvroWrapperUtils.wrapValueIntoAvro`; Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MEMBERS: Final = {
     "DateWrapper": 7,
     "DecimalWrapper": 8,
 }
-"""Places in the union of wrappers of those which are written."""
+"""Positions in the wrapper union of the wrappers that are written."""
 _WRAPPERS: Final[Mapping[ValueType, str]] = {
     ValueType.BOOLEAN: "BooleanWrapper",
     ValueType.INT: "IntWrapper",
@@ -52,9 +52,9 @@ _WRAPPERS: Final[Mapping[ValueType, str]] = {
     ValueType.DATE: "IntWrapper",
     ValueType.TIME_MILLIS: "IntWrapper",
 }
-"""Of all other types: `LongWrapper`."""
+"""Wrappers by type; all other types use `LongWrapper`."""
 _FIRST_WRAPPERS: Final = {**_WRAPPERS, ValueType.DATE: "DateWrapper", ValueType.DECIMAL: "DecimalWrapper"}
-"""In statistics of version 1."""
+"""The same in version 1 statistics."""
 _TYPES: Final[Mapping[str, ValueType]] = {
     "BooleanWrapper": ValueType.BOOLEAN,
     "IntWrapper": ValueType.INT,
@@ -69,7 +69,7 @@ _TYPES: Final[Mapping[str, ValueType]] = {
     "TimeMicrosWrapper": ValueType.TIME_MICROS,
     "TimestampMicrosWrapper": ValueType.TIMESTAMP_MICROS,
 }
-"""The kind of a bound whose record has no type."""
+"""The type of a bound whose record does not name one."""
 _FIRST_DETAIL: Final = f"{DECIMAL_DIGITS},{DECIMAL_SCALE}"
 _WIDE: Final = decimal.Context(prec=100)
 _STORED: Final = pa.schema([(FILE, pa.string()), *RANGES, ("deleted", pa.bool_()), ("tight", pa.bool_())])
@@ -78,14 +78,14 @@ _STORED: Final = pa.schema([(FILE, pa.string()), *RANGES, ("deleted", pa.bool_()
 def stats_values(
     type_: int, rows: pa.Table | pa.RecordBatch, files: pa.Array, *, index_version: int, tight: bool = False
 ) -> pa.BinaryArray:
-    """The values of records with ranges.
+    """Encodes records with ranges.
 
     Args:
         type_: `COLUMN_STATS_RECORD` or `PARTITION_STATS_RECORD`.
-        rows: with the columns of `RANGES`.
-        files: string, for each row its file's name, or the path of its partition.
-        index_version: 1 or 2: how bounds are wrapped, and whether records have types.
-        tight: whether the bounds replace earlier ones, rather than widen them.
+        rows: table with the columns of `RANGES`.
+        files: string; the file name or partition path of each row.
+        index_version: 1 or 2; decides how bounds are wrapped and whether records name their types.
+        tight: whether the bounds replace earlier ones rather than widen them.
     """
     kinds = _plain(rows["type"]).to_numpy()
     columns = {
@@ -107,10 +107,10 @@ def stats_values(
 def removal_values(
     type_: int, columns: pa.Array, files: pa.Array, *, index_version: int, tight: bool = False
 ) -> pa.BinaryArray:
-    """The values of records which take statistics away (`HoodieColumnRangeMetadata.stub`).
+    """Encodes records that remove statistics (`HoodieColumnRangeMetadata.stub`).
 
     Args:
-        columns, files: string, of one length.
+        columns, files: string, of equal length.
     """
     count = len(columns)
     nothing = pa.array(np.full(count, -1, np.int64))
@@ -143,7 +143,7 @@ def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: i
 def _wrapped(
     bounds: pa.Array, rows: pa.Table | pa.RecordBatch, kinds: npt.NDArray[np.int32], index_version: int
 ) -> pa.Array:
-    """Bounds as unions of wrappers, nulls if there is none."""
+    """Bounds as unions of wrappers; null where there is no bound."""
     wrappers = _FIRST_WRAPPERS if index_version < 2 else _WRAPPERS
     members = [pa.nulls(len(kinds), field.type) for field in _UNION]
     present = np.zeros(len(kinds), np.bool_)
@@ -163,7 +163,7 @@ def _wrapped(
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             elif pa.types.is_floating(inner.type):
-                # Apache Hudi 1.2.0 takes a bound of NaN for one below all numbers
+                # Apache Hudi 1.2.0 treats a NaN bound as less than all numbers
                 found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf")), found).cast(inner.type)
             else:
                 found = found.cast(inner.type)
@@ -184,7 +184,7 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
 
 
 def _decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Unscaled numbers as the fewest bytes of two's complement, or as decimals of the wrapper's digits."""
+    """Unscaled numbers as the shortest two's complement bytes, or as decimals with the wrapper's precision."""
     if pa.types.is_decimal(kind):
         scales = [int((detail or ",0").partition(",")[2]) for detail in details.to_pylist()]
         scaled = [
@@ -192,7 +192,7 @@ def _decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Arr
             for number, scale in zip(numbers.to_pylist(), scales, strict=True)
         ]
         return pa.array(scaled, kind)
-    # a number for each decimal column of a file, of no fixed length
+    # one number for each decimal column of a file, of variable length
     unscaled = [None if number is None else int(number) for number in numbers.to_pylist()]
     return pa.array(
         [None if number is None else number.to_bytes(_num_bytes(number), "big", signed=True) for number in unscaled],
@@ -211,15 +211,15 @@ def stored_ranges(
     *,
     partition: str = COLUMN_STATS,
 ) -> pa.Table:
-    """The `column_stats` of some files: rows with the columns of `RANGES` behind `file`, their name.
+    """The `column_stats` of some files: rows with the columns of `RANGES` after `file`, the file name.
 
-    A column of a file may have several rows, whose union stands. Types of statistics of version 1 are those of their
+    A column of a file may have several rows; its range is their union. Version 1 statistics have the types of their
     wrappers.
 
     Args:
-        prefixes: of the keys to read: columns of partitions; None: all.
-        files: names; rows of other files are left out. None: rows of all.
-        partition: `column_stats`, or `partition_stats`, whose rows have a partition's path for a name.
+        prefixes: prefixes of the keys to read (columns of partitions); None: all.
+        files: file names; rows of other files are left out. None: rows of all files.
+        partition: `column_stats`, or `partition_stats`, whose rows have a partition path as their name.
     """
     versions = metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes)
     table = versions.fields.take(pa.array(_standing(versions)))
@@ -229,12 +229,12 @@ def stored_ranges(
 
 
 def _standing(versions: Versions) -> npt.NDArray[np.int64]:
-    """Versions which count: from the last one on that replaces those before it (`mergeColumnStatsRecords`)."""
+    """The versions that count: from the last one that replaces those before it (`mergeColumnStatsRecords`)."""
     ids, count = versions.ids()
     gone = versions.deleted | _flags(versions.fields["deleted"], True)
     resets = gone | _flags(versions.fields["tight"], False)
     last = np.full(count, -1, np.int64)
-    last[ids[resets]] = np.flatnonzero(resets)  # ascending, so the last one stays
+    last[ids[resets]] = np.flatnonzero(resets)  # ascending, so the last one wins
     places = np.arange(len(ids))
     return np.flatnonzero((places >= last[ids]) & ~gone)
 
@@ -275,7 +275,7 @@ def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 
 
 def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array], pa.Array]:
-    """The members of bounds by slots, and the type of their wrapper."""
+    """The members of bounds by slot, and the type of their wrapper."""
     count = len(union)
     slots = {field.name: pa.nulls(count, field.type) for field in BOUND}
     kinds = pa.nulls(count, pa.int32())
@@ -301,7 +301,7 @@ def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array
 
 
 def _with_numbers(slots: dict[str, pa.Array], kinds: pa.Array) -> pa.Array:
-    """The slots as bounds; bytes of decimals as numbers."""
+    """The slots as bounds, with the bytes of decimals as numbers."""
     decimals = pc.equal(kinds, int(ValueType.DECIMAL))
     if pc.any(pc.and_(decimals, slots["bytes"].is_valid())).as_py():
         numbers = [

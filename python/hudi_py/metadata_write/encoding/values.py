@@ -1,7 +1,7 @@
-"""Values of the metadata table as they pass from file to file: their meta columns, and schemas of older releases.
+"""Values of the metadata table copied from file to file: their meta columns, and schemas of older releases.
 
-A value is the Avro binary of a `HoodieMetadataRecord` behind five nullable texts, the meta columns. Apache Hudi leaves
-them null, but for `_hoodie_file_name` in the base files of compactions (format reference 10.2).
+A value is the Avro binary of a `HoodieMetadataRecord` after five nullable strings, the meta columns. Apache Hudi leaves
+them null, except `_hoodie_file_name` in the base files of compactions (format reference 10.2).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hudi_py.schema.meta import META_FIELDS
 AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(SCHEMA_JSON)
 _NUM_META: Final = len(META_FIELDS)
 _BEFORE_NAME: Final = bytes(_NUM_META - 1)
-"""The meta columns before `_hoodie_file_name`, null."""
+"""The null meta columns before `_hoodie_file_name`."""
 _LONGEST_TWO_BYTES: Final = 1 << 13
 _COLUMN_STATS: Final = "ColumnStatsMetadata"
 
 
 def with_file_name(values: pa.Array, file_name: str | None) -> pa.Array:
-    """The values (binary) with `_hoodie_file_name` set, whatever was there, and the other meta columns null; None: this
-    one, too, as log blocks have it.
+    """The values (binary) with `_hoodie_file_name` replaced and the other meta columns null. If `file_name` is None,
+    it is null too, as in log blocks.
 
     Raises:
         CorruptFileError: a value does not begin with meta columns.
@@ -44,7 +44,7 @@ def with_file_name(values: pa.Array, file_name: str | None) -> pa.Array:
 
 
 def behind_meta(values: pa.Array) -> pa.Array:
-    """What comes behind the meta columns of each value (binary). Raises CorruptFileError as `with_file_name`."""
+    """The part of each value (binary) after its meta columns. Raises CorruptFileError as `with_file_name` does."""
     if not len(values):
         return values
     values = values.cast(pa.binary())
@@ -53,7 +53,7 @@ def behind_meta(values: pa.Array) -> pa.Array:
     at, end = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
     for _ in range(_NUM_META):
         at = _behind_text(data, at, end)
-    # every other stretch of an array of gaps and rests
+    # every other piece of an array of gaps and remainders
     offsets = np.empty(2 * len(values) + 1, np.int32)
     offsets[0:-1:2], offsets[1::2], offsets[-1] = at, end, end[-1]
     rests = pa.Array.from_buffers(pa.binary(), 2 * len(values), [None, pa.py_buffer(offsets), values.buffers()[2]])
@@ -63,7 +63,7 @@ def behind_meta(values: pa.Array) -> pa.Array:
 def _behind_text(
     data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Where a nullable text of fewer than 8192 bytes ends, of those that begin at each of the offsets."""
+    """Where the nullable strings that begin at each of the offsets end; each has fewer than 8192 bytes."""
     branch = _byte(data, at, end)
     held = np.flatnonzero(branch)
     after = at + 1
@@ -94,7 +94,7 @@ def _no_meta() -> CorruptFileError:
 
 
 def _length(count: int) -> bytes:
-    """The length of a text as Avro writes it."""
+    """The length of a string as Avro writes it."""
     if count >= _LONGEST_TWO_BYTES:
         raise UnsupportedTableError(f"Cannot write a file name of {count} bytes into the metadata table")
     number = count << 1
@@ -102,7 +102,7 @@ def _length(count: int) -> bytes:
 
 
 def is_current(schema: str) -> bool:
-    """Whether records of this schema are written as Apache Hudi 1.2.0 writes them, but for the schema's wording."""
+    """Whether records of this schema are encoded as Apache Hudi 1.2.0 encodes them, whatever the schema's wording."""
     if schema == SCHEMA_JSON:
         return True
     try:
@@ -112,10 +112,10 @@ def is_current(schema: str) -> bool:
 
 
 def to_current(values: pa.Array, schema: str, context: str) -> pa.Array:
-    """Values of another release's schema as those of Apache Hudi 1.2.0; fields which it lacked are null.
+    """Converts values of another release's schema to that of Apache Hudi 1.2.0; fields missing from it are null.
 
     Raises:
-        CorruptFileError: they are not of the schema, or it is none.
+        CorruptFileError: the values do not match the schema, or the schema is invalid.
         UnsupportedTableError: the schema has fields that 1.2.0 does not know.
     """
     avro = parse_schema(schema, context)
@@ -125,7 +125,7 @@ def to_current(values: pa.Array, schema: str, context: str) -> pa.Array:
 
 
 def parse_schema(schema: str, context: str) -> Any:
-    """Raises CorruptFileError for what is not JSON."""
+    """Raises CorruptFileError if the schema is not JSON."""
     try:
         return json.loads(schema)
     except (ValueError, RecursionError) as error:
@@ -136,10 +136,10 @@ def convert(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     """Decoded records in the columns of `ARROW_SCHEMA`.
 
     Args:
-        avro: the schema they were decoded with.
+        avro: the schema used to decode them.
 
     Raises:
-        UnsupportedTableError: a field or wrapper is not known.
+        UnsupportedTableError: a field or wrapper is unknown.
     """
     _check_known(batch.schema.names, ARROW_SCHEMA.names, "the record")
     columns = []
@@ -179,7 +179,7 @@ def _column_stats(stats: pa.Array, target: pa.DataType, avro: Any) -> pa.Array:
 
 
 def _conformed(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Structs by the names of their fields; anything else is cast."""
+    """Conforms structs by field name; casts anything else."""
     if not pa.types.is_struct(target):
         return array if array.type.equals(target) else array.cast(target)
     names = [child.name for child in array.type]
@@ -194,13 +194,13 @@ def _conformed(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _struct(target: pa.DataType, children: list[pa.Array], missing: pa.Array) -> pa.Array:
-    """Children under the names of `target`, each of a type that admits null."""
+    """The children under the names of `target`, each of a nullable type."""
     fields = [pa.field(field.name, child.type) for field, child in zip(target, children, strict=True)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 
 
 def _default(field: pa.Field, count: int) -> pa.Array:
-    """The default of a field which an older schema lacks: false and 0 where there must be a value."""
+    """The default of a field that an older schema lacks: false and 0 where null is not allowed."""
     if field.nullable:
         return pa.nulls(count, field.type)
     return pa.repeat(pa.scalar(0).cast(field.type), count)
@@ -211,24 +211,24 @@ def _check_known(found: list[str], known: list[str], what: str) -> None:
     if unknown:
         raise UnsupportedTableError(
             f"Cannot rewrite records of the metadata table: {what} has {', '.join(unknown)}, which Apache Hudi 1.2.0 "
-            "does not have; supported are records of releases up to 1.2"
+            "does not know; supported are records of releases up to 1.2"
         )
 
 
 def _wrappers(avro: Any) -> list[str]:
-    """Names of the records in the union of a bound, without namespace, in order."""
+    """Names of the record types in the union of a bound, without namespace, in order."""
     try:
         field = next(field for field in avro["fields"] if field["name"] == _COLUMN_STATS)
         record = next(branch for branch in field["type"] if isinstance(branch, dict))
         union = next(field for field in record["fields"] if field["name"] == "minValue")["type"]
         names = [branch["name"] if isinstance(branch, dict) else branch for branch in union if branch != "null"]
     except (KeyError, TypeError, StopIteration):
-        raise CorruptFileError("The schema of the metadata table's column statistics is not known") from None
+        raise CorruptFileError("Cannot read the column statistics of the metadata table: unknown schema") from None
     return [name.rpartition(".")[2] for name in names]
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without what does not change the encoding."""
+    """A schema without the attributes that do not change the encoding."""
     if isinstance(schema, dict):
         kept = {key: _plain(value) for key, value in schema.items() if key in ("type", "name", "fields", "items")}
         kept.update({key: _plain(value) for key, value in schema.items() if key in ("values", "size", "symbols")})

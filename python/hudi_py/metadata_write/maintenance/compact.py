@@ -1,7 +1,7 @@
-"""A file slice of the metadata table as one base HFile (`HoodieCompactor`, `HoodieMetadataPayload`, 1.2.0).
+"""Compacts a file slice of the metadata table into a base HFile (`HoodieCompactor`, `HoodieMetadataPayload`, 1.2.0).
 
-All files of a slice are sorted by key. They are read side by side, a block each, and written as far as all of them
-have been read: memory does not grow with the slice.
+All files of a slice are sorted by key. They are read in parallel, one block at a time, and keys are written once every
+file has been read past them, so memory does not grow with the slice.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _KEY: Final = "key"
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """What went into a base file."""
+    """Statistics of a compaction."""
 
     written: int = 0
-    """Records of the new file."""
+    """Number of records in the new file."""
     updated: int = 0
-    """Records which the old base file has, too, and a log changes."""
+    """Number of records of the old base file that a log changes."""
     inserted: int = 0
-    """Records which only logs have."""
+    """Number of records found only in logs."""
     deleted: int = 0
-    """Records of the old base file which are gone."""
+    """Number of records of the old base file that were removed."""
     log_records: int = 0
-    """Versions in logs, removals among them."""
+    """Number of record versions in logs, including removals."""
     log_keys: int = 0
-    """Different keys of those."""
+    """Number of distinct keys in logs."""
     log_blocks: int = 0
-    """Those which count."""
+    """Number of log blocks merged."""
     log_bytes: int = 0
-    """Content of those which hold records."""
+    """Content bytes of the log blocks that hold records."""
     bytes: int = 0
-    """Size of the new file."""
+    """Size of the new file in bytes."""
 
 
 def compact_base_file(
@@ -73,18 +73,18 @@ def compact_base_file(
     committed: CommittedInstants,
     bloom: BloomConfig | None = BASE_FILE_BLOOM,
 ) -> RecordCounts:
-    """Writes the records of a slice as a base file; a file without records if there are none, as Apache Hudi does.
+    """Writes the records of a slice to a base file, even if there are none, as Apache Hudi does.
 
     Args:
         storage: of the metadata table.
-        slice_: with the log files to be compacted.
-        sink: takes the file's bytes; it is not closed.
-        file_name: of the new file, noted in each record.
+        slice_: the slice, with the log files to compact.
+        sink: receives the file's bytes; not closed.
+        file_name: name of the new file, stored in each record.
         committed: instants whose log blocks count.
 
     Raises:
-        CorruptFileError, UnsupportedTableError: what the files hold.
-        FileNotFoundError: a file is gone.
+        CorruptFileError, UnsupportedTableError: a file cannot be read or converted.
+        FileNotFoundError: a file is missing.
     """
     writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=bloom, min_max=bloom is not None)
     blocks = scan_log(storage, slice_.log_files, committed=committed)
@@ -97,13 +97,13 @@ def compact_base_file(
 
 
 def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
-    """The log blocks of a slice as one block of deletes and one of records, in memory (`LogCompactionExecutionHelper`).
+    """Merges the log blocks of a slice into a delete block and a record block (`LogCompactionExecutionHelper`).
 
-    The deletes come first, so that a record which came back after a delete does not meet what was before it. Bounds of
-    statistics may become wider than without: whether one in between was tight is not kept.
+    The deletes come first, so that a record added again after a delete is not merged with its older versions. Bounds of
+    statistics may become wider than without log compaction: whether an intermediate version was tight is not kept.
 
     Args:
-        slice_: its base file is not read.
+        slice_: the slice; its base file is not read.
         instant: requested time of the log compaction.
         committed: instants whose log blocks count.
 
@@ -145,10 +145,10 @@ class LogsCompacted:
 def merge_slice(
     storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
 ) -> Iterator[Merged]:
-    """The standing records of a slice in order of their keys, some at a time; values are of the current schema.
+    """The merged records of a slice in key order, in batches; values use the current schema.
 
     Args:
-        blocks: those of the slice's log files which count, in merge order.
+        blocks: the blocks of the slice's log files that count, in merge order.
         logs_only: removals are kept, as the records will be merged with a base file.
     """
     combine = combine_of(slice_.partition, logs_only=logs_only)
@@ -158,14 +158,14 @@ def merge_slice(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Entries in ascending order of their keys; keys are unique, except in an Avro block."""
+    """Entries in ascending key order; keys are unique, except in an Avro block."""
 
     keys: pa.Array
     """binary."""
     values: pa.Array | None
-    """binary, of the current schema; None: the keys are deleted."""
+    """binary, in the current schema; None: the keys are deleted."""
     base: bool = False
-    """Whether they come from the base file."""
+    """Whether the entries come from the base file."""
 
     def split(self, at: int) -> tuple[Run, Run]:
         """The first `at` entries, and the rest."""
@@ -177,7 +177,7 @@ class Run:
 
 
 class _Source:
-    """One file or log block, read as far as needed and one run ahead."""
+    """One file or log block, read as needed and one run ahead."""
 
     def __init__(self, runs: Iterator[Run]) -> None:
         self._runs = (run for run in runs if len(run.keys))
@@ -186,19 +186,19 @@ class _Source:
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing is left."""
+        """Whether everything has been read."""
         return self._held is None
 
     @property
     def bound(self) -> bytes | None:
-        """The key up to which everything is in memory; None: all of it is."""
+        """The key up to which everything is in memory; None: everything is."""
         if self._held is None or self._ahead is None:
             return None
         key: bytes = self._held.keys[-1].as_py()
         return key
 
     def take(self, bound: bytes | None) -> Run | None:
-        """What there is up to a key, which is not greater than `bound`; None: what is held."""
+        """The entries up to `bound`, which is at most `self.bound`; None: all that is in memory."""
         held = self._held
         if held is None:
             return None
@@ -213,9 +213,9 @@ class _Source:
 
 
 def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
-    """All versions of ever greater stretches of keys; of each stretch the sources in their order.
+    """Splits the keys into ascending ranges and yields all versions in each range, in the order of the sources.
 
-    Small files and blocks are in memory whole, and make one stretch.
+    Small files and blocks are in memory as a whole and make a single range.
     """
     while not all(source.is_read for source in sources):
         bound = min((source.bound for source in sources if source.bound is not None), default=None)
@@ -248,7 +248,7 @@ def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) ->
 
 def _hfile_runs(batches: Iterator[pa.Array], schema: str | None, context: str, *, base: bool = False) -> Iterator[Run]:
     if not schema:
-        raise CorruptFileError(f"Cannot compact {context}: it does not name the schema of its records")
+        raise CorruptFileError(f"Cannot compact {context}: it does not give the schema of its records")
     current = is_current(schema)
     for entries in batches:
         values = entries.values if current else to_current(entries.values, schema, context)
@@ -256,9 +256,9 @@ def _hfile_runs(batches: Iterator[pa.Array], schema: str | None, context: str, *
 
 
 def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
-    """Records of an Avro block carry their own keys; those of Apache Hudi 0.14 and older may be such blocks."""
+    """The records of an Avro block, which hold their own keys; Apache Hudi 0.14 and older may write such blocks."""
     if not schema:
-        raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA")
+        raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA header")
     avro = parse_schema(schema, context)
     keys: list[pa.Array] = [pa.array([], pa.binary())]
     values: list[pa.Array] = [pa.array([], pa.binary())]
@@ -277,19 +277,19 @@ def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What stands of a stretch of keys, ascending."""
+    """The merged records of a key range, ascending."""
 
     keys: pa.Array
     values: pa.Array
     counts: RecordCounts
     erased: pa.Array | None = None
-    """Keys that a log deletes, whether they came back or not; None if there are none."""
+    """Keys that a log deletes, whether or not they were added again; None if there are none."""
 
 
 def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: bool = False) -> Merged:
-    """The standing records of a stretch.
+    """Merges the records of a key range.
 
-    `logs_only`: they will be merged with a base file, so removals stay.
+    `logs_only`: they will be merged with a base file later, so removals stay.
     """
     if len(runs) == 1 and runs[0].base:
         run = runs[0]
@@ -301,7 +301,7 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: 
     erased = np.repeat([run.values is None for run in runs], lengths)
     base = np.repeat([run.base for run in runs], lengths)
     row = np.cumsum(~erased) - 1
-    # stable: the versions of a key stay in their order
+    # stable: keeps the versions of a key in order
     order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
     keys, erased, base, row = keys.take(pa.array(order)), erased[order], base[order], row[order]
     starts = _starts(keys)
@@ -333,7 +333,7 @@ def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: 
 
 
 def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:
-    """One value for each record; only those with several versions are combined."""
+    """One value for each record; only records with several versions are combined."""
     sizes = np.diff(np.append(begins, len(values)))
     several = np.flatnonzero(sizes > 1)
     if not len(several):
@@ -347,7 +347,7 @@ def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine)
 
 
 def _starts(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The row at which each different key begins; keys ascend."""
+    """The row at which each distinct key begins; keys ascend."""
     changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
     return np.append(0, np.flatnonzero(changes) + 1)
 

@@ -36,21 +36,20 @@ def rebuild(
 ) -> tuple[str, ...]:
     """Rebuilds partitions of the metadata table from the table's files, by default all that hudi-py maintains.
 
-    Readers list the storage, or go without an index, until its partition is there again; so they do when this process
-    dies, until the next write makes what is left. With `files` the whole metadata table is rebuilt, and with it every
-    partition.
+    Until a partition is back, readers list the storage or do without the index. If this process dies, the next write
+    makes the remaining partitions. With `files` the whole metadata table is rebuilt, including every other partition.
 
     Args:
         context: of the table, not of its metadata table.
-        settings: None: as the context's options ask for. What an index is over stays as it was (the columns of
-            `column_stats`, a record index by data partition).
-        names: partitions which the table has not are made, too.
+        settings: None: from the context's options. An index keeps its definition (the columns of `column_stats`,
+            whether the record index is partitioned).
+        names: partitions to rebuild; those the table does not have are created.
 
     Returns:
         The partitions that were made, in order.
 
     Raises:
-        ConfigError: hudi-py does not maintain a partition, or it needs another one that is not there, or rebuilding
+        ConfigError: hudi-py does not maintain a partition, or it needs another one that does not exist, or rebuilding
             `files` would lose an index that hudi-py does not maintain, or there are no partitions and none is named.
         ConflictError: a write is under way.
         CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
@@ -58,7 +57,7 @@ def rebuild(
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
-    _to_rebuild(context.config(), names, storage.uri)  # refused before anything is rolled back
+    _to_rebuild(context.config(), names, storage.uri)  # refuse before anything is rolled back
     with _recovered(context, settings, "rebuild the metadata table") as table:
         session, config = table.session, table.config
         chosen = _to_rebuild(config, names, storage.uri)
@@ -67,7 +66,7 @@ def rebuild(
             raise ConflictError(
                 f"Cannot rebuild the metadata table of {storage.uri}: the writes {', '.join(writes)} are under way, "
                 f"and in table version {config.version} names do not show which log files are theirs; wait until they "
-                "are done",
+                "are completed",
                 instant=writes[0],
             )
         lost = lost_files(session.view(table.timeline))
@@ -98,23 +97,23 @@ def rebuild(
 
 
 def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
-    """Drops partitions of the metadata table, and those that need them. The next write makes them again unless its
-    options say no (`hoodie.metadata.index.column.stats.enable=false`, `hoodie.metadata.enable=false`, ...).
+    """Drops partitions of the metadata table, and those that need them. The next write creates them again unless its
+    options disable them (`hoodie.metadata.index.column.stats.enable=false`, `hoodie.metadata.enable=false`, ...).
 
-    `files` takes the whole metadata table along.
+    Dropping `files` drops the whole metadata table.
 
     Returns:
         The partitions that were dropped, sorted.
 
     Raises:
-        ConfigError: none is named, or there is no such partition, or dropping `files` would take along a record,
-            secondary or expression index, which was made on purpose: name it, too.
+        ConfigError: none is named, or there is no such partition, or dropping `files` would also drop a record,
+            secondary or expression index that is not named.
         ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
-    _to_drop(context.config(), names, storage.uri)  # refused before anything is rolled back
+    _to_drop(context.config(), names, storage.uri)  # refuse before anything is rolled back
     with _recovered(context, settings, "drop partitions of the metadata table") as table:
         config = table.config
         gone = _to_drop(config, names, storage.uri)
@@ -129,15 +128,15 @@ def _to_rebuild(config: TableConfig, names: Collection[str] | None, uri: str) ->
     chosen = {name for name in there if name in BY_NAME} if names is None else _checked(names, config, uri)
     if not chosen:
         raise ConfigError(
-            f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files', and what else "
-            "it is to have, or leave it to the next write (hoodie.metadata.enable)"
+            f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files' and any other partitions it "
+            "should have, or leave it to the next write (hoodie.metadata.enable)"
         )
     if FILES in chosen:
         foreign = sorted(name for name in there if name not in BY_NAME)
         if foreign:
             raise ConfigError(
-                f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it takes along all "
-                f"others, and {', '.join(foreign)} would be lost, which hudi-py does not maintain; drop them first"
+                f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it would drop all other "
+                f"partitions, and hudi-py cannot rebuild {', '.join(foreign)}; drop them first"
             )
         chosen.update(there)
     return chosen
@@ -152,14 +151,14 @@ def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str
     if not names:
         raise ConfigError(
             f"Cannot drop partitions of the metadata table of {uri}: none is named; it has "
-            f"{', '.join(sorted(there)) or 'none'}, and 'files' takes all of them along"
+            f"{', '.join(sorted(there)) or 'none'}, and 'files' drops all of them"
         )
     gone = with_dependants(check_names(names, there, there, "drop", uri), there)
     kept = sorted(set(there) - DROPPABLE - set(gone)) if FILES in gone else ()
     if kept:
         raise ConfigError(
-            f"Cannot drop the partition 'files' of the metadata table of {uri}: it takes along all "
-            f"others, and {', '.join(kept)} were made on purpose; name them, too"
+            f"Cannot drop the partition 'files' of the metadata table of {uri}: it would drop all other "
+            f"partitions, including {', '.join(kept)}; name them too"
         )
     return gone
 
@@ -172,7 +171,7 @@ def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
         if partition is None:
             why = "hudi-py does not maintain it; it maintains " + ", ".join(BY_NAME)
         elif FILES not in later:
-            why = "the table has no metadata table; name 'files', too"
+            why = "the table has no metadata table; name 'files' too"
         else:
             needs = [partition.needs] if partition.needs and partition.needs not in later else []
             needs += [partition.unsupported_by(config)] if partition.unsupported_by(config) else []
@@ -183,7 +182,7 @@ def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
 
 
 def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: TableConfig) -> MetadataWriteSettings:
-    """The settings with what the table's own definitions of its indexes say."""
+    """The settings with values from the table's own index definitions."""
     definitions = read_definitions(storage, config)
     columns = source_fields(definitions, COLUMN_STATS)
     return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
@@ -192,7 +191,7 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
 def _recovered(
     context: ServiceContext, settings: MetadataWriteSettings, purpose: str
 ) -> AbstractContextManager[LockedTable]:
-    """The table under its lock with no write pending: what failed is rolled back first."""
+    """Locks the table and first rolls failed writes back, so that no write is pending."""
     session = context.session
     if session.metadata is None:
         session = replace(session, metadata=MetadataTableWriter(settings))

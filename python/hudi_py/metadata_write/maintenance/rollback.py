@@ -1,7 +1,7 @@
-"""Rolls back delta commits of the metadata table: of actions that were rolled back, and of writers that died.
+"""Rolls back delta commits of the metadata table: those of rolled-back actions, and those of writers that died.
 
-Since table version 8 the log files of the instant are deleted; in version 6, where file groups' logs are shared, a
-rollback block goes behind them. The rollback is an instant of the metadata table itself, so a killed one is finished.
+From table version 8 on the log files of the instant are deleted; in version 6, where file groups share logs, a rollback
+block is appended. The rollback is an instant of the metadata table itself, so a killed one is finished later.
 Sources: `HoodieBackedTableMetadataWriter.update(HoodieRollbackMetadata)`, `validateRollback`,
 `HoodieTableMetadataUtil.createRollbackTimestamp` (1.2.0); format reference 10.3.
 """
@@ -36,16 +36,17 @@ from hudi_py.transaction.instants import begin, complete, request, requested_pat
 from hudi_py.transaction.session import TableSession
 
 ROLLBACK_SUFFIX = "006"
-"""Behind the time of a version 6 metadata table's rollback."""
+"""Appended to a time to form that of a rollback in a version 6 metadata table."""
 _TOKEN = "1-0-1"
 
 
 def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
-    """Whether nothing is left of an instant of the table once its delta commit is undone.
+    """Whether undoing the delta commit of an instant removes all its records.
 
-    Its records must be in log blocks of their own: no compaction has taken them into a base file, no log compaction
-    into a block with others, and no partition was made of files which the instant had written already. One without a
-    delta commit never came here where it is newer than all partitions; else it is in them, or archived.
+    Its records must be in log blocks of their own: no compaction has moved them into a base file, no log compaction has
+    merged them into another block, and no partition was created from files the instant had already written. An instant
+    without a delta commit was never recorded if it is newer than all partitions; otherwise they include it or it was
+    archived.
     """
     found = timeline.find(instant, Action.DELTA_COMMIT)
     if found is not None and not found.completed:
@@ -58,24 +59,24 @@ def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
         return False
     merged = [each for each in timeline.completed if _merges(timeline, each)]
     if timeline.layout.version < 2:
-        # the time of a compaction is that of the newest delta commit in it, with a suffix
+        # a compaction's time is that of its newest delta commit plus a suffix
         return all(each.time[: len(instant)] < instant for each in merged)
     return all(each.time < (found.completion_time or found.time) for each in merged)
 
 
 def _merges(timeline: Timeline, instant: Instant) -> bool:
     if instant.action is Action.DELTA_COMMIT:
-        # a log compaction completes as one; only its pending files show the difference
+        # a completed log compaction looks like a delta commit; only its pending files show the difference
         return any(file.action is Action.LOG_COMPACTION for file in timeline.states_of(instant))
     return instant.action is Action.COMMIT
 
 
 def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: InstantTime | None) -> None:
-    """Rolls a delta commit back, whatever its state; nothing to do if there is none.
+    """Rolls back a delta commit in any state; does nothing if there is none.
 
     Args:
-        timeline: the metadata table's own, as it is now.
-        at: time of the rollback of the table, if that is what is mirrored; version 6 puts its suffix behind it.
+        timeline: the current timeline of the metadata table.
+        at: time of the table's rollback, if this mirrors one; version 6 appends its suffix.
 
     The metadata table must not have been compacted since (`can_undo`).
     """
@@ -89,14 +90,14 @@ def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: Instan
 
 
 def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool:
-    """Finishes rollbacks that were killed, then rolls delta commits back that broke off. True when there were any.
+    """Finishes killed rollbacks, then rolls back unfinished delta commits. Returns whether there were any.
 
     From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
-    the delta commit of an action that is pending is left alone: it is undone with that.
+    the delta commit of a pending action is left alone: it is undone together with the action.
 
     Args:
-        timeline: the metadata table's own, as it is now.
-        data: that of its table.
+        timeline: the current timeline of the metadata table.
+        data: the timeline of its table.
     """
     under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
     changed = False
@@ -127,7 +128,7 @@ def _rollback_time(own: TableSession, timeline: Timeline, at: InstantTime | None
 
 
 def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...]:
-    """The files of the instant, by a listing of every partition: no markers are kept (`withRollbackUsingMarkers`)."""
+    """The files of the instant, found by listing every partition: it has no markers (`withRollbackUsingMarkers`)."""
     requests: list[RollbackRequest] = []
     for folder in own.storage.list(""):
         if not folder.is_dir or folder.name == ".hoodie":
@@ -149,7 +150,7 @@ def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...
 
 
 def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
-    """Whether a log file has a block of the instant that no rollback block is about."""
+    """Whether a log file has a block of the instant that no rollback block covers."""
     blocks = read_blocks(own.storage, info.path, info.size)
     return any(not block.is_rollback and block.instant_time == instant for block in blocks)
 
@@ -162,7 +163,7 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
     undone = own.timeline().find(plan.instant, Action(plan.action))
     if undone is not None and undone.completed:
         storage.delete(layout.path(undone.file_name))
-        storage.sync()  # readers must not find the instant completed and its files gone
+        storage.sync()  # otherwise readers could find the instant completed but its files gone
     partitions: dict[str, RollbackPartition] = {}
     for each in plan.requests:
         before = partitions.get(each.partition_path, RollbackPartition(each.partition_path))
@@ -187,7 +188,7 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
 
 
 def _append_rollback_block(own: TableSession, rollback: str, target: str, wanted: RollbackRequest) -> dict[str, int]:
-    """A rollback block in a new log file of the slice, unless a killed attempt has written it: its URI and bytes."""
+    """Writes a rollback block to a new log file of the slice, unless a killed attempt did. Returns its URI and size."""
     version = 0
     for info in own.storage.list(wanted.partition_path):
         name = parse_log_file_name(info.name)

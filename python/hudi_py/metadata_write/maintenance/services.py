@@ -1,9 +1,9 @@
-"""The metadata table's own services: compaction, clean and archiving of it, within the commits of its table.
+"""The metadata table's own services (compaction, cleaning and archiving), run as part of its table's commits.
 
-They are the services of any table, run on the metadata table under the lock of its table, with options which follow
-from that table's (`HoodieBackedTableMetadataWriter.performTableServices`, `HoodieMetadataWriteUtils`, 1.2.0). Apache
-Hudi runs them at the beginning of a write, here they run after its completed file: at that moment nothing is pending
-that the metadata table already knows of, unless another writer died in between.
+They are the services of any table, run on the metadata table under the lock of its table, with options derived from
+that table's (`HoodieBackedTableMetadataWriter.performTableServices`, `HoodieMetadataWriteUtils`, 1.2.0). Apache Hudi
+runs them at the beginning of a write; here they run after its completed file is written: at that moment nothing is
+pending that the metadata table already records, unless another writer died in between.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 
 COMPACTION_SUFFIX: Final = "001"
-"""Behind the time of the newest delta commit: the time of a version 6 metadata table's compaction."""
+"""Appended to the time of the newest delta commit to form a version 6 metadata table's compaction time."""
 CLEAN_SUFFIX: Final = "002"
 _LEAST_COMMITS_RETAINED: Final = 20
 _SHARE: Final = 1.2
-"""The metadata table keeps this much more than its table."""
+"""Factor by which the metadata table retains more than its table."""
 _VERSIONS_RETAINED: Final = 2
 _QUIET_INSTANTS: Final = 3
-"""No clean before so many instants have completed after a compaction: readers may be at the files it replaced."""
+"""Instants that must complete between a compaction and the next clean: readers may still use the replaced files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class MetadataRewrite:
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogRewrite:
-    """The same for the logs of slices. Pickles."""
+    """Rewrites the logs of slices. Pickles."""
 
     committed: CommittedInstants
 
@@ -98,20 +98,20 @@ def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
 def run_due(
     own: TableSession, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings
 ) -> list[ServiceReport]:
-    """Runs what is due on the metadata table; the lock of its table must be held.
+    """Runs the services due on the metadata table; the lock of its table must be held.
 
-    Pending compactions come first; then a clean, a compaction where one is due, a log
-    compaction if the options ask for it (from table version 8 on), and archiving.
+    Pending compactions come first; then a clean, a compaction if one is due, a log compaction if the options ask for it
+    (from table version 8 on), and archiving.
 
     Args:
-        timeline: the metadata table's own, as it is now.
-        data: that of its table.
+        timeline: the current timeline of the metadata table.
+        data: the timeline of its table.
 
     Returns:
-        What was done; services that had nothing to do are left out.
+        Reports of the services that had something to do.
 
     Raises:
-        HudiError: a service failed. What it left undone is finished or undone by the next call.
+        HudiError: a service failed. The next call finishes or undoes its work.
     """
     services = _Services(own, data, settings)
     return [report for report in services.run(timeline) if report.instant is not None]
@@ -142,8 +142,8 @@ class _Services:
         options = self._context.options
         now = InstantTime(format_instant(wall_clock_ms(), self._context.session.zone))
         due = not why_not_due(Trigger.of(options), timeline, now, self._context.session.zone)
-        # what is superfluous comes of compactions: looking for it before each of them is enough, and costs no listing
-        # of the partitions with every commit
+        # compactions create what a clean removes: checking before each of them is enough, and avoids listing the
+        # partitions with every commit
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
             yield self._clean(timeline, newest)
         yield from self._compact(newest, due=due)
@@ -161,8 +161,8 @@ class _Services:
                 yield self._run(self._log_compaction(), instant.time)
 
     def _may_archive(self, timeline: Timeline) -> bool:
-        """Whether anything is older than the first commit of the table, as what is archived must be. Cleans of the
-        table have delta commits, too, so that often there are too many and yet nothing to do."""
+        """Whether anything is older than the first commit of the table, as archived instants must be. Cleans of the
+        table have delta commits too, so there are often too many instants but nothing to archive."""
         first = next((i.time for i in self._data.instants if i.action.comparable in WRITE_ACTIONS), "")
         return timeline.write_completed[0].time < first
 
@@ -182,8 +182,8 @@ class _Services:
         )
 
     def _trim(self, instant: InstantTime, action: Action) -> None:
-        """Takes out of a pending plan what cannot be compacted any more: file groups of partitions that were dropped or
-        rebuilt since."""
+        """Removes from a pending plan the file groups that can no longer be compacted because their partitions were
+        dropped or rebuilt."""
         storage, timeline = self._own.storage, self._timeline()
         plan = existing_plan(storage, timeline, instant, action)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
@@ -195,20 +195,20 @@ class _Services:
         cleaning = Cleaning()
         compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
         if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
-            return ServiceReport(cleaning.name, None, reason="readers may be at what the last compaction replaced")
+            return ServiceReport(cleaning.name, None, reason="readers may still use files the last compaction replaced")
         for pending in timeline.pending:
             if pending.action is Action.CLEAN:
                 self._run(cleaning, pending.time)
         time = InstantTime(newest + CLEAN_SUFFIX) if self._layout_1 else None
         if time is not None and _holds(self._timeline(), time):
-            return ServiceReport(cleaning.name, None, reason=f"the clean {time} has been carried out")
+            return ServiceReport(cleaning.name, None, reason=f"the clean {time} was already carried out")
         scheduled = cleaning.schedule(self._context, instant=time)
         if scheduled.instant is None:
             return ServiceReport(cleaning.name, None, reason=scheduled.reason)
         return self._run(cleaning, scheduled.instant)
 
     def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
-        """`compactIfNecessary`, `validateCompactionScheduling`, and those of the writer of table version 6."""
+        """`compactIfNecessary`, `validateCompactionScheduling`, and the rules of the version 6 writer."""
         if not due and not self._settings.log_compaction:
             return
         timeline = self._timeline()
@@ -220,7 +220,7 @@ class _Services:
                 return
             instant = InstantTime(newest + COMPACTION_SUFFIX)
         else:
-            # what is pending in the table may still be rolled back, so that a compaction must not take it
+            # a pending instant of the table may still be rolled back, so a compaction must not include it
             known = {each.time for each in timeline.completed}
             held = [pending for pending in self._data.pending if pending.time in known]
             instant = add_ms(held[0].time, -1) if held else None
@@ -245,7 +245,7 @@ class _Services:
         if waiting > self._settings.max_commits_when_pending:
             raise ConflictError(
                 f"Cannot compact the metadata table at {self._own.storage.uri}: it has {waiting} delta commits since "
-                f"its last compaction, and {held} is pending in its table all the time; finish that instant or roll it "
+                f"its last compaction, and {held} is still pending in its table; complete that instant or roll it "
                 "back (up to hoodie.metadata.max.deltacommits.when_pending are accepted)"
             )
 
@@ -287,11 +287,11 @@ _NOT_TAKEN_OVER: Final = (
     archive_config.BEYOND_SAVEPOINT,
     archive_config.BLOCK_ON_CLEAN,
 )
-"""Options of a table that Apache Hudi does not hand on to the metadata table."""
+"""Options of a table that Apache Hudi does not pass on to the metadata table."""
 
 
 def _is_whole(storage: Storage, operation: CompactionOperation) -> bool:
-    """Whether the files of an operation are there."""
+    """Whether all files of an operation exist."""
     names = [*operation.log_files, *([operation.base_file] if operation.base_file else [])]
     return all(storage.stat(join_path(PartitionPath(operation.partition_path), name)) is not None for name in names)
 

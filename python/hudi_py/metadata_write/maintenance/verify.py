@@ -44,25 +44,25 @@ _EXAMPLES: Final = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PartitionCheck:
-    """What was found in one partition of the metadata table."""
+    """The result of verifying one partition of the metadata table."""
 
     partition: str
     records: int = 0
-    """Records it has."""
+    """Number of records in the partition."""
     missing: int = 0
-    """Records it should have and has not."""
+    """Number of records that should exist but do not."""
     wrong: int = 0
-    """Records which say something else than the table's files do."""
+    """Number of records that contradict the table's files."""
     superfluous: int = 0
-    """Records of what is not there. Of statistics and filters they do no harm."""
+    """Number of records about things that do not exist. They are harmless in statistics and filters."""
     examples: tuple[str, ...] = ()
-    """Descriptions of some of them."""
+    """Descriptions of some differences."""
     error: str = ""
-    """Why the partition could not be compared, such as a data file that cannot be read; empty if it was."""
+    """Why the partition could not be compared, such as an unreadable data file; empty if it was compared."""
 
     @property
     def ok(self) -> bool:
-        """Whether look-ups answer what the table's files do."""
+        """Whether lookups agree with the table's files."""
         return not (
             self.error or self.missing or self.wrong or (self.superfluous and BY_NAME[self.partition].superfluous_harm)
         )
@@ -81,23 +81,23 @@ class PartitionCheck:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VerifyReport:
-    """What was found in a metadata table."""
+    """The result of verifying a metadata table."""
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()
     """Partitions of indexes that hudi-py does not maintain (secondary and expression indexes)."""
     reason: str = ""
-    """Why no partition was compared; empty if one was."""
+    """Why no partition was compared; empty if any was."""
     lost_files: tuple[str, ...] = ()
-    """Data files that completed commits wrote and that are missing or too short: path, commit, and what is wrong."""
+    """Data files that completed commits wrote and that are missing or too short: path, commit and problem."""
 
     @property
     def ok(self) -> bool:
-        """Whether no data file is lost and every partition that was compared is right."""
+        """Whether no data file is lost and every compared partition is correct."""
         return not self.lost_files and all(check.ok for check in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, as JSON takes them."""
+        """Field names and values, ready for JSON."""
         return {**asdict(self), "ok": self.ok}
 
     def __repr__(self) -> str:
@@ -123,14 +123,14 @@ class VerifyReport:
 def verify(
     context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
 ) -> VerifyReport:
-    """Compares partitions of the metadata table with the table's files, by default all, under the table lock. Changes
+    """Compares partitions of the metadata table (by default all) with the table's files, under the table lock. Changes
     nothing. Lost and damaged data files are reported, not raised.
 
     Memory is bounded by the largest file group of the metadata table.
 
     Args:
         context: of the table, not of its metadata table.
-        settings: None: as the context's options ask for.
+        settings: None: from the context's options.
 
     Raises:
         ConfigError: the table has no such partition, or hudi-py does not maintain it.
@@ -177,10 +177,11 @@ def source_of(
 def check_names(
     names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str, uri: str
 ) -> tuple[str, ...]:
-    """The partitions named, or else all present ones that hudi-py maintains.
+    """The named partitions, or by default all existing ones that hudi-py maintains.
 
     Args:
-        what: the verb for errors; `uri`: the table's, for errors.
+        what: the verb for errors.
+        uri: the table's URI, for errors.
 
     Raises:
         ConfigError: there is no such partition, or hudi-py does not maintain it.
@@ -199,7 +200,7 @@ def check_names(
 
 @dataclass(slots=True)
 class _Found:
-    """A `PartitionCheck` in the making."""
+    """A `PartitionCheck` under construction."""
 
     records: int = 0
     missing: int = 0
@@ -293,7 +294,7 @@ class _Verifier:
         chosen = pa.array(check.differing(expected, found))
         if not len(chosen):
             return
-        # what remains are a few, or records whose fields are in another order
+        # few remain, unless their fields are in another order
         labels = check.labels(keys.take(chosen), found.take(chosen))
         before, after = (check.content(values.take(chosen)).to_pylist() for values in (expected, found))
         for label, one, other in zip(labels, before, after, strict=True):

@@ -1,1 +1,1 @@
-"""The partitions of the metadata table that hudi-py maintains, each described by a class."""
+"""The partitions of the metadata table that hudi-py maintains, one class each."""

@@ -1,4 +1,4 @@
-"""A partition of the metadata table described: its records, how versions of one combine, how it is verified."""
+"""Describes a partition of the metadata table: its records, how versions of one are combined, how it is verified."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from hudi_py.transaction.protocols import TableChange
 
 
 class RecordCheck:
-    """Compares the records that a partition should have with those it has. Values are Avro binary."""
+    """Compares a partition's expected records with those it has. Values are Avro binary."""
 
     field: ClassVar[str]
     """Field of `HoodieMetadataRecord` that holds the partition's content."""
 
     def __init__(self, source: TableSource) -> None:
         self.source = source
-        """The table from which the partition is made for the comparison."""
+        """The table from which the expected records are built."""
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which of the records that are missing must be there."""
+        """Which of the missing records must exist."""
         return np.ones(len(keys), np.bool_)
 
     def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which of the records that nothing asks for describe something that is not there; others are removals."""
+        """Which of the unexpected records describe something that does not exist; the others are removals."""
         return np.ones(len(values), np.bool_)
 
     def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
-        """Numbers of the records that may differ, for `difference`."""
+        """Row numbers of the records that may differ, for `difference`."""
         same = pc.equal(behind_meta(expected), behind_meta(found)).to_numpy(zero_copy_only=False)
         return np.flatnonzero(~same)
 
     def difference(self, expected: Any, found: Any) -> str:
-        """How the content of two records differs, in words; empty if the difference does not matter."""
-        raise AssertionError("differing() finds nothing where this is not overridden")
+        """Describes how the content of two records differs; empty if the difference does not matter."""
+        raise AssertionError("differing() must find nothing if this is not overridden")
 
     def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
-        """What records are about, for people."""
+        """Descriptions of records for people."""
         return [repr(key.decode("utf-8", "replace")) for key in keys.to_pylist()]
 
     def content(self, values: pa.Array) -> pa.Array:
-        """The field `field` of some records."""
+        """The field named by `field`, decoded from records."""
         batches = list(decode_values(values, RECORD, [self.field], context="records of the metadata table"))
         return pa.concat_arrays([batch.column(0) for batch in batches])
 
@@ -69,56 +69,56 @@ class MetadataPartition(ABC):
     """One partition of the metadata table. Stateless; pickles."""
 
     name: ClassVar[str]
-    """Of its folder, and in the table's properties."""
+    """Name of its folder and in the table's properties."""
     file_id_prefix: ClassVar[str]
-    """What precedes the numbers in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
+    """What precedes the number in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
     needs: ClassVar[str] = ""
-    """Another partition, without which this one is of no use."""
+    """Another partition that this one requires."""
     superfluous_harm: ClassVar[bool] = True
-    """Whether a record of what is not there misleads readers."""
+    """Whether a record of something that does not exist misleads readers."""
     check: ClassVar[type[RecordCheck]]
 
     @abstractmethod
     def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        """Whether the options of a write ask for it, whether the table has it or not."""
+        """Whether the options of a write ask for it, regardless of whether the table has it."""
 
     def unwanted(self, settings: MetadataWriteSettings) -> bool:
         """Whether the options of a write ask to drop it."""
         return False
 
     def unsupported_by(self, config: TableConfig) -> str:
-        """What a table would need to have this partition; empty if nothing is missing."""
+        """What a table lacks to have this partition; empty if nothing is missing."""
         return ""
 
     @abstractmethod
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
-        """How many file groups the partition is made with; by the prefix of their ids for a partitioned record
-        index."""
+        """Number of file groups the partition is created with; for a partitioned record index by the prefix of their
+        ids."""
 
     @abstractmethod
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The records of everything the table holds, in chunks of bounded size; keys are unique over all chunks."""
+        """The records of everything in the table, in chunks of bounded size; keys are unique across chunks."""
 
     @abstractmethod
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What a commit or clean changes; keys are unique over all chunks.
+        """The records that a commit or clean changes; keys are unique across chunks.
 
-        What a rollback or restore takes away left the metadata table with the delta commit that had put it there.
+        Records of instants that a rollback or restore undid left the metadata table with their delta commits.
         """
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What a rollback or restore changes besides undoing delta commits."""
+        """The records that a rollback or restore changes in addition to undoing delta commits."""
         yield from ()
 
     def definition(self, source: TableSource) -> IndexDefinition | None:
-        """What the table notes of the index, as of now: when it is made, and with every commit. None: nothing."""
+        """The current definition of the index, stored at its creation and with every commit. None: not stored."""
         return None
 
     def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
-        """Columns whose ranges the writers of files are to note in sidecars, for a write with an Avro schema."""
+        """Columns whose ranges file writers must store in sidecars, for a write with an Avro schema."""
         return ()
 
     def combine(self, *, logs_only: bool) -> Combine:
         """The rule for records with more than one version. `logs_only`: the result will be combined with older
-        versions again."""
+        versions later."""
         return newest

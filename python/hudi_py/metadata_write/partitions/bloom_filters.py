@@ -1,8 +1,8 @@
-"""The `bloom_filters` partition: the filter of record keys of each base file, as its footer has it.
+"""The `bloom_filters` partition: each base file's bloom filter of record keys, copied from its footer.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords`, `convertFilesToBloomFilterRecords`,
-`HoodieMetadataPayload.createBloomFilterMetadataRecord`, 1.2.0. Apache Hudi notes the filter type that the write is
-configured with; the one of the footer, by which the filter is read, is noted here.
+`HoodieMetadataPayload.createBloomFilterMetadataRecord`, 1.2.0. Apache Hudi records the filter type configured for the
+write; hudi-py records the type in the footer, which decides how the filter is read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hudi_py.transaction.protocols import TableChange
 _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
 _AT_ONCE: Final = 128
-"""Filters held at once: one of the default size has 431 kB."""
+"""Filters held in memory at once: one of the default size takes 431 kB."""
 _NO_TYPE: Final = ""
 """Of removals."""
 
 
 class BloomCheck(RecordCheck):
-    """Base files that a failed write left behind need no filter."""
+    """Base files left behind by a failed write need no filter."""
 
     field: ClassVar[str] = _FIELD
 
@@ -64,7 +64,7 @@ class BloomCheck(RecordCheck):
     def difference(self, expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str:
         one, other = expected or {}, found or {}
         same = one.get("bloomFilter") == other.get("bloomFilter") and not other.get("isDeleted")
-        return "" if same else "another filter than the file's"
+        return "" if same else "the filter is not that of the file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class BloomFilters(MetadataPartition):
         return settings.bloom_filters is False
 
     def file_groups(self, source: TableSource) -> int:
-        """As many as the options ask for."""
+        """As configured."""
         return source.settings.bloom_filters_groups
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The filters of all base files there are, older versions of file groups among them."""
+        """The filters of all existing base files, including older versions of file groups."""
         newest = max((instant.time for instant in source.timeline.write_completed), default="")
         for listing in listed(source):
             files = [DataFile(path, name, size) for path, sizes in listing.items() for name, size in sizes.items()]
@@ -118,7 +118,7 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
         except FileNotFoundError:
             return None
         except CorruptFileError as error:
-            warnings.warn(f"No bloom filter is kept of the file {path}: {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"No bloom filter is stored for the file {path}: {error}", UserWarning, stacklevel=2)
             return None
         if footer.bloom_text is None:
             return None
@@ -137,7 +137,7 @@ def _has_footer(name: str) -> bool:
 
 
 def _records(found: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: bool) -> MetadataRecords:
-    """Records of keys, filter types and texts of filters."""
+    """Encodes records from keys, filter types and filter texts."""
     columns = {
         "type": pa.array([kind for _, kind, _ in found], pa.string()),
         "timestamp": pa.repeat(pa.scalar(str(instant)), len(found)),

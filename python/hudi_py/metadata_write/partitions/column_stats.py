@@ -1,4 +1,4 @@
-"""The `column_stats` partition: ranges of the columns of each data file.
+"""The `column_stats` partition: column ranges of each data file.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convertFilesToColumnStatsRecords`,
 `HoodieMetadataPayload.getColumnStatsIndexKey`, 1.2.0.
@@ -41,16 +41,16 @@ from hudi_py.transaction.protocols import TableChange
 T = TypeVar("T")
 
 _AT_ONCE: Final = 1024
-"""Files whose records are made at once."""
+"""Number of files whose records are built at once."""
 
 
 class StatsCheck(RecordCheck):
-    """Ranges of columns. Keys are hashes, so records are named by what they hold."""
+    """Column ranges. Keys are hashes, so records are described by their content."""
 
     field: ClassVar[str] = "ColumnStatsMetadata"
 
     def __init__(self, source: TableSource) -> None:
-        # the columns that the table's own definition names, whatever the options of this call ask for
+        # the columns in the table's own definition, whatever this call's options ask for
         columns = source_fields(source.definitions, COLUMN_STATS)
         if columns:
             source = replace(source, settings=replace(source.settings, columns=tuple(columns)))
@@ -61,15 +61,15 @@ class StatsCheck(RecordCheck):
         return Listing(self.source)
 
     def known_names(self) -> Collection[str]:
-        """What records may be of: names of files."""
+        """Names that records may refer to: file names."""
         return self.listing.places.keys()
 
     def is_left(self, name: str) -> bool:
-        """Whether a failed write left behind what a record would be of."""
+        """Whether a record would refer to something a failed write left behind."""
         return self.listing.is_left(name)
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Not those of a column without values, as one has that came to the table after the files."""
+        """Not those of columns without values, such as a column added after the file was written."""
         stats = self.content(values)
         names = pc.struct_field(stats, "fileName").to_pylist()
         left = {name for name in set(names) if self.is_left(name)}
@@ -87,7 +87,7 @@ class StatsCheck(RecordCheck):
 
     @staticmethod
     def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-        """How two ranges differ, in words."""
+        """Describes how two ranges differ."""
         if not all(_equal(expected[name], found[name]) for name in ("minValue", "maxValue")):
             return f"expected the range {shown_range(expected)}, found {shown_range(found)}"
         for name in ("columnName", "valueCount", "nullCount"):
@@ -101,13 +101,13 @@ class StatsCheck(RecordCheck):
 
 
 def shown_range(stats: Mapping[str, Any]) -> str:
-    """The bounds of a record of statistics, for people."""
+    """The bounds of a statistics record for people."""
     low, high = (next((m["value"] for m in (stats[n] or {}).values() if m), None) for n in ("minValue", "maxValue"))
     return f"{low!r} to {high!r}"
 
 
 def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Whether two bounds are the same, numbers of different types among them."""
+    """Whether two bounds are equal, also if they are numbers of different types."""
     both = bool(one) and bool(other)
     return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
 
@@ -131,11 +131,11 @@ class ColumnStats(MetadataPartition):
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
-        """As many as the options ask for."""
+        """As configured."""
         return source.settings.column_stats_groups
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Ranges of every file with rows there is, older versions of file groups among them."""
+        """Ranges of every existing file with rows, including older versions of file groups."""
         files = (
             DataFile(partition, name, size)
             for listing in listed(source)
@@ -147,7 +147,7 @@ class ColumnStats(MetadataPartition):
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """Ranges of the files a commit wrote; removals of those that a clean deleted.
 
-        What a rollback takes away left the metadata table with the delta commit of the instant rolled back.
+        Ranges of a rolled-back instant left the metadata table when its delta commit was undone.
         """
         if change.commit is not None:
             files = files_of_commit(change.commit)
@@ -156,18 +156,18 @@ class ColumnStats(MetadataPartition):
             yield from _removals(change.deleted, KeptStatistics.of(source))
 
     def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
-        """Names of the columns whose ranges are kept, for a write with an Avro schema."""
+        """Names of the indexed columns, for a write with an Avro schema."""
         version = 2 if config.version >= 9 else 1
         return tuple(column.name for column in _columns(config, schema_json, settings, version))
 
     def definition(self, source: TableSource) -> IndexDefinition:
-        """The columns whose ranges are kept, as of now. Warns of names in the options that are none of them."""
+        """The columns indexed now. Warns about configured names that are not among them."""
         kept = KeptStatistics.of(source)
         fields = tuple(column.name for column in kept.columns)
         unknown = set(source.settings.columns) - {*fields, *META_FIELDS, OPERATION}
         if unknown and source.schema_json:
             warnings.warn(
-                f"No statistics are kept of {', '.join(map(repr, sorted(unknown)))}, "
+                f"No statistics are stored for {', '.join(map(repr, sorted(unknown)))}, "
                 f"named in {COLUMN_STATS_COLUMNS.key}: table {source.config.name!r} has no such columns, "
                 "or their types have no order",
                 UserWarning,
@@ -182,18 +182,18 @@ class KeptStatistics:
 
     columns: tuple[IndexedColumn, ...]
     version: int
-    """Their form: 1, or 2 with types (`HoodieIndexVersion`)."""
+    """Version of their records: 1, or 2 with types (`HoodieIndexVersion`)."""
 
     @classmethod
     def of(cls, source: TableSource) -> KeptStatistics:
-        """As of now. Reads the definitions of indexes."""
+        """The current state. Reads the index definitions."""
         stored = version_of(source.definitions, COLUMN_STATS, source.config)
         version = 1 if stored == "V1" else 2
         return cls(_columns(source.config, source.schema_json, source.settings, version), version)
 
 
 def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
-    """The base and log files a commit wrote, each once; change data is not among them."""
+    """The base and log files a commit wrote, each once; change data files are excluded."""
     found: dict[str, DataFile] = {}
     for stat in commit.stats:
         if stat.path:
@@ -202,7 +202,7 @@ def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
 
 
 def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
-    """The records of some files."""
+    """Encodes the records of some files."""
     known = [(file, found) for file, found in ranges if found is not None and len(found)]
     if not known:
         return MetadataRecords(COLUMN_STATS)
@@ -237,7 +237,7 @@ def _of_files(
     *,
     with_rows: bool = False,
 ) -> Iterator[MetadataRecords]:
-    """`with_rows`: files without a row, such as logs of deletes, are left out."""
+    """`with_rows`: skips files without rows, such as logs of deletes."""
     for some in _some(files):
         found = source.ranges(some, kept.columns, sidecars)
         if with_rows:
@@ -262,7 +262,7 @@ def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Ite
 
 
 def _some(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items, so many at once."""
+    """The items in lists of bounded length."""
     rest = iter(items)
     while found := list(islice(rest, _AT_ONCE)):
         yield found

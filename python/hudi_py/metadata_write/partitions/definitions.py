@@ -23,15 +23,15 @@ _ALL: Final = "indexDefinitions"
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """What the table notes of one index."""
+    """The definition of an index, as stored with the table."""
 
     name: str
-    """Of its partition in the metadata table."""
+    """Name of its partition in the metadata table."""
     function: str = ""
     source_fields: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     version: str = "V1"
-    """The form of its records: `V1`; `V2` for column statistics of tables from version 9 on."""
+    """Version of its records: `V1`; `V2` for column statistics from table version 9 on."""
 
     def to_json(self) -> dict[str, Any]:
         """As Apache Hudi stores it."""
@@ -46,7 +46,7 @@ class IndexDefinition:
 
 
 def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
-    """Definitions by index name, as they are stored; empty if the table has none.
+    """The stored definitions by index name; empty if the table has none.
 
     Raises:
         CorruptFileError: the file is not a JSON object.
@@ -65,10 +65,10 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
 
 
 def put_definition(storage: Storage, config: TableConfig, definition: IndexDefinition) -> TableConfig:
-    """Stores a definition, over an earlier one of its name, whose version it keeps. The table lock must be held.
+    """Stores a definition, replacing an earlier one of that name but keeping its version. The table lock must be held.
 
     Returns:
-        The properties, which name the file from the first definition on.
+        The properties, which name the definitions file once there is a definition.
     """
     there = read_definitions(storage, config)
     before = there.get(definition.name)
@@ -81,13 +81,13 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
 
 
 def is_stored(definitions: Mapping[str, Mapping[str, Any]], config: TableConfig, definition: IndexDefinition) -> bool:
-    """Whether `put_definition` would find nothing to do where a table has these definitions."""
+    """Whether `put_definition` would change nothing in a table with these definitions."""
     before = definitions.get(definition.name)
     return PATH_KEY in config.properties and before is not None and before == _over(before, definition)
 
 
 def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]) -> None:
-    """Forgets the definitions of some indexes. The table lock must be held."""
+    """Deletes the definitions of some indexes. The table lock must be held."""
     there = read_definitions(storage, config)
     gone = set(names) & set(there)
     if gone:
@@ -95,7 +95,7 @@ def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]
 
 
 def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: TableConfig) -> str:
-    """`V1` or `V2`: the form of an index's records, as defined, else as a new definition would say."""
+    """`V1` or `V2`: the version of an index's records as defined, or else as a new definition would set it."""
     found = definitions.get(name)
     if found is not None:
         return str(found.get("version") or "V1")
@@ -103,7 +103,7 @@ def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: 
 
 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
-    """Columns of an index, None if it is not defined."""
+    """Columns of an index; None if it is not defined."""
     found = definitions.get(name)
     return None if found is None else [str(each) for each in found.get("sourceFields") or ()]
 

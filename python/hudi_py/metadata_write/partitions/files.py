@@ -1,4 +1,4 @@
-"""The `files` partition: which files each partition of the table has.
+"""The `files` partition: the files in each partition of the table.
 
 Sources: `HoodieMetadataPayload.createPartitionFilesRecord`, `createPartitionListRecord`,
 `HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords`, `HoodieBackedTableMetadataWriter.DirectoryInfo`
@@ -39,11 +39,11 @@ _MAP: Final = ARROW_SCHEMA.field("filesystemMetadata").type
 _EXAMPLES: Final = 10
 
 Sizes = Mapping[str, Mapping[str, int]]
-"""Partition path, file name, bytes."""
+"""Size in bytes by partition path and file name."""
 
 
 class FilesCheck(RecordCheck):
-    """Files that a failed write left behind need no record, and a pending clean may have deleted others already."""
+    """Files left behind by a failed write need no record, and a pending clean may already have deleted others."""
 
     field: ClassVar[str] = "filesystemMetadata"
 
@@ -55,7 +55,7 @@ class FilesCheck(RecordCheck):
         return np.array([not self._listing.is_left(key.decode()) for key in keys.to_pylist()], np.bool_)
 
     def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
-        # a partition that was deleted may have a record without files
+        # a deleted partition may have a record without files
         maps = self.content(values).to_pylist()
         return np.array([any(not info["isDeleted"] for _, info in each or ()) for each in maps], np.bool_)
 
@@ -64,7 +64,7 @@ class FilesCheck(RecordCheck):
         one = {name: info["size"] for name, info in expected or () if not info["isDeleted"]}
         other = {name: info["size"] for name, info in found or () if not info["isDeleted"]}
         texts = [f"{name} is missing" for name in sorted(one.keys() - other.keys()) if not listing.is_left(name)]
-        texts += [f"{name} is not there any more" for name in sorted(other.keys() - one.keys() - listing.going)]
+        texts += [f"{name} no longer exists" for name in sorted(other.keys() - one.keys() - listing.going)]
         texts += [
             f"{name} has {one[name]} bytes, not {other[name]}"
             for name in sorted(one.keys() & other.keys())
@@ -75,7 +75,7 @@ class FilesCheck(RecordCheck):
 
 @dataclass(frozen=True, slots=True)
 class FilesIndex(MetadataPartition):
-    """The partition `files`, without which there is no metadata table."""
+    """The partition `files`, which every metadata table has."""
 
     name: ClassVar[str] = FILES
     file_id_prefix: ClassVar[str] = "files"
@@ -85,7 +85,7 @@ class FilesIndex(MetadataPartition):
         return True
 
     def combine(self, *, logs_only: bool) -> Combine:
-        """The union, in which a removal takes away what is older."""
+        """The union; a removal takes away older entries."""
         return partial(combine_files, keeps_removals=logs_only)
 
     def file_groups(self, source: TableSource) -> int:
@@ -93,7 +93,7 @@ class FilesIndex(MetadataPartition):
         return 1
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The listing of the storage, without files of actions that have not completed."""
+        """The storage listing, without files of incomplete actions."""
         partitions: list[str] = []
         for listing in listed(source):
             partitions += listing
@@ -101,9 +101,9 @@ class FilesIndex(MetadataPartition):
         yield _partition_list(partitions, removed=False)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """What an action adds and removes, with the sizes in its statistics.
+        """The files an action adds and removes, with the sizes in its statistics.
 
-        The all-partitions record names the partitions a commit has statistics of, and those a clean removed.
+        The all-partitions record names the partitions that a commit has statistics for and those a clean removed.
         """
         added: dict[str, dict[str, int]] = {partition: dict(files) for partition, files in change.added.items()}
         touched: dict[str, None] = {}
@@ -114,7 +114,7 @@ class FilesIndex(MetadataPartition):
                 for path, size in ((stat.path, stat.file_size), *(stat.cdc_stats or {}).items()):
                     if path:
                         name = path.rpartition("/")[2]
-                        # of several statistics of one file, in no order, the largest is the newest
+                        # a file may have several statistics in no particular order; the largest size is the newest
                         of_partition[name] = max(size, of_partition.get(name, 0))
         yield _files_records(added, change.deleted)
         if change.commit is not None:
@@ -123,8 +123,8 @@ class FilesIndex(MetadataPartition):
             yield _partition_list(change.deleted_partitions, removed=True)
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """Of a rollback its own files. After a restore the recorded listing is compared with the storage, for files
-        that came or went since are not undone."""
+        """For a rollback, its own files. After a restore the recorded listing is compared with the storage, because
+        files that came or went since are not undone."""
         if change.action is not Action.RESTORE:
             yield from self.changes(source, change)
             return
@@ -135,7 +135,7 @@ class FilesIndex(MetadataPartition):
         yield from self.differences(present, recorded)
 
     def differences(self, present: Sizes, recorded: Sizes) -> Iterator[MetadataRecords]:
-        """What makes the recorded listing the present one (`fetchOutofSyncFilesRecordsFromMetadataTable`, 1.2.0)."""
+        """Changes from the recorded to the present listing (`fetchOutofSyncFilesRecordsFromMetadataTable`, 1.2.0)."""
         added = {
             partition: {name: size for name, size in files.items() if name not in recorded.get(partition, {})}
             for partition, files in present.items()
@@ -154,7 +154,7 @@ class FilesIndex(MetadataPartition):
 
 
 def _files_records(added: Mapping[str, Mapping[str, int]], deleted: Mapping[str, Collection[str]]) -> MetadataRecords:
-    """A record for each partition, with its new files and those that are gone."""
+    """One record for each partition, with its added and deleted files."""
     partitions = sorted({*added, *deleted})
     if not partitions:
         return MetadataRecords(FILES)
@@ -180,7 +180,7 @@ def _partition_list(partitions: Collection[str], *, removed: bool) -> MetadataRe
 
 
 def _list_record(partitions: Mapping[str, bool]) -> MetadataRecords:
-    """The record of all partitions; True for those that are gone."""
+    """The record of all partitions; True marks deleted ones."""
     names = [partition_key(partition) for partition in partitions]
     maps = _maps([0, len(names)], names, [0] * len(names), list(partitions.values()))
     keys = pa.array([ALL_PARTITIONS], pa.string())

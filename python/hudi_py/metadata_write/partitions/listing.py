@@ -1,4 +1,4 @@
-"""The files on the storage, and which of them the metadata table may rightly lack or still have."""
+"""The files in storage, and which of them the metadata table may legitimately lack or still have."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PARTITIONS_AT_ONCE: Final = 256
 
 
 class Listing:
-    """Files on the storage.
+    """Files in storage.
 
     Attributes:
-        places: partition path and bytes by the file's name.
-        partitions: what records about partitions call them.
+        places: partition path and size in bytes by file name.
+        partitions: partition names as used in records.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -40,10 +40,10 @@ class Listing:
 
     @cached_property
     def going(self) -> frozenset[str]:
-        """Names of files that a pending clean deletes, or has deleted: it records them when it completes.
+        """Names of files that a pending clean deletes or has deleted: it records them on completion.
 
         Raises:
-            CorruptFileError: its plan cannot be read.
+            CorruptFileError: the clean's plan cannot be read.
         """
         plans = PendingPlans(self._source.storage, self._source.timeline)
         names: set[str] = set()
@@ -53,9 +53,9 @@ class Listing:
         return frozenset(names)
 
     def is_left(self, name: str) -> bool:
-        """Whether a write that failed, or is pending, has left the file: no completed action wrote to it.
+        """Whether a failed or pending write left the file behind: no completed action wrote to it.
 
-        Of a partition: whether it has no other files. Rolling a write back leaves the folders it made.
+        For a partition: whether it has no other files. Rolling back a write leaves the folders it created.
         """
         if name in self.partitions:
             path = "" if name == UNPARTITIONED else name
@@ -66,13 +66,13 @@ class Listing:
         if base is not None or log is None or self._source.config.version >= 8:
             parsed = base or log
             return parsed is not None and not timeline.is_committed(parsed.instant)
-        # the name of a version 6 log does not show who wrote it
+        # the name of a version 6 log file does not show who wrote it
         times = {block.instant_time for block in self._blocks(name)} - self._rolled_back(name, log)
         return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
 
     @cached_property
     def _slices(self) -> dict[tuple[str, str, str], list[str]]:
-        """Names of logs by partition path, file id and instant of the base file."""
+        """Log file names by partition path, file id and instant of the base file."""
         found: dict[tuple[str, str, str], list[str]] = {}
         for name, (partition, _) in self.places.items():
             log = parse_log_file_name(name)
@@ -81,7 +81,7 @@ class Listing:
         return found
 
     def _rolled_back(self, name: str, log: LogFileName) -> set[str | None]:
-        """Instants that blocks in the logs of a slice undo: once archived, they look as if they were committed."""
+        """Instants that blocks in the logs of a slice roll back: once archived, they look committed."""
         partition, _ = self.places.get(name, ("", 0))
         blocks = (
             block
@@ -96,10 +96,10 @@ class Listing:
 
 
 def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
-    """Partitions, file names and bytes as the storage has them, some partitions at a time.
+    """Partitions, file names and sizes in bytes as listed from storage, some partitions at a time.
 
-    Files of pending actions are left out, and those of times after the newest completed action (`DirectoryInfo`).
-    Partitions whose path the option's regular expression matches are left out too.
+    Files of pending actions are left out, as are files newer than the newest completed action (`DirectoryInfo`).
+    Partitions whose path matches the configured regular expression are left out too.
     """
     lister = StorageLister(source.storage, source.config)
     pattern = source.settings.directory_filter
@@ -117,13 +117,13 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
 
 
 def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
-    # of an unpartitioned table nothing was written yet: it has no partition, not an empty one
+    # an unpartitioned table that was never written to has no partition rather than an empty one
     return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
 
 
 def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
     newest = max((instant.time for instant in timeline.completed), default="")
-    # neither an indexing nor a savepoint writes files; a savepoint that broke off has the time of a completed commit
+    # neither indexing nor savepoints write files; an unfinished savepoint has the time of a completed commit
     others = (Action.INDEXING, Action.SAVEPOINT)
     return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
 
@@ -133,6 +133,6 @@ def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
     parsed = base or parse_log_file_name(name)
     if parsed is None or parsed.instant > newest:
         return False
-    # in table version 6 logs written while a compaction is pending have its time
+    # in table version 6, logs written while a compaction is pending have its time
     action = pending.get(parsed.instant)
     return action is None or (base is None and action is Action.COMPACTION)

@@ -1,10 +1,10 @@
-"""The `partition_stats` partition: ranges of columns over the files of each data partition.
+"""The `partition_stats` partition: column ranges over the files of each data partition.
 
 A commit rewrites the records of the partitions it touches, from the ranges of the files it wrote and those of the
-partition's other files. As long as files are only added, the present record covers the latter, so the cost of a commit
-does not grow with the partition. If files are removed or a column is new, the ranges of the newest slices come from
-`column_stats`; if that lacks a file, they are read from the file and `column_stats` is completed. A partition with a
-file of unknown ranges gets bounds that hold every value.
+partition's other files. If files are only added, the present record covers the latter, so the cost of a commit does not
+grow with the partition. If files are removed or a column is new, the ranges of the newest slices come from
+`column_stats`; if a file is missing there, its ranges are read from the file and added to `column_stats`. A partition
+with a file of unknown ranges gets bounds that include every value.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `convertFilesToPartitionStatsRecords`,
 `FileFormatUtils.getColumnRangeInPartition`, 1.2.0, which skip files of unknown ranges.
@@ -53,11 +53,11 @@ _PARTITIONS_AT_ONCE: Final = 64
 _MERGED_LOGS: Final = 8
 """First table version whose log files are named by their own instant."""
 _SCHEMAS: Final = ".hoodie/.schema"
-"""Where versions of the schema are kept once columns have been renamed."""
+"""Folder of schema versions, present once columns have been renamed."""
 
 
 class PartitionStatsCheck(StatsCheck):
-    """An overwrite leaves the ranges of what it replaced in, in Apache Hudi as here: too wide is not wrong."""
+    """An overwrite keeps the ranges of the files it replaced, in Apache Hudi as here: too wide is not wrong."""
 
     def known_names(self) -> Collection[str]:
         return self.listing.partitions
@@ -71,7 +71,7 @@ class PartitionStatsCheck(StatsCheck):
         inside = inside and covers(found["maxValue"], expected["maxValue"], lower=False)
         if not inside:
             return f"the range {shown_range(found)} does not cover {shown_range(expected)}"
-        # Of a log compaction that completes behind later writes, their records do not count the rows it wrote again
+        # A log compaction that completes after later writes rewrites rows that their records do not count
         for what, has, noted in zip(("nulls", "values"), _has(expected), _has(found), strict=True):
             if has and not noted and found.get("isTightBound"):
                 return f"expected {what}, found valueCount = {found['valueCount']}, nullCount = {found['nullCount']}"
@@ -79,7 +79,7 @@ class PartitionStatsCheck(StatsCheck):
 
 
 def _has(stats: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether there are nulls, and others: all that readers ask the counts for."""
+    """Whether there are nulls and non-nulls, which is all that readers need the counts for."""
     return stats["nullCount"] > 0, stats["valueCount"] > stats["nullCount"]
 
 
@@ -106,11 +106,11 @@ class PartitionStats(MetadataPartition):
         return "" if config.version >= 8 and config.partition_fields else "table version 8 or later, and partitions"
 
     def file_groups(self, source: TableSource) -> int:
-        """As many as the options ask for."""
+        """As configured."""
         return source.settings.partition_stats_groups
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Ranges of all partitions, over their newest slices."""
+        """Ranges of all partitions over their newest slices."""
         kept = KeptStatistics.of(source)
         for some in _chunks(source.view.partitions()):
             gathered = _Gathered(source, kept, some)
@@ -119,11 +119,11 @@ class PartitionStats(MetadataPartition):
             yield gathered.records()
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """Ranges of the partitions a commit wrote to, and removals of those it deleted; records of `column_stats` of
-        files which that does not know.
+        """Ranges of the partitions a commit wrote to, removals of those it deleted, and `column_stats` records of files
+        missing there.
 
-        What a rollback takes away left the metadata table with the delta commit of the instant rolled back; a clean
-        takes none of the newest slices away.
+        Ranges of a rolled-back instant left the metadata table when its delta commit was undone; a clean removes no
+        file of the newest slices.
         """
         if change.commit is None:
             return
@@ -147,7 +147,7 @@ class PartitionStats(MetadataPartition):
             source.view.lister.prefetch(others)
             yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
             yield gathered.records()
-        if retyped:  # bounds of the former type are none of the present one
+        if retyped:  # bounds of the former type do not apply to the present one
             for some in _chunks([path for path in source.view.partitions() if path not in written]):
                 gathered = _Gathered(source, kept, some)
                 source.view.lister.prefetch(some)
@@ -168,21 +168,21 @@ class _Gathered:
         self._tables: list[pa.Table] = []
         self._groups: list[npt.NDArray[np.int32]] = []
         self._with_ranges: set[str] = set()
-        """Partitions of which anything is known."""
+        """Partitions with known ranges."""
 
     def ask(
         self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[tuple[str, str], set[str]] | None = None
     ) -> list[tuple[DataFile, ColumnRanges]]:
-        """Takes the ranges of files from themselves; returns what is new to `column_stats`.
+        """Takes the ranges of files from the files themselves; returns those missing from `column_stats`.
 
         Args:
-            known: by partition and name of a file the columns whose ranges have been taken already.
+            known: the columns already taken, by partition and name of the file.
         """
         fresh: list[tuple[DataFile, ColumnRanges]] = []
         for file, found in self._source.ranges(files, self._columns, sidecars):
             there = known.get((file.partition, file.name), set()) if known is not None else set()
             if found is None:
-                # whatever the file holds is within; but nothing is said of a partition of such files alone
+                # the bounds include whatever the file holds; a partition of such files alone gets no record
                 wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
                 self._add(file.partition, ColumnRanges.of(wide))
                 continue
@@ -201,7 +201,7 @@ class _Gathered:
         return fresh
 
     def take_standing(self, partitions: Sequence[str]) -> set[str]:
-        """Takes the present records of partitions. Returns those partitions whose records are complete."""
+        """Takes the present records of partitions. Returns the partitions whose records are complete."""
         metadata = self._source.metadata
         if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
             return set()
@@ -212,7 +212,7 @@ class _Gathered:
             rows = table.filter(pc.equal(table[FILE], path)).drop_columns([FILE])
             names = rows["column"].to_pylist()
             counts = set(rows["values"].to_pylist())
-            # each column once, and all over the same rows: none came later than the files
+            # each column once, and all over the same rows: none was added after the files
             if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
                 self._tables.append(rows)
                 self._groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
@@ -221,8 +221,8 @@ class _Gathered:
         return taken
 
     def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
-        """Takes the ranges of files from `column_stats`, and from themselves what that does not know; returns records
-        which complete it."""
+        """Takes the ranges of files from `column_stats`, and from the files if missing there; returns the records to
+        add to it."""
         metadata = self._source.metadata
         known: dict[tuple[str, str], set[str]] = {}
         if metadata is not None and metadata.has(COLUMN_STATS):
@@ -245,7 +245,7 @@ class _Gathered:
         return stats_records(fresh, index_version=self._version)
 
     def records(self) -> MetadataRecords:
-        """The records of the partitions of which anything is known."""
+        """The records of the partitions with known ranges."""
         if not self._tables:
             return MetadataRecords(PARTITION_STATS)
         merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
@@ -274,8 +274,8 @@ class _Gathered:
 
 
 def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
-    """The files in lists within which a name identifies the partition: usually one list, as names hold random ids.
-    Names of non-blocking writers hold none, and recur in all partitions."""
+    """Splits the files into lists in which a file name identifies its partition: usually one list, as names contain
+    random ids. Names of non-blocking writers do not, and recur in all partitions."""
     found: dict[str, list[DataFile]] = {}
     for file in files:
         found.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)
@@ -283,7 +283,7 @@ def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
 
 
 def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
-    """Whether the commit gives a column with statistics another type."""
+    """Whether the commit changes the type of a column with statistics."""
     before = resolve_table_schema(source.storage, source.config, source.timeline)
     if before is None or (text := json.dumps(before.avro)) == source.schema_json:
         return False
@@ -304,8 +304,8 @@ def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
 
 
 def _overtaken(timeline: Timeline) -> bool:
-    """Whether a commit completed behind one that was requested later: the records of that one stand, which does not
-    know what the other brought, and counts what it took away."""
+    """Whether a commit completed after one that was requested later: the records of the later request are kept,
+    which lack the rows the other commit added and count those it removed."""
     first: str | None = None
     for instant in reversed(timeline.write_completed):
         completed = instant.completion_time or instant.time
@@ -316,16 +316,16 @@ def _overtaken(timeline: Timeline) -> bool:
 
 
 def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
-    """The files of a partition which stay of the newest state beside those written; those of file groups which the
-    commit itself replaces are among them, as in Apache Hudi."""
+    """The other files of a partition that stay in the newest slices beside those written; as in Apache Hudi, this
+    includes file groups that the commit itself replaces."""
     return [file for slice_ in source.view.latest_slices(partition) for file in _kept(source, slice_, written)]
 
 
 def _grows(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
-    """Whether the files written come to others in a partition, and none takes the place of others."""
+    """Whether the files written are added to a partition and replace no others."""
     groups = _groups(written)
     if not groups:
-        return True  # logs of file groups that are there: the partition need not be listed
+        return True  # logs of existing file groups: no need to list the partition
     slices = source.view.latest_slices(partition)
     return bool(slices) and not any(slice_.file_id in groups for slice_ in slices)
 
@@ -336,7 +336,7 @@ def _groups(written: Iterable[DataFile]) -> set[str]:
 
 
 def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
-    """The files of a slice which are of the newest state still, once those written are."""
+    """The files of a slice that stay in the newest slice after the write."""
     names = {file.name for file in written}
     begun = max(
         (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == slice_.file_id),
@@ -344,7 +344,7 @@ def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -
     )
     files = _files(slice_)
     if begun is not None:
-        # a new base file takes the place of all but the logs that belong to it, as the view will assign them
+        # a new base file replaces everything except the logs that the view will assign to it
         files = [file for file in files if _belongs(source, file.name, begun)]
     return [file for file in files if file.name not in names]
 

@@ -1,5 +1,5 @@
-"""Entries of a record index: where each key is, or that it is gone, collected from many files in bounded memory and
-reduced to one for each key."""
+"""Entries of a record index: the location of each key, or its removal, collected from many files in bounded memory and
+reduced to one per key."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ _KEY, _PLACE = "key", "place"
 _SCHEMA: Final = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32())])
 _BUDGET: Final = 256 << 20
 _BUCKETS: Final = 64
-"""Parts, by the hash of the key, into which entries are put that do not fit into memory; one is in memory at a time."""
+"""Number of parts into which entries that do not fit into memory are split by key hash; one is in memory at a time."""
 _CHUNK_ROWS: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where records are, and since when: all keys of a file group have the same."""
+    """The location of records and its instant, shared by all keys of a file group."""
 
     partition: str
     file_id: str
     instant_ms: int
-    """The instant that put them there, in milliseconds since the epoch."""
+    """Instant that wrote them there, in milliseconds since the epoch."""
 
 
 class RecordEntries:
-    """Entries of a record index: collected in any order, then one for each key. A context manager: leaving it removes
-    what went to the local disk.
+    """Collects entries of a record index in any order and reduces them to one per key. A context manager: leaving it
+    removes spilled data from the local disk.
 
     Args:
-        by_partition: whether a key counts within its data partition only.
+        by_partition: whether keys are unique only within their data partition.
         budget: bytes of keys held in memory.
     """
 
@@ -77,20 +77,20 @@ class RecordEntries:
             self._spilled.__exit__(kind, error, trace)
 
     def place(self, location: Location) -> int:
-        """A number for a location, for `add`. Of two locations of one key the one with the greater number stands."""
+        """A number for a location, for `add`. If a key has two locations, the greater number wins."""
         self._places.append(location)
         return len(self._places) - 1
 
     def add(self, keys: pa.Array, place: int) -> None:
-        """Keys (string) which are at a place now, by its number."""
+        """Adds keys (string) at a place, given by its number."""
         self._add(keys, place, self._places[place].partition)
 
     def remove(self, keys: pa.Array, partition: str) -> None:
-        """Keys (string) which a data partition has no longer; where they are added as well, that stands."""
+        """Removes keys (string) from a data partition, unless they are added as well."""
         self._add(keys, _GONE, partition)
 
     def records(self) -> Iterator[MetadataRecords]:
-        """All of it, in chunks of bounded size; keys are unique over all of them (within their data partition)."""
+        """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition)."""
         fields = _fields(self._places)
         spilled = self._spilled
         if spilled is None:
@@ -125,7 +125,7 @@ class RecordEntries:
 
 
 def _reduced(table: pa.Table) -> pa.Table:
-    """One row for each key, the one with the greatest place; keys ascend."""
+    """One row per key, the one with the greatest place; keys ascend."""
     order = pc.sort_indices(table, sort_keys=[(_KEY, "ascending"), (_PLACE, "ascending")])
     table = table.take(order).combine_chunks()
     if table.num_rows < 2:
@@ -149,8 +149,8 @@ def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[M
 
 
 def _fields(places: Sequence[Location]) -> pa.StructArray:
-    """`HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File ids which
-    are no UUIDs are stored as they are."""
+    """`HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File ids that
+    are not UUIDs are stored as they are."""
     rows = []
     for place in places:
         found = _UUID.fullmatch(place.file_id)

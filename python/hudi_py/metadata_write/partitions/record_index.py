@@ -1,4 +1,4 @@
-"""The `record_index` partition: where the row of each record key is, over all data partitions or within each one.
+"""The `record_index` partition: the location of each record key, across all data partitions or within each one.
 
 Sources: `HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords`, `BaseFileRecordParsingUtils`,
 `HoodieBackedTableMetadataWriter.getRecordIndexAdditionalUpserts`, `.initializeRecordIndexPartition`, 1.2.0; format
@@ -48,20 +48,20 @@ from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
 
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations after which every row is in the file group where it was."""
+"""Operations that leave every row in its file group."""
 _REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
-"""Operations whose replaced file groups take their rows along. A clustering's come back in its new ones."""
+"""Operations whose replaced file groups lose their rows. Those of a clustering move to its new file groups."""
 _LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
 _MASK: Final = (1 << 64) - 1
 _RECORD_BYTES: Final = 48
-"""Size of an entry by which file groups are counted out (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+"""Assumed size of an entry when computing the number of file groups (`RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
 _THREADS: Final = 8
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 class LocationCheck(RecordCheck):
-    """Where each record key is; when a record was written last does not count."""
+    """The location of each record key; the time of its last write does not matter."""
 
     field: ClassVar[str] = "recordIndexMetadata"
 
@@ -102,8 +102,8 @@ class RecordIndex(MetadataPartition):
         return not any(asked) and False in asked
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
-        """As many as hold the table's rows, and the growth expected, at the size wanted; for an index by data partition
-        of each, by the prefix of their ids (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
+        """Enough for the table's rows and their expected growth at the configured size; for a partitioned record index
+        per data partition, by file id prefix (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
         view = source.view
         if is_partitioned(source):
             bounds = source.settings.partition_record_index_groups
@@ -116,11 +116,11 @@ class RecordIndex(MetadataPartition):
         return _group_count(source, source.settings.record_index_groups, slices)
 
     def definition(self, source: TableSource) -> IndexDefinition:
-        """Says whether it is an index by data partition."""
+        """Stores whether the index is partitioned."""
         return record_index_definition(partitioned=is_partitioned(source))
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Every row's key. Reads the key column of all base files, and merges slices with log files."""
+        """Every row's key. Reads the key column of all base files, and merges slices that have log files."""
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         if not slices:
             return
@@ -138,11 +138,11 @@ class RecordIndex(MetadataPartition):
             yield from entries.records()
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The keys which came into file groups or left them, by the sidecars of the action's files, or by the files
-        themselves if there is none.
+        """The keys added to or removed from file groups, read from the sidecars of the action's files, or from the
+        files themselves if there are none.
 
-        Other actions than commits change nothing: what a rollback or restore takes away was taken out of the metadata
-        table with the instant that had put it there.
+        Only commits change anything: the entries of instants that a rollback or restore undid left the metadata table
+        with their delta commits.
         """
         commit = change.commit
         if commit is None or commit.operation in _SERVICES:
@@ -177,15 +177,15 @@ def record_index_definition(*, partitioned: bool) -> IndexDefinition:
 
 
 def is_partitioned(source: TableSource) -> bool:
-    """Whether the record index is one by data partition: as it is, or is to be, else as the options ask for it."""
+    """Whether the record index is partitioned: as it is, or is defined to become, or else as the options ask."""
     return _is_partitioned(source.storage, source.config, source.settings)
 
 
 def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
-    """Notes in its definition of which kind a record index is to be, before it is made or rebuilt: whoever goes on
+    """Stores the kind of a record index in its definition before it is created or rebuilt: the writer that continues
     after a crash may have other options."""
     if RECORD_INDEX in config.metadata_partitions_to_make:
-        return config  # noted already
+        return config  # already stored
     return put_definition(
         storage, config, record_index_definition(partitioned=_is_partitioned(storage, config, settings))
     )
@@ -203,7 +203,7 @@ def _is_partitioned(storage: Storage, config: TableConfig, settings: MetadataWri
 
 
 class _Changes:
-    """What one action does to the keys of each file group."""
+    """The key changes that one action makes in each file group."""
 
     def __init__(self, source: TableSource, change: TableChange) -> None:
         self._source = source
@@ -270,7 +270,7 @@ def _group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[
     settings = source.settings
     by_group = settings.record_index_group_bytes // _RECORD_BYTES
     bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-    # a row takes more than a byte: small tables need no footers read
+    # a row takes more than a byte, so small tables need no footers read
     if sum(base.size for base in bases) * settings.record_index_growth < (least + 1) * max(by_group, 1):
         return least
     rows = sum(count for _, count in _in_order(lambda base: _num_rows(source.storage, base), bases))
@@ -284,7 +284,7 @@ def _num_rows(storage: Storage, base: BaseFile) -> int:
 
 
 def _in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
-    """The results of `work` for each item, in order; some are computed ahead in threads."""
+    """Yields the result of `work` for each item, in order; threads compute some ahead."""
     waiting: list[tuple[_T, Future[_R]]] = []
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-record-index") as pool:
         for item in items:

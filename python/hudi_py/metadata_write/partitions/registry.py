@@ -1,4 +1,4 @@
-"""The partitions of the metadata table: those that hudi-py maintains, and rules for others."""
+"""Registers the partitions of the metadata table that hudi-py maintains, with rules for the others."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     RecordIndex(),
     PartitionStats(),
 )
-"""Those that hudi-py maintains, in the order in which they are made (`MetadataPartitionType`, 1.2.0)."""
+"""The partitions that hudi-py maintains, in order of creation (`MetadataPartitionType`, 1.2.0)."""
 BY_NAME: Final = {partition.name: partition for partition in PARTITIONS}
 
 
 def wanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
-    """Partitions that the options ask for, whether the table has them or not, in the order in which they are made."""
+    """Partitions that the options ask for, whether or not the table has them, in order of creation."""
     if not settings.enabled:
         return ()
     return tuple(partition.name for partition in PARTITIONS if partition.wanted(settings, config))
 
 
 def unwanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
-    """Partitions the table has, or was about to get, that the options ask to drop, by giving theirs as false."""
+    """Partitions that the table has, or was about to get, and that the options disable explicitly."""
     if not settings.auto_delete or not settings.enabled:
         return ()
     there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make))
@@ -44,14 +44,14 @@ def unwanted_partitions(settings: MetadataWriteSettings, config: TableConfig) ->
 
 
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
-    """Partitions, and those of the metadata table which are of no use without them; sorted."""
+    """The partitions, and existing ones that depend on them; sorted."""
     gone = set(names)
     return tuple(sorted(gone | {name for name in there if _needs(name) in gone}))
 
 
 def combine_of(name: str, *, logs_only: bool = False) -> Combine:
-    """The rule of a partition for records with more than one version. `logs_only`: the result will be combined with
-    older versions."""
+    """A partition's rule for records with more than one version. `logs_only`: the result will be combined with older
+    versions later."""
     if name in BY_NAME:
         return BY_NAME[name].combine(logs_only=logs_only)
     return combine_stats if name.startswith(EXPRESSION_PREFIX) else newest

@@ -1,4 +1,4 @@
-"""Records on their way to file groups: split by group, held or spilled, given back group by group in order of keys."""
+"""Buffers records on their way to file groups: splits, spills and returns them by group, in key order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELD_BYTES: Final = 128 << 20
 """Bytes of records held in memory before they are spilled to disk."""
 _THREADS: Final = 8
 _LARGE_ROWS: Final = 8192
-"""Rows of a file group from which on compressing them takes longer than handing them to a thread."""
+"""Number of rows in a file group above which compressing them takes longer than handing them to a thread."""
 _SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 GroupKey = tuple[str, str, int]
@@ -39,15 +39,15 @@ class _Group:
 
 
 class GroupBuffer:
-    """Takes records of any file groups in any order. A context manager: what is spilled goes with it.
+    """Takes records of any file groups in any order. A context manager: leaving it removes spilled data.
 
-    A record whose value is null is a deletion of its key.
+    A null value deletes its key.
     """
 
     def __init__(
         self, count_groups: Callable[[str, str | None], tuple[str, int]], held_bytes: int = HELD_BYTES
     ) -> None:
-        """`count_groups`: for a partition and the prefix asked for, the prefix and how many file groups it has."""
+        """`count_groups`: maps a partition and an optional prefix to the prefix and its number of file groups."""
         self._count_groups = count_groups
         self._limit = held_bytes
         self._groups: dict[GroupKey, _Group] = {}
@@ -92,9 +92,9 @@ class GroupBuffer:
             yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
 
     def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
-        """The results of `work` for each group, called with its number, key and records; in order of keys.
+        """The results of `work` for each group, called with its number, key and records; in key order.
 
-        Groups are worked on side by side, but of large ones a few at a time.
+        Groups are processed in parallel, but only a few large ones at a time.
         """
         results: list[T] = []
         waiting: list[tuple[int, GroupKey, pa.Table]] = []

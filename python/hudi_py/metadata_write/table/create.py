@@ -1,8 +1,8 @@
 """Creates the metadata table, and creates and drops its partitions.
 
-A partition counts once the table's properties name it, which is the last step: whatever a killed process leaves before
-that is cleared away by the next attempt. The partitions to be made are noted in the properties before the first of
-them, so that the next writer makes those that are left (`METADATA_TO_MAKE`). Sources:
+A partition counts once the table's properties name it, which is the last step: the next attempt removes whatever a
+killed process left before that. The partitions to create are stored in the properties before the first of them, so that
+the next writer creates the remaining ones (`METADATA_TO_MAKE`). Sources:
 `HoodieBackedTableMetadataWriter.initializeFromFilesystem`, `HoodieTableConfig.setMetadataPartitionState`,
 `HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format reference 10.1, 10.3.
 """
@@ -53,8 +53,8 @@ _PROPERTIES: Final[Mapping[str, str]] = {
 
 
 def create_metadata_table(session: TableSession) -> TableSession:
-    """An empty metadata table of the same version as its table; what there was is removed. The properties of the table
-    must not name a partition of it."""
+    """Creates an empty metadata table of the same version as its table, replacing any that exists. The table's
+    properties must not name any of its partitions."""
     config = session.config
     session.storage.delete_tree(FOLDER)
     own = FolderStorage(session.storage, FOLDER)
@@ -88,7 +88,7 @@ def create_metadata_table(session: TableSession) -> TableSession:
 
 
 def initialise(own: TableSession, source: TableSource, made: MetadataPartition) -> TableConfig:
-    """Makes a partition of what the table holds now, and lets readers use it. The table lock must be held.
+    """Creates a partition from the table's present content and lets readers use it. The table lock must be held.
 
     Returns:
         The table's properties, which name the partition.
@@ -131,13 +131,13 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
 
 
 def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
-    """Pending writes during which no partition can be made from the table's files.
+    """Pending writes during which no partition can be created from the table's files.
 
-    In table version 6 the name of a log file does not say which write it belongs to. Since version 8 it does, and
+    In table version 6 the name of a log file does not show which write it belongs to. From version 8 on it does, and
     files of pending instants are left out (`shouldInitializeFromFilesystem`, 1.2.0).
 
     Args:
-        timeline: of the table; the caller's own write is not pending in it.
+        timeline: the table's timeline, in which the caller's own write is not pending.
     """
     if session.config.version >= 8:
         return ()
@@ -145,9 +145,9 @@ def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[Instan
 
 
 def lost_files(view: FileSystemView) -> tuple[str, ...]:
-    """Data files that completed commits wrote and that are missing, too short or replaced, each with what is wrong.
+    """Data files that completed commits wrote and that are missing, too short or replaced, each with the problem.
 
-    A metadata table made without them would hide the loss from readers.
+    A metadata table built without them would hide the loss from readers.
     """
     return tuple(
         describe_loss(file, size) for partition in view.partitions() for file, size in view.lost_files(partition)
@@ -155,15 +155,15 @@ def lost_files(view: FileSystemView) -> tuple[str, ...]:
 
 
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
-    """A time for the commit that makes a partition (`generateUniqueInstantTime`, 1.2.0).
+    """A time for the commit that creates a partition (`generateUniqueInstantTime`, 1.2.0).
 
-    Before anything was archived it is the first of the initial times that the metadata table has not. Later it is one
-    just before the newest delta commit: behind another initial time Apache Hudi, which always takes one in table
-    version 8 and later, no longer knows what was archived as committed.
+    Until something is archived it is the first initial time the metadata table does not have yet. Afterwards it is one
+    just before the newest delta commit: after another initial time Apache Hudi, which always takes one in table version
+    8 and later, no longer recognises archived instants as committed.
 
     Args:
-        timeline: the metadata table's own.
-        data: its table's.
+        timeline: the timeline of the metadata table.
+        data: the timeline of its table.
     """
     taken = {instant.time for instant in (*timeline.instants, *data.instants)}
     offset = 0 if own.config.version >= 8 else 10
@@ -179,7 +179,7 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
 
 
 def note_to_make(storage: Storage, names: Collection[str]) -> TableConfig:
-    """Notes the partitions that are made next, for the next writer after a crash. The table lock must be held."""
+    """Stores the partitions to create next, for the next writer after a crash. The table lock must be held."""
     return update_table_config(storage, {METADATA_TO_MAKE: ",".join(sorted(names)) or None})
 
 
@@ -188,10 +188,10 @@ def drop_partitions(
 ) -> TableConfig:
     """Drops partitions of the metadata table: first for readers, then their files, then their definitions.
 
-    The table lock must be held. Safe to repeat. Other partitions, `files` above all, must not depend on them.
+    The table lock must be held. Safe to repeat. Other partitions, in particular `files`, must not depend on them.
 
     Args:
-        to_make: the caller rebuilds them next. The properties note them, and their definitions stay.
+        to_make: the caller rebuilds them next. The properties list them, and their definitions stay.
     """
     kept = [name for name in config.metadata_partitions if name not in names]
     building = [name for name in config.metadata_partitions_inflight if name not in names]

@@ -1,4 +1,4 @@
-"""Delta commits of the metadata table: records as HFile log blocks, one log file for each file group touched.
+"""Delta commits of the metadata table: records as HFile log blocks, one log file for each file group written.
 
 Sources: `HoodieBackedTableMetadataWriter.commitInternal`, `HoodieAppendHandle`, `HoodieHFileDataBlock` (1.2.0); format
 reference 10.2 and 10.3.
@@ -35,7 +35,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
 
 INITIAL_TOKEN: Final = "0-0-0"
-"""Write token of log files that only open a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""
+"""Write token of log files that only create a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""
 UPSERT: Final = "UPSERT_PREPPED"
 
 
@@ -47,14 +47,14 @@ def write_delta(
     *,
     new_groups: int = 1,
 ) -> Timeline:
-    """Commits records under an instant that the metadata table has not. Returns its own timeline with the delta commit.
+    """Commits records under an instant new to the metadata table. Returns its timeline with the delta commit.
 
     Args:
-        view: over its own timeline as it is now, without pending writes.
-        new_groups: file groups which a data partition that the partitioned record index does not know yet gets.
+        view: view of the metadata table's current timeline, without pending writes.
+        new_groups: number of file groups created for a data partition that is new to the partitioned record index.
 
     Raises:
-        ConflictError: the instant is there.
+        ConflictError: the instant exists.
         CorruptFileError: file groups are missing.
     """
     begin_delta(own, instant, UPSERT)
@@ -71,8 +71,8 @@ def write_delta(
 
 
 def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
-    """Requested and inflight files of a delta commit: on disk before its first log file, which without them would
-    count as committed once the timeline begins after it. Raises ConflictError."""
+    """Writes the requested and inflight files of a delta commit and syncs them to disk before its first log file:
+    without them it would count as committed once the timeline begins after it. Raises ConflictError."""
     empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
     request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
     begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty)
@@ -94,7 +94,7 @@ def complete_delta(
 
 
 def open_file_group(own: TableSession, partition: str, file_id: str, instant: InstantTime) -> None:
-    """The log file which a file group begins with: an empty delete block, so that it is there without records
+    """Creates a file group by a log file with an empty delete block, so that it exists without records
     (`HoodieBackedTableMetadataWriter.initializeFileGroups`, 1.2.0)."""
     content = encode_deletes(pa.array([], pa.string()), pa.array([], pa.string()), None)
     block = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
@@ -103,7 +103,7 @@ def open_file_group(own: TableSession, partition: str, file_id: str, instant: In
 
 
 class _Groups:
-    """File groups of the partitions that are written, looked up once each."""
+    """File groups of the partitions being written, each looked up once."""
 
     def __init__(self, own: TableSession, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
         self._own = own
@@ -113,7 +113,7 @@ class _Groups:
         self._found: dict[str, dict[str, Sequence[FileSlice]]] = {}
 
     def count(self, partition: str, prefix: str | None) -> tuple[str, int]:
-        """The prefix of file ids meant, and how many file groups have it; those of a new data partition are made."""
+        """The file id prefix to use and its number of file groups; creates those of a new data partition."""
         if partition not in self._found:
             slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
@@ -144,7 +144,7 @@ class _Groups:
 def _append(
     own: TableSession, instant: InstantTime, slice_: FileSlice, key: GroupKey, rows: pa.Table, number: int
 ) -> WriteStat:
-    """Writes a group's records to a new log file: a block of data, then one of deletes."""
+    """Writes a group's records to a new log file: a data block, then a delete block."""
     partition = key[0]
     erased = pc.is_null(rows["value"])
     kept = rows.filter(pc.invert(erased)).combine_chunks()
@@ -180,9 +180,9 @@ def _append(
 
 
 def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
-    """Name of a group's next log file, and of those before it that its statistics list (table version 6)."""
+    """Name of a group's next log file, and the earlier ones that its statistics list (table version 6)."""
     if own.config.version >= 8:
-        # the first one of a new file group has version 1 already, and another token
+        # the first log file of a new file group already has version 1, with another token
         return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1"), []
     version = max((log.name.version for log in slice_.log_files), default=0) + 1
     return (

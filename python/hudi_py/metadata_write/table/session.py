@@ -1,4 +1,4 @@
-"""The metadata table as a table of its own: its session, and how its file groups are named."""
+"""The metadata table as a table in its own right: its session, and the names of its file groups."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def _without_meta_columns() -> str:
 
 
 COMMIT_SCHEMA: Final = _without_meta_columns()
-"""What commits of a metadata table note as their schema."""
+"""The schema stored in commits of a metadata table."""
 
 
 def open_metadata_session(session: TableSession) -> TableSession:
-    """A session of a table's metadata table, to be used under the lock of the table; paths and times are its own.
+    """A session of the metadata table, for use under the lock of its table; paths and times are its own.
 
     Raises:
-        TableNotFoundError, CorruptFileError, UnsupportedTableError: there is none, or none that is written.
+        TableNotFoundError, CorruptFileError, UnsupportedTableError: it does not exist, or cannot be written.
     """
     own = FolderStorage(session.storage, FOLDER)
     config = load_table_config(own)
     if config.base_file_format != "HFILE" or not config.is_mor:
         raise UnsupportedTableError(
             f"Cannot write the metadata table at {own.uri}: it is a {config.table_type} table of "
-            f"{config.base_file_format} files; expected is a MERGE_ON_READ table of HFILE files"
+            f"{config.base_file_format} files; expected a MERGE_ON_READ table of HFILE files"
         )
     return replace(session, storage=own, config=config, metadata=None, locks=caller_holds_lock)
 
 
 def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
-    """The delta commit of a time, in whatever state."""
+    """The delta commit at a time, in any state."""
     return timeline.find(InstantTime(instant), Action.DELTA_COMMIT)
 
 
@@ -60,5 +60,5 @@ def file_group_id(prefix: str, number: int) -> str:
 
 
 def partition_folder(partition: str) -> PartitionPath:
-    """Folder of a partition below the metadata table."""
+    """Folder of a partition in the metadata table."""
     return PartitionPath(partition)

@@ -1,4 +1,4 @@
-"""The table whose metadata is written, as input of the partitions of the metadata table."""
+"""The table whose metadata is written, as input for the partitions of the metadata table."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 
 _FEW_FILES: Final = 1024
-"""Files whose ranges are kept in memory."""
+"""Number of files whose ranges are cached."""
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """The table whose metadata is written, as it is now: the table lock is held."""
+    """The current state of the table whose metadata is written; the table lock is held."""
 
     storage: Storage
-    """Of the table, not of the metadata table."""
+    """Storage of the table, not of the metadata table."""
     config: TableConfig
     """The properties, as read under the lock."""
     timeline: Timeline
-    """Active. The action that is recorded is still pending in it."""
+    """Active timeline, in which the action being recorded is still pending."""
     view: FileSystemView
-    """Over that timeline: without the files of the action that is recorded."""
+    """View of that timeline, without the files of the action being recorded."""
     schema_json: str
-    """Avro JSON of the table's schema, without meta columns; of a change that has one of its own, that one. Empty
-    where the table has no schema yet."""
+    """Avro JSON of the table's schema without meta columns, or of the change's own schema if it has one. Empty if the
+    table has no schema yet."""
     settings: MetadataWriteSettings
 
     _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -45,8 +45,8 @@ class TableSource:
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
     ) -> list[tuple[DataFile, ColumnRanges | None]]:
-        """As `ranges_of_files`. What the sidecars of a commit with few files say is kept: several indexes ask for it,
-        all of them for the same columns."""
+        """As `ranges_of_files`. Ranges from the sidecars of a small commit are cached: several indexes read them, all
+        for the same columns."""
         listed = list(files)
         new = [file for file in listed if file not in self._written]
         found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
@@ -56,7 +56,7 @@ class TableSource:
 
     @cached_property
     def metadata(self) -> MetadataTable | None:
-        """The metadata table as it is now; None if there is none."""
+        """The current metadata table; None if there is none."""
         lister = self.view.lister
         if isinstance(lister, MetadataLister):
             return lister.metadata
@@ -64,5 +64,5 @@ class TableSource:
 
     @cached_property
     def definitions(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the table notes of its indexes, by their names."""
+        """The stored index definitions by name."""
         return read_definitions(self.storage, self.config)

@@ -179,7 +179,7 @@ class Inference:
         )
 
     def _slice_before(self, commit: Commit, slices: Sequence[FileSlice], own: Sequence[LogFile]) -> FileSlice | None:
-        """What a reader would have merged before the commit wrote its log files to the first of the slices.
+        """The slice that a reader would have merged before the commit wrote its log files to the first of the slices.
 
         A slice without a base file was opened by a compaction that had not completed, so the slice before it is added.
         """

@@ -1,4 +1,4 @@
-"""What one task of a change data capture query reads: the changes of one file group, oldest first."""
+"""The unit of work of a change data capture query: the changes of one file group, oldest first."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InferenceCase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit changed in one file group, and the files to read it from."""
+    """The changes of one commit to one file group, and the files to read them from."""
 
     instant: str
     """Requested time of the commit."""
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSource:
-    """What all change splits of a scan need of the table."""
+    """The table information that all change splits of a scan share."""
 
     rows: ReadSpec
     """How to read the table's rows, with all columns as stored."""

@@ -49,8 +49,8 @@ def archive_entry(instant: Instant, transition: str, content: bytes, context: st
 
     Args:
         transition: when the state's file was written, as an instant time.
-        content: of the file; may be empty.
-        context: names the file in errors.
+        content: content of the file; may be empty.
+        context: name of the file, for errors.
 
     Raises:
         CorruptFileError: the content does not have the expected form.

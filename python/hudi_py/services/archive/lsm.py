@@ -42,7 +42,7 @@ SCHEMA: Final = pa.schema(
         pa.field("version", pa.int32(), nullable=False),
     ]
 )
-"""Of a run."""
+"""Schema of a run."""
 _BATCH_ROWS: Final = 256
 _ROW_GROUP_BYTES: Final = 32 << 20
 
@@ -54,7 +54,7 @@ class HistoryEntry:
     time: str
     completion_time: str
     action: str
-    """Of the completed instant."""
+    """Action of the completed instant."""
     metadata: bytes | None
     """Content of the completed file; None if it is empty."""
     plan: bytes | None
@@ -69,7 +69,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
     """Adds a run of level 0.
 
     Args:
-        entries: not empty, sorted by time. The history must contain neither them nor a run of the same name.
+        entries: not empty, sorted by time. The history must not contain them or a run of the same name.
     """
     columns = [
         pa.array([entry.time for entry in entries], pa.string()),
@@ -93,7 +93,7 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
     """Merges the oldest runs of a level into one of the next, level by level, if there are enough of them.
 
     Returns:
-        How many levels were compacted.
+        Number of levels compacted.
     """
     level = 0
     while True:
@@ -123,7 +123,7 @@ def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
     """Deletes all but the newest `retained` manifests, then the runs that none of those names.
 
     Returns:
-        How many files were deleted.
+        Number of files deleted.
     """
     versions = manifest_versions(storage, folder)
     old, kept = versions[:-retained], versions[-retained:]

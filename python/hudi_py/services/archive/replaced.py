@@ -1,4 +1,4 @@
-"""Which replacecommits may be archived. Once one is archived, the file groups that it replaced count again.
+"""Finds the replacecommits that may be archived: once one is, the file groups that it replaced count again.
 
 Apache Hudi relies on what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0).
 But a clean of chosen partitions, a savepoint, a write that was pending then, or a file that could not be deleted leaves

@@ -1,8 +1,8 @@
-"""Which instants may be archived (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
+"""Selects the instants that may be archived (`TimelineArchiverV1`, `TimelineArchiverV2`, `ArchivalUtils`, 1.2.0).
 
 Everything older than the active timeline counts as committed, and an archived replacecommit no longer replaces file
 groups. So these stay: pending instants and everything after them, replacecommits whose replaced files still exist, and
-what cleaning, savepoints, the scheduling of compactions or the metadata table look up on the active timeline.
+instants that cleaning, savepoints, the scheduling of compactions or the metadata table look up on the active timeline.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ArchiveSettings:
     cleaner_commits: int = 10
     cleaner_hours: int = 24
     compaction_commits: int | None = 5
-    """Merge-on-read: delta commits after which a compaction is due; None: its trigger does not count commits."""
+    """Merge-on-read: delta commits until a compaction is due; None: its trigger does not count commits."""
     batch_size: int = 10
     merge: bool = False
     merge_limit_bytes: int = 20 << 20
@@ -82,7 +82,7 @@ class ArchiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What decides which instants may be archived, apart from the timeline."""
+    """The facts, apart from the timeline, that decide which instants may be archived."""
 
     merge_on_read: bool = False
     earliest_retained: str = ""

@@ -45,7 +45,7 @@ Key = tuple[str, Action]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArchiveReport(ServiceReport):
-    """What was archived. `instant` is the newest archived instant, None if there is none; it has no completion time."""
+    """The result of archiving. `instant` is the newest archived instant, or None; it has no completion time."""
 
     num_instants: int = 0
     oldest: InstantTime | None = None
@@ -59,7 +59,7 @@ class ArchiveReport(ServiceReport):
     num_files_merged: int = 0
     """Small archive files that were merged into one (timeline layout 1)."""
     num_files_cleaned: int = 0
-    """Archive files deleted because no reader needs them any more."""
+    """Archive files deleted because no reader needs them anymore."""
 
     def _summary(self) -> Iterator[str]:
         if self.num_instants:
@@ -79,7 +79,7 @@ class ArchiveReport(ServiceReport):
 def archive(
     context: ServiceContext, settings: ArchiveSettings | None = None, *, data_timeline: Timeline | None = None
 ) -> ArchiveReport:
-    """Archives what the settings allow, and maintains the archive itself.
+    """Archives the instants that the settings allow, and maintains the archive itself.
 
     Args:
         settings: None: those of the context's options.
@@ -217,7 +217,7 @@ class _Archiver:
         return find(self._storage, self._folder, instants)
 
     def _finish_deletes(self) -> int:
-        """Removes from the active timeline what a dead process archived and only began to delete.
+        """Removes from the active timeline the instants that a dead process archived but only began to delete.
 
         If it had deleted nothing, the same instants are selected again and found in the archive. If it had, an instant
         lacks its pending files.
@@ -257,7 +257,7 @@ class _Archiver:
 def gather_facts(
     storage: Storage, config: TableConfig, timeline: Timeline, data_timeline: Timeline | None = None
 ) -> Facts:
-    """What decides which instants may be archived, apart from the timeline.
+    """Collects the facts, apart from the timeline, that decide which instants may be archived.
 
     Raises:
         CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore cannot be read.

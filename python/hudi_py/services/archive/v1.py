@@ -24,7 +24,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 
 _WRITE_TOKEN: Final = "1-0-1"
-# Of merged files. Apache Hudi 1.2.0, which does not merge, never uses it for a new file: `finish_merge` could not
+# Token of merged files. Apache Hudi 1.2.0, which does not merge, never uses it for a new file: `finish_merge` could not
 # distinguish such a file from the merged one
 _MERGED_TOKEN: Final = "2-0-1"
 MERGE_PLAN: Final = "mergeArchivePlan"
@@ -63,7 +63,7 @@ def add_to_archive(
 
     Args:
         batch_size: entries per block.
-        zone: of the table's instant times.
+        zone: time zone of the table's instants.
     """
     written = {info.name: info.modified_ms for info in storage.list(timeline.layout.folder)}
     files = [file for instant in instants for file in states[instant.time, instant.action.comparable]]
@@ -87,7 +87,7 @@ def add_to_archive(
 
 
 def is_merging(storage: Storage, folder: str) -> bool:
-    """Whether a merge of archive files was begun and not finished."""
+    """Whether an unfinished merge of archive files exists."""
     return storage.stat(join_path(folder, MERGE_PLAN)) is not None
 
 
@@ -98,7 +98,7 @@ def finish_merge(storage: Storage, folder: str) -> int:
     file is complete.
 
     Returns:
-        How many files were deleted.
+        Number of files deleted.
     """
     plan_path = join_path(folder, MERGE_PLAN)
     try:

@@ -13,7 +13,7 @@ from hudi_py.storage.threads import REQUESTS, when_remote
 from hudi_py.timeline.clean_records import CleanPlan
 
 FILES_PER_TASK = 64
-"""The minimum that is worth a task of its own."""
+"""Minimum number of files for which a task pays off."""
 _LIST_FROM = 8
 """From this many files in a folder on, listing it costs less than asking for each size."""
 

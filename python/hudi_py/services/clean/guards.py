@@ -15,7 +15,7 @@ from hudi_py.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What a clean must keep."""
+    """The files that a clean must keep."""
 
     savepoints: tuple[str, ...] = ()
     """Times of the savepoints, oldest first."""

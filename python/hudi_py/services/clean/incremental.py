@@ -1,4 +1,4 @@
-"""Which partitions a clean by commits or hours has to consider.
+"""Determines the partitions that a clean by commits or hours has to consider.
 
 The last clean went up to its earliest commit to retain. Files that have become superfluous since were superseded by a
 commit from there on, or by one that was pending then. If these commits are not known, all partitions are cleaned.
@@ -35,7 +35,7 @@ def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMeta
             path = timeline.layout.path(instant.file_name)
             try:
                 content = storage.read(path)
-            except FileNotFoundError:  # archived meanwhile
+            except FileNotFoundError:  # archived since it was listed
                 continue
             if content:
                 return instant, decode_clean_metadata(content, f"the clean {storage.uri}/{path}")
@@ -82,7 +82,7 @@ def changed_partitions(
 
     try:
         return found.union(*when_remote(storage, touched, commits))
-    except FileNotFoundError:  # a commit was archived meanwhile
+    except FileNotFoundError:  # a commit was archived since it was listed
         return None
 
 

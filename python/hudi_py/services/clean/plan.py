@@ -26,17 +26,17 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, or why there is none."""
+    """A plan, or the reason why there is none."""
 
     plan: CleanPlan | None
     reason: str = ""
 
 
 def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettings, *, now_ms: int) -> Planned:
-    """What a clean of the table would delete. Changes nothing.
+    """Plans a clean of the table. Changes nothing.
 
     Args:
-        state: as it is now, without pending cleans.
+        state: the current state, without pending cleans.
         now_ms: milliseconds since the epoch, from which hours are counted.
 
     Raises:

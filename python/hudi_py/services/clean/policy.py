@@ -1,4 +1,4 @@
-"""What a clean keeps: policies, the earliest commit to retain, and when a clean is due.
+"""Cleaning rules: policies, the earliest commit to retain, and when a clean is due.
 
 Source: `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanActionExecutor.needsCleaning`, 1.2.0.
 """

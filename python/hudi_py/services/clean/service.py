@@ -39,7 +39,7 @@ from hudi_py.view import PARTITION_METAFILE, StorageLister
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CleanReport(ServiceReport):
-    """What a clean deleted."""
+    """The result of a clean."""
 
     policy: str = ""
     earliest_retained: str = ""
@@ -116,7 +116,7 @@ class Cleaning:
         return [instant.time for instant in _pending(context.timeline())]
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Takes a plan to inflight, or continues one that already is: deleting twice does no harm.
+        """Moves a plan to inflight, or continues one that already is: deleting twice does no harm.
 
         Raises:
             ConfigError: there is no clean with this instant.

@@ -24,7 +24,7 @@ CompactionSlice = PlannedSlice[RewriteSettings]
 
 @dataclass(frozen=True, slots=True)
 class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
-    """A service that rewrites file slices with logs. Pickles if `rewrite` does."""
+    """The common part of compaction and log compaction: rewrites file slices with logs. Pickles if `rewrite` does."""
 
     always: bool = False
     """Whether to plan whenever there are enough logs, even if the options do not make a plan due."""

@@ -53,7 +53,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     """Writes and publishes the new base file of one operation.
 
     Raises:
-        RolledBackError: the attempt was given up meanwhile.
+        RolledBackError: the attempt was given up in the meantime.
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()

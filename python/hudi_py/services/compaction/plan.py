@@ -34,13 +34,13 @@ def plan_compaction(
     """The plan of a compaction; it has no operations if there is nothing to do.
 
     Args:
-        view: the table as of now, under the lock.
+        view: the current view of the table, under the lock.
         partitions: the partitions to consider, see `partitions_to_consider`.
-        instant: what completed before this time is compacted.
+        instant: everything completed before this time is compacted.
         busy: file groups that another service is rewriting.
         max_file_size: bytes that a slice without a base file is assumed to write.
-        today: for the strategies by days.
-        records_missing: whether the plan names the partitions of which a strategy left something out.
+        today: the current date, for strategies by days.
+        records_missing: whether the plan names the partitions in which a strategy left something out.
 
     Raises:
         ConfigError: the strategy works by days, and the path of a partition is not a date.
@@ -83,7 +83,7 @@ def without_obsolete(
 ) -> tuple[CompactionOperation, ...]:
     """The operations of a log compaction that are not obsolete: the file group's newest slice has logs of theirs.
 
-    If a compaction was planned meanwhile, a log file written now would belong to the slice that the compaction opened,
+    If a compaction was planned in between, a log file written now would belong to the slice that the compaction opened,
     and readers would skip it, because that slice does not have the blocks that it replaces.
     """
     partitions = sorted({PartitionPath(each.partition_path) for each in operations})
@@ -101,7 +101,7 @@ def without_obsolete(
 
 
 def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
-    """Partitions written since the last compaction, and those of which its plan left something out; sorted.
+    """Partitions written since the last compaction, and those in which its plan left something out; sorted.
 
     All partitions if there was no compaction, or if its plan is missing. Unlike Apache Hudi, this goes back to any
     compaction that completed after the last one was planned, because the last plan does not have what was written while
@@ -124,7 +124,7 @@ def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSyste
             continue
         try:
             metadata = read_commit_metadata(storage, timeline.layout, instant)
-        except FileNotFoundError:  # archived meanwhile
+        except FileNotFoundError:  # archived since it was listed
             return list(view.partitions())
         found.update(stat.partition_path for stat in metadata.stats)
     return sorted(found)

@@ -69,7 +69,7 @@ class RewriteSettings:
     ) -> RewriteSettings:
         """
         Args:
-            timeline: as of now.
+            timeline: the current timeline.
             as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
 
         Raises:

@@ -34,7 +34,7 @@ class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
 
     extension: str = "parquet"
-    """Of new base files; other extensions need a `rewrite`."""
+    """Extension of new base files; values other than the default need a `rewrite`."""
 
     action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"

@@ -1,7 +1,7 @@
-"""Which file slices a compaction takes, and in which order (`CompactionStrategy` and its subclasses, 1.2.0).
+"""Chooses the file slices that a compaction takes, and their order (`CompactionStrategy` and its subclasses, 1.2.0).
 
-A strategy first chooses partitions, then orders and filters the operations in them. It reports the partitions of which
-it leaves something out, so that the next plan considers them even if they are not written to meanwhile.
+A strategy first chooses partitions, then orders and filters the operations in them. It reports the partitions in which
+it leaves something out, so that the next plan considers them even if nothing is written to them in between.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def choose_partitions(settings: StrategySettings, partitions: Sequence[str], tod
 def choose_operations(
     settings: StrategySettings, operations: Sequence[CompactionOperation], today: date
 ) -> tuple[list[CompactionOperation], tuple[str, ...]]:
-    """The operations of a plan, in order, and the partitions of which something was left out.
+    """The operations of a plan, in order, and the partitions in which something was left out.
 
     Raises:
         ConfigError: as in `choose_partitions`.

@@ -1,4 +1,4 @@
-"""Whether a compaction is due (`ScheduleCompactionActionExecutor.needCompact`, `CompactionUtils`, 1.2.0)."""
+"""Decides whether a compaction is due (`ScheduleCompactionActionExecutor.needCompact`, `CompactionUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     reasons = []
     if few:
         reasons.append(
-            f"{counted(backlog.count, 'delta commit')} {since}, one is due after {trigger.commits} "
+            f"{counted(backlog.count, 'delta commit')} {since}, due after {trigger.commits} "
             f"({config.MAX_DELTA_COMMITS.key})"
         )
     if soon and trigger.strategy in ("TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"):
-        reasons.append(f"{seconds} s {since}, one is due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")
+        reasons.append(f"{seconds} s {since}, due after {trigger.seconds} s ({config.MAX_DELTA_SECONDS.key})")
     if trigger.strategy == "TIME_ELAPSED":
         return reasons[-1] if soon else ""
     if trigger.strategy == "NUM_OR_TIME":
@@ -122,7 +122,7 @@ def _is_log_compaction(storage: Storage, timeline: Timeline, instant: Instant) -
         return False
     try:
         return read_commit_metadata(storage, timeline.layout, instant).operation == "LOG_COMPACT"
-    except FileNotFoundError:  # archived meanwhile
+    except FileNotFoundError:  # archived since it was listed
         return False
 
 

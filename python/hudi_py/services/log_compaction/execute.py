@@ -37,7 +37,7 @@ from hudi_py.storage import Storage
 
 @dataclass(slots=True)
 class _Written:
-    """What the new log file contains."""
+    """Statistics of the new log file."""
 
     size: int = 0
     rows: int = 0
@@ -50,7 +50,7 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     """Writes and publishes the new log file of one operation.
 
     Raises:
-        RolledBackError: the attempt was given up meanwhile.
+        RolledBackError: the attempt was given up in the meantime.
         HistoryCleanedError: a file of the plan is missing.
         UnsupportedTableError: the logs contain partial updates.
     """

@@ -32,7 +32,7 @@ from hudi_py.transaction.instants import request
 from hudi_py.transaction.session import LockedTable
 
 _FIRST_VERSION = 8
-"""From this table version on, log files have the name of their own instant."""
+"""First table version in which log files are named by their own instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class LogCompaction(LogRewriting):
             if count < threshold:
                 return Scheduled(
                     None,
-                    f"{counted(count, 'delta commit')} since the last compaction or log compaction, one is due after "
+                    f"{counted(count, 'delta commit')} since the last compaction or log compaction, due after "
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(table)

@@ -1,1 +1,1 @@
-"""What services with a plan of their own have in common: the plan, its work, its report."""
+"""The common parts of services with a plan: the plan, its work and its report."""

@@ -170,7 +170,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         """Executes some operations of a plan in parallel.
 
         Raises:
-            RolledBackError: the attempt was given up meanwhile.
+            RolledBackError: the attempt was given up in the meantime.
             HistoryCleanedError: a file of the plan is missing.
             UnsupportedTableError: the logs contain something that cannot be rewritten.
         """
@@ -190,7 +190,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
 
         Raises:
             ConfigError: a task has no outcome.
-            RolledBackError: the attempt was given up meanwhile.
+            RolledBackError: the attempt was given up in the meantime.
         """
         storage, attempt, action = context.storage, work.attempt, self.action
         stats = {outcome.task: outcome.stat for outcome in outcomes}

@@ -1,4 +1,4 @@
-"""Removes a plan from the timeline, with everything that attempts to execute it left behind."""
+"""Removes a plan from the timeline, with everything left behind by attempts to execute it."""
 
 from __future__ import annotations
 

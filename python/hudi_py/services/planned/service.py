@@ -68,7 +68,7 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> WorkT:
-        """Takes a plan to inflight. What an earlier attempt left behind is undone or reused. A plan with nothing left
+        """Moves a plan to inflight. What an earlier attempt left behind is undone or reused. A plan with nothing left
         to do is removed, see `Work.removed`.
 
         Raises:
@@ -141,7 +141,7 @@ def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceCo
 
 
 def schedule_and_run(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:
-    """Schedules a plan, where one is due, and executes it in this process."""
+    """Schedules a plan, if one is due, and executes it in this process."""
     scheduled = service.schedule(context)
     if scheduled.instant is None:
         return service.nothing(scheduled.reason)

@@ -21,7 +21,7 @@ from hudi_py.view import StorageLister
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnscheduleReport(ServiceReport):
-    """What was dropped; `instant` is the plan's."""
+    """The result of dropping a plan; `instant` is the plan's."""
 
     plan: str = ""
     """The plan's service: `compaction`, `log_compaction`, `clean` or `clustering`."""

@@ -23,7 +23,7 @@ from hudi_py.transaction.recovery.restore import finish_restore, plan_restore, r
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RestoreReport(UndoReport):
-    """What a restore did; `instant` is the restore's own."""
+    """The result of a restore; `instant` is the restore's own."""
 
     savepoint: InstantTime | None = None
     """Requested time of the commit to which the table was restored."""
@@ -37,7 +37,7 @@ class RestoreReport(UndoReport):
 def restore(context: ServiceContext, instant: str | None = None) -> RestoreReport:
     """Restores the table to a savepoint: undoes everything written since, and every pending table service.
 
-    Queries that read what is undone fail meanwhile. The savepoint stays, and can be restored again. A restore that a
+    Queries that read undone data fail in the meantime. The savepoint stays, and can be restored again. A restore that a
     dead process left unfinished is finished first, by this call or by any write.
 
     Args:
@@ -115,7 +115,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
     if archived:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} later commits have been "
-            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and cannot be undone any more; "
+            f"archived (hoodie.archive.beyond.savepoint), such as {archived[0].time}, and can no longer be undone; "
             "restore a later savepoint, or read the table as of this one and write the rows again",
             instant=archived[0].time,
         )

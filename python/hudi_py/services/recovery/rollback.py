@@ -31,7 +31,7 @@ _LAST_BOOTSTRAP = "00000000000002"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UndoReport(ServiceReport):
-    """What rollbacks and restores have in common."""
+    """The common part of the reports of rollbacks and restores."""
 
     rolled_back: tuple[InstantTime, ...] = ()
     """Requested times of the instants that were undone, in this order."""
@@ -49,7 +49,7 @@ class UndoReport(ServiceReport):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RollbackReport(UndoReport):
-    """What a rollback did; `instant` is the rollback's own."""
+    """The result of a rollback; `instant` is the rollback's own."""
 
     plan_kept: bool = False
     """Whether the instant is a table service whose plan remains, so that it can be run again."""
@@ -78,7 +78,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
     Raises:
         ConfigError: the active timeline has no such instant, or it cannot be rolled back.
         ConflictError: it is running or has a savepoint, or newer instants or plans depend on it.
-        HistoryCleanedError: what it replaced has been cleaned, so rows would be lost.
+        HistoryCleanedError: files that it replaced have been cleaned, so rows would be lost.
         UnsupportedTableError: it shares log files with other writes, from before the table was upgraded to version 8 or
             later.
         LockError: the table lock could not be acquired in time.

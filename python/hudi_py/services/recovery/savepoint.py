@@ -55,7 +55,7 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SavepointReport(ServiceReport):
-    """What `create_savepoint` or `delete_savepoint` did; `instant` is the commit's."""
+    """The result of `create_savepoint` or `delete_savepoint`; `instant` is the commit's."""
 
     savepoint: InstantTime | None = None
     """Requested time of the commit that has, or had, the savepoint. It is set even if the savepoint already existed."""
@@ -218,7 +218,7 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
 
 
 def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
-    """The result of a completed clean or the plan of a pending one; None if it has none or was archived meanwhile."""
+    """The result of a completed clean or the plan of a pending one; None if it has none or was archived since."""
     if not clean.completed:
         return PendingPlans(context.storage, timeline).clean(clean)
     path = timeline.layout.path(clean.file_name)
@@ -285,7 +285,7 @@ def _check_not_cleaned(
 
 
 def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
-    """What the cleans after a commit have deleted, and what pending ones will delete."""
+    """The deletions of the cleans after a commit, and those planned by pending ones."""
     for clean in timeline.instants:
         if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
             found = _clean(context, timeline, clean)

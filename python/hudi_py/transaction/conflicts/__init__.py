@@ -1,4 +1,4 @@
-"""Which actions of others keep a write from completing."""
+"""Decides which actions of other writers prevent a write from completing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Conflicts found before a write is done: by the markers of other writes, one look before each data file.
+"""Detects conflicts before a write is done, by checking the markers of other writes once before each data file.
 
 As `SimpleDirectMarkerBasedDetectionStrategy`, `DirectMarkerBasedDetectionStrategy` and
-`MarkerUtils.getCandidateInstants` (1.2.0): of two writes of a file group the one with the later instant fails. What is
-missed, since it begins at the same moment, is found at the commit as ever.
+`MarkerUtils.getCandidateInstants` (1.2.0): of two writes to a file group the one with the later instant fails.
+Conflicts missed because both began at the same moment are found at the commit as usual.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 
 class EarlyDetection:
-    """Of one write, as one process carries it out. Methods may be called from several threads."""
+    """Early detection for one write in one process. Methods may be called from several threads."""
 
     def __init__(self, session: TableSession, settings: OptimisticSettings, scope: WriteScope) -> None:
-        """`scope`: of the write, without file groups."""
+        """`scope`: that of the write, without file groups."""
         self._session = session
         self._settings = settings
         self._scope = scope
 
     def check(self, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
-        """Called before the marker of a data file is created.
+        """Checks a file group before the marker of a data file is created.
 
         Args:
-            logs: it is a log file.
+            logs: whether the data file is a log file.
 
         Raises:
-            ConflictError: another write is changing the file group, or, where the options ask for that
+            ConflictError: another write is changing the file group or, if the options ask for that check
                 (`hoodie.write.concurrency.early.conflict.check.commit.conflict`), has changed it.
         """
         marked = [time for time in self._earlier() if self._is_marked(time, partition, file_id)]
@@ -61,7 +61,7 @@ class EarlyDetection:
         return [InstantTime(info.name) for info in folders if info.name < self._scope.instant]
 
     def _is_marked(self, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
-        """Whether a living write has a file of the file group, or is about to write one."""
+        """Whether a live write has a file of the file group, or is about to write one."""
         storage = self._session.storage
         if not has_marker(storage, instant, partition, file_id):
             return False
@@ -76,7 +76,7 @@ class EarlyDetection:
             if found not in completed_since(timeline, self._scope):
                 return  # its markers are about to be removed
         elif found.action in PLANNED or found.action is Action.REPLACE_COMMIT:
-            return  # whether these conflict is known at the commit alone
+            return  # only the commit knows whether these conflict
         raise self._conflict(found, partition, file_id)
 
     def _check_completed(self, timeline: Timeline, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
@@ -90,8 +90,8 @@ class EarlyDetection:
     def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(
             f"Cannot continue the write {self._scope.instant} of {self._session.storage.uri}: the "
-            f"{found.action.value} {found.time}, which began before it, is changing the file group {file_id} of "
-            f"partition {partition!r}, too ({concurrency.EARLY_DETECTION.key}); nothing was published: write again "
+            f"{found.action.value} {found.time}, which began earlier, is also changing the file group {file_id} of "
+            f"partition {partition!r} ({concurrency.EARLY_DETECTION.key}); nothing was published: write again "
             f"({concurrency.RETRIES.key} does so automatically)",
             instant=found.time,
         )

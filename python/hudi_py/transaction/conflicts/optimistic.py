@@ -1,9 +1,9 @@
-"""Several writers at a time: of two that change the same file group, the one that commits later fails.
+"""Allows several concurrent writers: of two that change the same file group, the one that commits later fails.
 
 Candidates and rules are those of `SimpleConcurrentFileWritesConflictResolutionStrategy`,
 `PreferWriterConflictResolutionStrategy`, `BucketIndexConcurrentFileWritesConflictResolutionStrategy` and
-`ConcurrentOperation` (1.2.0). Apache Hudi finds what has completed since a write began by the last instant that was
-completed then and by the set of those that were pending; the pin stands for both.
+`ConcurrentOperation` (1.2.0). To find what completed since a write began, Apache Hudi compares with the last completed
+instant and the set of pending ones at that time; the pin stands for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class OptimisticWriters:
     """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`, and of `NON_BLOCKING_CONCURRENCY_CONTROL`, for which
-    Apache Hudi does not check at all: rows added to a file group that is replaced meanwhile are lost there."""
+    Apache Hudi does not check at all and loses rows added to a file group that is replaced in the meantime."""
 
     settings: OptimisticSettings = field(default_factory=OptimisticSettings)
     one_at_a_time: bool = False
@@ -40,8 +40,8 @@ class OptimisticWriters:
         _check_restores(table, scope)
         newest = table.timeline.instants[-1] if table.timeline.instants else None
         if table.timeline.layout.version < 2 and newest is not None and newest.time > scope.instant:
-            # version 6 has no completion times: a write that became pending only now would look completed to others
-            # that began in between
+            # version 6 has no completion times: to other writes that began in between, a write that became pending only
+            # now would look completed
             raise ConflictError(
                 f"Cannot begin the write {scope.instant} of {table.session.storage.uri}: the {newest.action.value} "
                 f"{newest.time} was requested after this write was planned, and table version {table.config.version} "
@@ -64,36 +64,36 @@ class OptimisticWriters:
         return schema
 
     def check_completed(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
-        """Raises ConflictError if an instant that has completed since the write began has changed its file groups.
+        """Raises ConflictError if an instant completed since the write began has changed its file groups.
 
-        `version`: of the table.
+        `version`: the table version.
         """
         if not self._may_follow(version, scope, instant, metadata):
             shared = self._shared(version, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
 
     def _may_follow(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
-        """Whether a completed instant is a compaction that a write of the same file groups may follow."""
-        # log compactions are marked as compacted, too; old compactions have no operation
+        """Whether a completed instant is a compaction that a write to the same file groups may follow."""
+        # log compactions are marked as compacted too; old compactions have no operation
         if metadata.operation != "COMPACT" and (metadata.operation == "LOG_COMPACT" or not metadata.compacted):
             return False
         if instant.time < scope.instant:
-            return True  # pending when the write began, which has written to the slice that it opens
+            return True  # pending when the write began, so the write added to the slice that it opens
         if self.settings.strategy is ConflictStrategy.PREFER_WRITER or version < 8:
             return False
-        # logs belong to the slice that is the newest when they complete
+        # logs belong to the slice that is newest when they complete
         return not (scope.touched - scope.logged) & _changed(metadata)
 
     def _shared(
         self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata
     ) -> frozenset[FileGroup]:
-        """File groups to which both writes have only added logs, where that is no conflict."""
+        """File groups to which both writes only added logs, where that is no conflict."""
         if not self.settings.shares_logs or metadata.compacted:
             return frozenset()
         return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, version).logged
 
     def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
-        """Pending instants to check, with their operation and the file groups that they change."""
+        """Pending instants to check, with their operations and the file groups they change."""
         prefers_writer = self.settings.strategy is ConflictStrategy.PREFER_WRITER
         for instant in table.timeline.pending:
             if instant.time == scope.instant:
@@ -104,8 +104,8 @@ class OptimisticWriters:
             elif instant.time < scope.instant:
                 continue
             elif instant.action is Action.COMPACTION and table.config.version < 8:
-                # Apache Hudi's PreferWriter strategy passes over these, and loses what the write adds to logs that the
-                # plan does not name
+                # Apache Hudi's PreferWriter strategy skips these, and loses what the write adds to logs that the plan
+                # does not name
                 yield instant, "COMPACT", table.plans.file_groups(instant)
             elif instant.action is Action.REPLACE_COMMIT and instant.state is State.INFLIGHT and not prefers_writer:
                 metadata = read_commit_metadata(
@@ -156,15 +156,15 @@ def _check_restores(table: LockedTable, scope: WriteScope) -> None:
 
 
 def _check_archived(table: LockedTable, scope: WriteScope) -> None:
-    """Refuses where an instant that was pending when the write began may have completed and been archived since: what
-    it changed is not known then. Apache Hudi does not look at those."""
+    """Refuses a write if an instant that was pending when it began may have completed and been archived since: its
+    changes are then unknown. Apache Hudi ignores those."""
     timeline = table.timeline
     active = {instant.time for instant in timeline.instants}
     for time in sorted(scope.pending - active):
         if timeline.start is not None and time < timeline.start:
             raise ConflictError(
                 f"Cannot commit the write {scope.instant}: the instant {time}, which was pending when the write began, "
-                f"has been archived meanwhile, so whether it changed the same files cannot be checked; {_REMEDY}",
+                f"has been archived since, so whether it changed the same files cannot be checked; {_REMEDY}",
                 instant=time,
             )
 

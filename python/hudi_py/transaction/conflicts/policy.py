@@ -1,4 +1,4 @@
-"""What a conflict policy decides, and what it goes by."""
+"""The interface of conflict policies, and their input."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteScope:
-    """What a write saw of the table, and what it changes."""
+    """The part of the table that a write saw and the part that it changes."""
 
     instant: InstantTime
     pin: Pin
     touched: frozenset[FileGroup] = frozenset()
-    """File groups which the write changes or replaces; before its commit none are known."""
+    """File groups that the write changes or replaces; unknown until its commit."""
     logged: frozenset[FileGroup] = frozenset()
-    """Those of them which only get log files that name their own instant (since table version 8)."""
+    """Those of them that only get log files named by their own instant (from table version 8 on)."""
     pending: frozenset[InstantTime] = frozenset()
     """Requested times of the writes and table services that were pending when the write was planned."""
     schema_json: str = ""
-    """The Avro schema that the write leaves behind, without meta columns; before its commit empty."""
+    """Avro schema of the table after the write, without meta columns; empty before its commit."""
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class WriteScope:
         table_version: int,
         pending: frozenset[InstantTime] = frozenset(),
     ) -> WriteScope:
-        """That of a write which is about to be committed with this metadata."""
+        """The scope of a write that is about to be committed with this metadata."""
         replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
@@ -48,28 +48,28 @@ class WriteScope:
 
 
 class ConflictPolicy(Protocol):
-    """Compares the table as it is with what a write saw. Pickles; holds no credentials."""
+    """Compares the current table with what a write saw. Pickles; holds no credentials."""
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether a write does not begin while another one is pending, unless that has failed."""
+        """Whether a write must not begin while another one is pending, unless that one has failed."""
         ...
 
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
-        """Before a planned write becomes pending.
+        """Checks a planned write before it becomes pending.
 
         Raises:
-            ConflictError: names the instant in the way.
+            ConflictError: names the conflicting instant.
         """
         ...
 
     def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
-        """Before a write completes, its files written.
+        """Checks a write whose files are written before it completes.
 
         Returns:
-            The Avro schema to commit instead of the write's own, where another write has changed it; usually None.
+            The Avro schema to commit instead of the write's own if another write has changed it; usually None.
 
         Raises:
-            ConflictError: names the instant in the way and the file group, where it is about one.
+            ConflictError: names the conflicting instant and, where applicable, the file group.
         """
         ...

@@ -1,4 +1,4 @@
-"""Changes of a table's schema by writes that run side by side (`SimpleSchemaConflictResolutionStrategy`,
+"""Resolves schema changes by concurrent writes (`SimpleSchemaConflictResolutionStrategy`,
 `AvroSchemaComparatorForSchemaEvolution`, 1.2.0)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def schema_to_commit(
     table: LockedTable, scope: WriteScope, completed: Sequence[tuple[Instant, CommitMetadata]]
 ) -> str | None:
-    """The schema to commit instead of the write's own, as another write has changed it; None: its own.
+    """The schema to commit instead of the write's own because another write has changed it; None: its own.
 
     Args:
         completed: instants that completed since the write began.
@@ -41,18 +41,18 @@ def schema_to_commit(
     if before is not None and own == canonical(json.loads(before)):
         return now
     if before is None or canonical(json.loads(before)) != canonical(json.loads(now)):
-        raise _conflict(table, scope, newest, "has changed the schema of the table in another way than this write")
+        raise _conflict(table, scope, newest, "changed the schema of the table in another way than this write")
     latest = max(changes, key=lambda each: each[0].time)[0]
     if latest.time > scope.instant:
         # The schema of a table is that of the write that began last, so this change would not be seen; Apache Hudi
-        # commits it nevertheless
+        # commits it anyway
         raise _conflict(table, scope, latest, "began after this write, which changes the schema of the table")
     return None
 
 
 def canonical(schema: Any) -> Hashable:
-    """An Avro schema (parsed JSON) in a form that is equal for schemas that mean the same: without documentation,
-    namespaces, aliases, custom properties and the order of unions."""
+    """An Avro schema (parsed JSON) in a form that is equal for equivalent schemas: without documentation, namespaces,
+    aliases, custom properties and the order of unions."""
     if isinstance(schema, str):
         return schema.rpartition(".")[2]
     if isinstance(schema, list):
@@ -95,7 +95,7 @@ def _schema_before(table: LockedTable, scope: WriteScope) -> str | None:
 
 
 def _schema_of(metadata: CommitMetadata) -> str:
-    """The schema that a commit records; that of a table service is that of its plan, maybe an older one."""
+    """The schema that a commit records; a table service records that of its plan, which may be older."""
     return "" if metadata.operation in SCHEMA_OF_PLAN else metadata.extra.get(SCHEMA_KEY, "")
 
 

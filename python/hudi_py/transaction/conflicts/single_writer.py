@@ -1,5 +1,5 @@
-"""One writer at a time: any other write since the plan of a write is a conflict. Table services are none, unless they
-touch a file group that the write touches."""
+"""Allows one writer at a time: any other write since the plan of a write is a conflict. Table services are not, unless
+they touch a file group that the write touches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 @dataclass(frozen=True, slots=True)
 class SingleWriter:
-    """The `ConflictPolicy` of `SINGLE_WRITER`. Stricter than Apache Hudi, which does not check at all then."""
+    """The `ConflictPolicy` of `SINGLE_WRITER`. Stricter than Apache Hudi, which does not check in this mode."""
 
     one_at_a_time: bool = True
 
@@ -38,7 +38,7 @@ class SingleWriter:
 
     def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
         own, timeline, storage = scope.instant, table.timeline, table.session.storage
-        # a log belongs to the slice that is the newest when it completes, so compactions do not disturb it
+        # a log belongs to the slice that is newest when it completes, so compactions do not conflict with it
         rewritten = scope.touched - scope.logged
         seen = {(instant.time, instant.action.comparable) for instant in timeline.at(scope.pin).completed}
         for instant in timeline.completed:
@@ -52,7 +52,7 @@ class SingleWriter:
             if metadata.operation not in _SERVICES and not metadata.compacted:
                 raise _conflict(own, instant, f"({metadata.operation}) has been completed")
             if metadata.operation == "COMPACT" and instant.time < own:
-                continue  # pending then, and known to the write
+                continue  # was pending when the write was planned, so the plan allows for it
             changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
             changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
             compacted = metadata.operation in ("COMPACT", "LOG_COMPACT")
@@ -61,12 +61,12 @@ class SingleWriter:
             if instant.time == own:
                 continue
             if instant in table.plans.writes and instant.time in scope.pending:
-                continue  # had failed when this write was planned, and stays (policy NEVER)
+                continue  # had already failed when this write was planned, and stays (policy NEVER)
             if instant in table.plans.writes or instant.action is Action.RESTORE:
                 raise _conflict(own, instant, "is under way")
             groups = table.plans.file_groups(instant)
             if instant.action in COMPACTIONS:
-                # what was scheduled before was known to the plan
+                # the plan allows for anything scheduled before it
                 overlap = rewritten & groups if instant.time > own else frozenset()
             else:
                 overlap = scope.touched & groups

@@ -1,4 +1,4 @@
-"""Locks of a table: what one does, and the kinds there are."""
+"""Table locks: their interface and the providers."""
 
 from __future__ import annotations
 

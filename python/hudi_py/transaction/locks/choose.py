@@ -1,4 +1,4 @@
-"""Which lock a table has, and looking at it from outside."""
+"""Chooses the lock of a table, and inspects or breaks it from outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOCKS: Final[Mapping[str, Callable[..., TableLock]]] = {
 def table_lock(
     storage: Storage, settings: LockSettings, *, purpose: str, storage_options: Mapping[str, str] | None = None
 ) -> TableLock:
-    """The `LockProvider` of tables: the lock that the settings name, by default one kept beside the table.
+    """The `LockProvider` of tables: the lock that the settings name, by default one stored with the table.
 
     Raises:
         ConfigError: the lock cannot be kept on this storage.
@@ -50,10 +50,10 @@ def table_lock(
 def lock_holders(
     storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
 ) -> list[LockHolder]:
-    """Who holds the lock of a table: one holder, or none.
+    """The holder of a table's lock: a list of one, or empty.
 
     Args:
-        options: options of writes: they name the lock.
+        options: write options, which name the lock.
     """
     found = _lock(storage, options, "look at the table lock", storage_options).holder()
     return [] if found is None else [found]
@@ -62,15 +62,15 @@ def lock_holders(
 def break_lock(
     storage: Storage, owner: str, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
 ) -> None:
-    """Takes the lock away from a holder that is gone. One that is still running finds out before it completes its
+    """Takes the lock away from a holder that is gone. A holder that is still running notices before it completes its
     action, and fails.
 
     Args:
         owner: the holder, as `lock_holders` names it.
-        options: options of writes: they name the lock.
+        options: write options, which name the lock.
 
     Raises:
-        LockError: the lock is held by another owner, or by nobody.
+        LockError: the lock is free, or held by another owner.
     """
     lock = _lock(storage, options, "break the table lock", storage_options)
     if lock.break_held(owner):

@@ -1,8 +1,8 @@
-"""The table lock in DynamoDB, as Amazon's lock client keeps it (`DynamoDBBasedLockProviderBase`, 1.2.0;
+"""The table lock in DynamoDB, as stored by Amazon's lock client (`DynamoDBBasedLockProviderBase`, 1.2.0;
 `dynamodb-lock-client` 1.2.0).
 
-A lock is an item whose `recordVersionNumber` its holder changes at every heartbeat. One that has stayed the same for a
-whole lease, by the clock of whoever waits, is taken over: clocks of two hosts are never compared.
+A lock is an item whose `recordVersionNumber` its holder changes at every heartbeat. A lock that has not changed for a
+whole lease, by the waiting process's clock, is taken over: clocks of two hosts are never compared.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _OPTIONS = {
     "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
     "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
 }
-"""boto3's names of credentials, and those of the storage options."""
+"""boto3's credential names, and those of the storage options."""
 
 
 class DynamoLock(HeldByContext):
     """The lock of one table, to be held by one thread at a time. Use as a context manager.
 
     Args:
-        storage_options: credentials for DynamoDB are among them, or found by boto3.
+        storage_options: may hold credentials for DynamoDB; otherwise boto3 finds them.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DynamoLock(HeldByContext):
         self._purpose = purpose
         self._sleep = sleep
         self._lease_s = settings.wait_ms / 1000
-        """As in Java: what one try waits is also what a lock is valid."""
+        """As in Java, a lock is valid for as long as one try waits."""
         self._key = (
             path_hash(storage.uri)
             if self._dynamodb.key_of_path
@@ -78,7 +78,7 @@ class DynamoLock(HeldByContext):
         """Waits for the lock. Creates the DynamoDB table if there is none.
 
         Raises:
-            LockError: it could not be acquired in time, or DynamoDB refuses the requests.
+            LockError: it could not be acquired in time, or DynamoDB rejected the requests.
         """
         self._owner = f"{WriterIdentity(uuid.uuid4().hex, process_identity())}"
         self._seen = ("", 0.0)
@@ -89,7 +89,7 @@ class DynamoLock(HeldByContext):
                 self._described,
                 purpose=self._purpose,
                 place=self.place,
-                # As Java: besides what it waits anyhow, the lease of a holder that may be dead
+                # As in Java: in addition to the normal wait, the lease of a holder that may be dead
                 patience_ms=self._settings.lease_patience_ms + self._settings.wait_ms,
                 sleep=self._sleep,
             )
@@ -104,7 +104,7 @@ class DynamoLock(HeldByContext):
         self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
 
     def check(self) -> None:
-        """Raises LockError when the lease is over or the lock is another's."""
+        """Raises LockError if the lease has expired or another holder has the lock."""
         with self._guard:
             held = bool(self._record) and time.monotonic() < self._deadline
         item = self._item() if held else None
@@ -112,7 +112,7 @@ class DynamoLock(HeldByContext):
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
 
     def release(self) -> None:
-        """Deletes the item, unless it is another's."""
+        """Deletes the item, unless it belongs to another holder."""
         renewal, self._renewal = self._renewal, None
         if renewal is None:
             return
@@ -126,7 +126,7 @@ class DynamoLock(HeldByContext):
             _log.warning("the table lock %s could not be released; others wait for its lease: %s", self.place, error)
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now, or did when its process ended. DynamoDB keeps no times."""
+        """The current holder, or one whose process ended without releasing the lock. DynamoDB stores no times."""
         item = self._item()
         if item is None or "isReleased" in item:
             return None
@@ -134,7 +134,7 @@ class DynamoLock(HeldByContext):
         return LockHolder("DynamoDBBasedLockProvider", self.place, owner, None, None, owner)
 
     def break_held(self, owner: str) -> bool:
-        """Deletes the item of an owner."""
+        """Deletes an owner's item."""
         item = self._item()
         if item is None or _text(item, "ownerName") != owner:
             return False
@@ -148,7 +148,7 @@ class DynamoLock(HeldByContext):
             "dynamodb",
             region_name=self._dynamodb.region,
             endpoint_url=self._dynamodb.endpoint,
-            # A request that is repeated after its answer was lost finds its own item: what is there decides
+            # A request repeated because its answer was lost finds its own item: the stored item decides
             config=client_config(retries={"total_max_attempts": 3, "mode": "standard"}),
             **given,
         )
@@ -214,7 +214,7 @@ class DynamoLock(HeldByContext):
         )
 
     def _conditional(self, operation: str, record: str, asked: float, **request: Any) -> bool:
-        """A conditional write of our item. False when another one came first."""
+        """Writes our item conditionally. Returns False if another write came first."""
         written = self._try(operation, **request)
         if not written:
             item = self._item()
@@ -236,7 +236,7 @@ class DynamoLock(HeldByContext):
         )
 
     def _try(self, operation: str, **request: Any) -> bool:
-        """False when the condition of a request does not hold."""
+        """Returns False if the condition of a request does not hold."""
         try:
             getattr(self._client, operation)(TableName=self._dynamodb.table, **request)
         except self._failed as error:
@@ -253,7 +253,7 @@ class DynamoLock(HeldByContext):
         return found
 
     def _ensure_table(self) -> None:
-        """Creates the table of locks if there is none."""
+        """Creates the lock table if there is none."""
         try:
             status = self._client.describe_table(TableName=self._dynamodb.table)["Table"]["TableStatus"]
         except self._client.exceptions.ResourceNotFoundException:
@@ -265,7 +265,7 @@ class DynamoLock(HeldByContext):
                     "BillingMode": "PROVISIONED",
                     "ProvisionedThroughput": {"ReadCapacityUnits": capacity[0], "WriteCapacityUnits": capacity[1]},
                 }
-            # Another writer may create it at the same time
+            # Another writer may be creating it at the same time
             with contextlib.suppress(self._client.exceptions.ResourceInUseException):
                 self._client.create_table(
                     TableName=self._dynamodb.table,

@@ -1,4 +1,4 @@
-"""The table lock among the threads of one process (`InProcessLockProvider`, 1.2.0)."""
+"""The table lock between threads of one process (`InProcessLockProvider`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 
 _held: dict[str, LockHolder] = {}
-"""By the URI of the table."""
+"""Holders by table URI."""
 _guard = threading.Lock()
 
 
@@ -39,7 +39,7 @@ class InProcessLock(HeldByContext):
         self._owner = ""
 
     def acquire(self) -> None:
-        """Waits for the lock. Raises LockError when it could not be acquired in time."""
+        """Waits for the lock. Raises LockError if it could not be acquired in time."""
         self._owner = str(uuid.uuid4())
         wait_for(
             self._attempt,
@@ -51,17 +51,17 @@ class InProcessLock(HeldByContext):
         )
 
     def check(self) -> None:
-        """Raises LockError when the lock was broken."""
+        """Raises LockError if the lock was broken."""
         found = self.holder()
         if found is None or found.owner != self._owner:
             raise lost_lock(self._purpose, self.place, "was broken")
 
     def release(self) -> None:
-        """Gives the lock back, unless it is another's."""
+        """Releases the lock, unless it belongs to another holder."""
         self.break_held(self._owner)
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now."""
+        """The current holder of the lock."""
         with _guard:
             return _held.get(self.place)
 
@@ -92,12 +92,11 @@ class InProcessLock(HeldByContext):
 
 
 def check_many_processes(options: Options) -> None:
-    """Raises ConfigError where the lock asked for is of no use to work that several processes share."""
+    """Raises ConfigError if the configured lock cannot protect work shared by several processes."""
     if options.get(config.LOCK_PROVIDER) == config.IN_PROCESS_LOCK:
         raise ConfigError(
             f"Option {config.LOCK_PROVIDER.key} = '{config.IN_PROCESS_LOCK}' is not supported through Spark: writes "
-            "and "
-            "services run in several processes, which this lock does not exclude; use FileSystemBasedLockProvider, or "
-            "StorageBasedLockProvider on object stores",
+            "and services run in several processes, which this lock does not exclude; use FileSystemBasedLockProvider, "
+            "or StorageBasedLockProvider on object stores",
             key=config.LOCK_PROVIDER.key,
         )

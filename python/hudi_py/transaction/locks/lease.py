@@ -1,4 +1,4 @@
-"""Waiting for a lock, and the thread that renews one: shared by the locks that are leases."""
+"""Waits for a lock and renews it in a thread; shared by the locks that are leases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HeldByContext(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Gives the lock back, unless it is another's."""
+        """Releases the lock, unless it belongs to another holder."""
 
     def __enter__(self: _Lock) -> _Lock:
         self.acquire()
@@ -55,9 +55,9 @@ def wait_for(
     """Tries until the lock is acquired.
 
     Args:
-        attempt: one try; True when the lock was acquired.
-        holder: who holds it, for messages.
-        patience_ms: after this long the wait is over.
+        attempt: tries once; True if the lock was acquired.
+        holder: describes the holder, for messages.
+        patience_ms: maximum wait in milliseconds.
 
     Raises:
         LockError: it could not be acquired in time.
@@ -84,18 +84,18 @@ def wait_for(
 
 
 def lost_lock(purpose: str, place: str, how: str, *, option: str = "") -> LockError:
-    """The error of a holder whose lock is another's by now, or nobody's.
+    """The error of a holder whose lock is now free or belongs to another.
 
     Args:
         how: what happened to the lock; follows its place in the message.
-        option: raising it, for all writers, helps where this happens again.
+        option: option to raise for all writers if this happens again.
     """
     again = f"; if this happens again, raise {option} for all writers" if option else ""
     return LockError(f"Cannot {purpose}: the table lock {place} {how}; write again{again}", path=place)
 
 
 class Renewal:
-    """A thread that renews a lease until it is stopped, or `renew` returns False: the lease is lost."""
+    """A thread that renews a lease until it is stopped, or until `renew` returns False because the lease is lost."""
 
     def __init__(self, renew: Callable[[], bool], interval_s: float, name: str) -> None:
         self._renew = renew
@@ -105,7 +105,7 @@ class Renewal:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, after the renewal that is under way."""
+        """Stops the thread after any renewal already started."""
         self._stop.set()
         self._thread.join()
 

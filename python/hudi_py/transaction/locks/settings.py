@@ -14,7 +14,7 @@ from hudi_py.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """Of the lock in an object store (`StorageBasedLockConfig`, 1.2.0)."""
+    """Settings of the lock in an object store (`StorageBasedLockConfig`, 1.2.0)."""
 
     validity_s: float = 300
     renew_s: float = 30
@@ -22,7 +22,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperSettings:
-    """Of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
+    """Settings of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
 
     hosts: str
     base_path: str | None
@@ -35,7 +35,7 @@ class ZookeeperSettings:
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """Of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
+    """Settings of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
 
     table: str = "hudi_locks"
     key: str | None = None
@@ -50,21 +50,21 @@ class DynamoSettings:
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """Which lock a table has and how long to wait for it (`HoodieLockConfig`, 1.2.0). Pickles; holds no credentials."""
+    """Kind of the table lock and how long to wait for it (`HoodieLockConfig`, 1.2.0). Pickles; holds no credentials."""
 
     path: str | None = None
     """Folder of the lock file; None: the table's `.hoodie`."""
     expire_minutes: int = 0
     """A lock file older than this may be broken; 0: never."""
     wait_ms: int = 60_000
-    """How long one try waits. The lock is waited for as long as this, or as all retries take, whichever is longer."""
+    """Wait of one try in milliseconds. The total wait is this long, or as long as all retries, whichever is longer."""
     retries: int = 50
     retry_wait_ms: int = 5_000
-    """Java's pause between two tries; ours is shorter where that is longer than half a second."""
+    """Java's pause between two tries in milliseconds; hudi-py's is shorter if this exceeds half a second."""
     shared: bool = False
     """Whether Apache Hudi is known to use the lock file at the same time."""
     provider: str | None = None
-    """One of `hudi_py.config.lock.PROVIDERS`; None: by the kind of storage."""
+    """One of `hudi_py.config.lock.PROVIDERS`; None: chosen by the kind of storage."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     zookeeper: ZookeeperSettings | None = None
     dynamodb: DynamoSettings = field(default_factory=DynamoSettings)
@@ -74,14 +74,14 @@ class LockSettings:
         """The lock that the options of a write ask for.
 
         Raises:
-            ConfigError: an option that the provider needs is missing, as is its Python package, or the provider itself.
+            ConfigError: the provider is unsupported, or lacks a required option or its Python package.
         """
         provider = options.get(config.LOCK_PROVIDER)
         validity, renew = options.get(config.STORAGE_VALIDITY_S), options.get(config.STORAGE_RENEW_S)
         if validity < 10 * renew:
             raise ConfigError(
-                f"Options {config.STORAGE_VALIDITY_S.key} = {validity} and {config.STORAGE_RENEW_S.key} = {renew} do "
-                "not go together: the lock must be valid for at least ten renewal intervals",
+                f"Options {config.STORAGE_VALIDITY_S.key} = {validity} and {config.STORAGE_RENEW_S.key} = {renew} are "
+                "incompatible: the lock must be valid for at least ten renewal intervals",
                 key=config.STORAGE_VALIDITY_S.key,
             )
         _check_provider(options, provider, config.ZOOKEEPER_URL, config.ZOOKEEPER_LOCK)
@@ -105,12 +105,12 @@ class LockSettings:
 
     @property
     def lease_patience_ms(self) -> int:
-        """For locks that Java's providers wait for within each try. It must outlast the lease of a dead holder."""
+        """The same for locks that Java's providers wait for within each try; must outlast a dead holder's lease."""
         return max(self.wait_ms, self.retries * (self.wait_ms + self.retry_wait_ms))
 
 
 def _check_provider(options: Options, provider: str | None, given: Option[str | None], expected: str) -> None:
-    """Raises ConfigError where a lock is described that nothing asks for: writers would not exclude one another."""
+    """Raises ConfigError if options describe a lock that is not selected: writers would not exclude one another."""
     if provider is None and options.given(given):
         raise ConfigError(
             f"Option {options.name_of(given)} is given without {config.LOCK_PROVIDER.key}; set it to {expected}, or "

@@ -1,7 +1,7 @@
 """The table lock in an object store: Java's lock file with a lease (`StorageBasedLockProvider`, 1.2.0).
 
-The file is written under the condition that it is still the version that was read, and never deleted. A holder is known
-by a random id; who holds the lock until `validUntil` renews it. Writers of hudi-py leave their process in the object's
+The file is never deleted, and is written only if it is still the version that was read. A random id identifies the
+holder, which owns the lock until `validUntil` and renews it. Writers of hudi-py store their process in the object's
 metadata, so that a lock whose process is provably gone is taken over at once.
 """
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".hoodie/.locks/table_lock.json"
 DRIFT_MS: Final = 500
-"""How far clocks may differ: a lease of another is over this long after its end."""
+"""Allowed clock difference in milliseconds: another holder's lease ends this long after its `validUntil`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Lease:
 
 
 def parse_lease(found: VersionedObject, place: str) -> Lease:
-    """The lease in a lock file. Raises CorruptFileError when it is none."""
+    """Parses a lock file. Raises CorruptFileError if it is not a lease."""
     try:
         content = json.loads(found.data)
         expired = content["expired"]
@@ -70,8 +70,8 @@ class StorageLock(HeldByContext):
     """The lock of one table, to be held by one thread at a time. Use as a context manager.
 
     Args:
-        storage: the table's.
-        settings: lease and patience.
+        storage: storage of the table.
+        settings: lease and wait settings.
         purpose: what the lock is needed for; part of messages.
     """
 
@@ -87,14 +87,14 @@ class StorageLock(HeldByContext):
     ) -> None:
         if not isinstance(storage, ConditionalStorage):
             raise ConfigError(
-                f"Cannot {purpose}: StorageBasedLockProvider needs an object store, and {storage.uri} is none, as in "
-                "Apache Hudi; use FileSystemBasedLockProvider, or leave hoodie.write.lock.provider out"
+                f"Cannot {purpose}: StorageBasedLockProvider needs an object store, and {storage.uri} is not one, as "
+                "in Apache Hudi; use FileSystemBasedLockProvider, or leave hoodie.write.lock.provider out"
             )
         self._storage: ConditionalStorage = storage
         self.place = f"{storage.uri}/{LOCK_FILE}"
         self._settings = settings
         self._lease_s = settings.lease.validity_s
-        # A lease counts as lost somewhat before others may take it, so that there is time to complete an instant
+        # A lease counts as lost slightly before others may take it, which leaves time to complete an instant
         self._margin_s = self._lease_s / 10
         self._purpose = purpose
         self._sleep = sleep
@@ -111,8 +111,8 @@ class StorageLock(HeldByContext):
         """Waits for the lock.
 
         Raises:
-            LockError: it could not be acquired in time, or may not be written.
-            ConfigError: the store ignores conditions.
+            LockError: it could not be acquired in time, or access to it is denied.
+            ConfigError: the store ignores write conditions.
         """
         self._owner = str(uuid.uuid4())
         writer = WriterIdentity(self._owner, process_identity())
@@ -139,7 +139,7 @@ class StorageLock(HeldByContext):
         self._renewal = Renewal(self._renew, self._settings.lease.renew_s, f"hudi-lock-{self._owner}")
 
     def check(self) -> None:
-        """Raises LockError when the lease is over or the lock is another's."""
+        """Raises LockError if the lease has expired or another holder has the lock."""
         with self._guard:
             held = self._version is not None and time.monotonic() < self._deadline
         if held:
@@ -150,7 +150,7 @@ class StorageLock(HeldByContext):
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
 
     def release(self) -> None:
-        """Marks the lease as expired, unless the lock is another's."""
+        """Marks the lease as expired, unless it belongs to another holder."""
         renewal, self._renewal = self._renewal, None
         if renewal is None:
             return
@@ -166,7 +166,7 @@ class StorageLock(HeldByContext):
             end_work(self._owner)
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now."""
+        """The current holder of the lock."""
         found = self._storage.read_version(LOCK_FILE)
         lease = None if found is None else parse_lease(found, self.place)
         if found is None or lease is None or not lease.is_held(self._now_ms()):
@@ -183,7 +183,7 @@ class StorageLock(HeldByContext):
         )
 
     def break_held(self, owner: str) -> bool:
-        """Marks the lease of an owner as expired."""
+        """Marks an owner's lease as expired."""
         found = self._storage.read_version(LOCK_FILE)
         lease = None if found is None else parse_lease(found, self.place)
         if found is None or lease is None or lease.owner != owner or not lease.is_held(self._now_ms()):
@@ -206,7 +206,7 @@ class StorageLock(HeldByContext):
         return version is not None and self._extend(version, self._put_own)
 
     def _extend(self, version: Version | None, put: Callable[[Lease, Version | None], Version | None]) -> bool:
-        """Writes a lease that begins now over a version; False when that was replaced."""
+        """Replaces a version by a lease that begins now; False if that version was already replaced."""
         asked = time.monotonic()
         valid_until_ms = self._now_ms() + round(self._lease_s * 1000)
         written = put(Lease(False, valid_until_ms, self._owner), version)
@@ -222,7 +222,7 @@ class StorageLock(HeldByContext):
         return self._storage.replace(LOCK_FILE, lease.to_json(), version, self._note)
 
     def _put_own(self, lease: Lease, version: Version | None) -> Version | None:
-        """The same over the lease of this holder, which has another version where the answer to a renewal was lost."""
+        """The same for this holder's own lease, whose version is another if the answer to a renewal was lost."""
         written = self._put(lease, version)
         if written is not None:
             return written
@@ -233,7 +233,7 @@ class StorageLock(HeldByContext):
         return self._put(lease, found.version)
 
     def _writer(self, found: VersionedObject, lease: Lease) -> WriterIdentity | None:
-        """The process of hudi-py that holds a lease; None where Apache Hudi has written over its note."""
+        """The hudi-py process that holds a lease; None if Apache Hudi has overwritten the process information."""
         writer = parse_writer(found.note) if found.note else None
         return writer if writer is not None and writer.id == lease.owner else None
 

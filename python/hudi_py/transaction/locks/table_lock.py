@@ -1,4 +1,4 @@
-"""What every lock of a table does, whatever keeps it: a file, an object store, a service."""
+"""The interface of all table locks, whether stored in a file, an object store or a service."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hudi_py.transaction.locks.settings import LockSettings
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds the lock of a table."""
+    """The holder of a table's lock."""
 
     provider: str
     """Class name of Apache Hudi's lock provider, without the package."""
     place: str
     """Where the lock is kept."""
     owner: str
-    """What the holder is known by there; `break_lock` takes it."""
+    """Identifies the holder there; `break_lock` takes it."""
     since: datetime | None
-    """When the lock was acquired; where only that is known, when it was last renewed."""
+    """When the lock was acquired or, if only that is known, last renewed."""
     expires: datetime | None
-    """When others may take the lock unless it is renewed; None: it does not expire, or that is not known."""
+    """When others may take the lock unless it is renewed; None: never, or unknown."""
     process: str = ""
-    """The holder's process, where it is a writer of hudi-py."""
+    """The holder's process, if it is a hudi-py writer."""
 
 
 class TableLock(Protocol):
@@ -37,32 +37,32 @@ class TableLock(Protocol):
         """Waits for the lock.
 
         Raises:
-            LockError: it could not be acquired within the configured time, or may not be written.
+            LockError: it could not be acquired within the configured time, or access to it is denied.
         """
         ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Releases the lock; leaves one alone that another process has taken meanwhile."""
+        """Releases the lock, unless another process has taken it in the meantime."""
         ...
 
     def check(self) -> None:
-        """Raises LockError where the lock is no longer held: it expired, or was removed. Called right before an action
-        completes, the one moment at which two processes must not meet."""
+        """Raises LockError if the lock is no longer held because it expired or was removed. Called right before an
+        action completes, the one moment that must never overlap between two processes."""
         ...
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now, this process or another; None when it is free."""
+        """The current holder of the lock, this process or another; None if it is free."""
         ...
 
     def break_held(self, owner: str) -> bool:
-        """Takes the lock away from a holder, as `holder` names it. False when somebody else holds it, or nobody."""
+        """Takes the lock away from a holder, as named by `holder`. False if the lock is free or held by another."""
         ...
 
 
 class LockProvider(Protocol):
-    """Makes the lock of a table. Pickles; holds no credentials."""
+    """Creates the lock of a table. Pickles; holds no credentials."""
 
     def __call__(
         self,
@@ -72,17 +72,17 @@ class LockProvider(Protocol):
         purpose: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableLock:
-        """A lock, not yet acquired.
+        """Creates a lock without acquiring it.
 
         Args:
-            purpose: what the lock is needed for, as error messages say it after "Cannot".
-            storage_options: credentials for a lock that is kept elsewhere.
+            purpose: what the lock is needed for; follows "Cannot" in error messages.
+            storage_options: credentials for a lock stored elsewhere.
         """
         ...
 
 
 class _CallersLock:
-    """Stands in where the caller holds the lock already."""
+    """Replaces the lock where the caller already holds it."""
 
     def __enter__(self) -> _CallersLock:
         return self
@@ -105,5 +105,5 @@ class _CallersLock:
 def caller_holds_lock(
     storage: Storage, settings: LockSettings, *, purpose: str, storage_options: Mapping[str, str] | None = None
 ) -> TableLock:
-    """A `LockProvider` for a metadata table, which is worked on under the lock of its table."""
+    """A `LockProvider` for a metadata table, which is used under the lock of its table."""
     return _CallersLock()

@@ -1,7 +1,7 @@
-"""The table lock in ZooKeeper, as Curator's `InterProcessMutex` keeps it (`BaseZookeeperBasedLockProvider`, 1.2.0).
+"""The table lock in ZooKeeper, as stored by Curator's `InterProcessMutex` (`BaseZookeeperBasedLockProvider`, 1.2.0).
 
-Everyone who wants the lock creates an ephemeral sequential node below `<base path>/<lock key>`; the lowest number holds
-the lock, and every other one waits for its predecessor to go.
+Every process that wants the lock creates an ephemeral sequential node below `<base path>/<lock key>`; the lowest number
+holds the lock, and every other node waits for its predecessor to go.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NODE = "-lock-"
 
 
 class ZookeeperLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager. Connected while it is held
-    or waited for, as Java's."""
+    """The lock of one table, to be held by one thread at a time. Use as a context manager. Connected only while held or
+    waited for, as in Java."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ZookeeperLock(HeldByContext):
         self._client, self._lock = client, lock
 
     def check(self) -> None:
-        """Raises LockError when the session was interrupted, or the node removed: others may hold the lock."""
+        """Raises LockError if the session was interrupted or the node removed: others may hold the lock."""
         if self._lock is None or self._lost or not self._lock.is_acquired or self._gone():
             raise lost_lock(self._purpose, self.place, "was lost with the connection to ZooKeeper, or was broken")
 
@@ -98,13 +98,13 @@ class ZookeeperLock(HeldByContext):
             return
         try:
             lock.release()
-        except Exception as error:  # the node goes with the session
+        except Exception as error:  # the node disappears with the session
             _log.warning("the table lock %s could not be released; it ends with its session: %s", self.place, error)
         finally:
             _close(client)
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now."""
+        """The current holder of the lock."""
         with self._session() as client:
             found = _first(client, self._path)
             if found is None:
@@ -114,7 +114,7 @@ class ZookeeperLock(HeldByContext):
             return LockHolder("ZookeeperBasedLockProvider", self.place, node, since, None, process)
 
     def break_held(self, owner: str) -> bool:
-        """Removes the node of a holder."""
+        """Removes a holder's node."""
         with self._session() as client:
             found = _first(client, self._path)
             if found is None or found[0] != owner:
@@ -159,18 +159,18 @@ class ZookeeperLock(HeldByContext):
 
 
 def implicit_base_path(uri: str) -> str:
-    """Base path of `ZookeeperBasedImplicitBasePathLockProvider`: a hash of the table's."""
+    """Base path of `ZookeeperBasedImplicitBasePathLockProvider`: a hash of the table's path."""
     return f"/tmp/{path_hash(uri)}"
 
 
 def path_hash(uri: str) -> str:
-    """What Apache Hudi's implicit lock providers know a table by. Local paths have no scheme there."""
+    """The identifier of a table in Apache Hudi's implicit lock providers, where local paths have no scheme."""
     path = uri.removeprefix("file://").replace("s3a:", "s3:", 1)
     return hash64(path).hex().upper()
 
 
 def _mutex(client: Any, path: str) -> Any:
-    """kazoo's lock with Curator's names of nodes: it waits for nodes of Apache Hudi, and those for its own."""
+    """kazoo's lock with Curator's node names, so that it and Apache Hudi wait for each other's nodes."""
     base: Any = importlib.import_module("kazoo.recipe.lock").Lock
     kind = type("CuratorMutex", (base,), {"_NODE_NAME": _NODE, "_EXCLUDE_NAMES": [_NODE]})
     writer = WriterIdentity(uuid.uuid4().hex, process_identity())
@@ -181,7 +181,7 @@ def _mutex(client: Any, path: str) -> Any:
 
 
 def _first(client: Any, path: str) -> tuple[str, str, int] | None:
-    """Node, description and creation time in milliseconds of the holder; None when there is none."""
+    """Node, description and creation time in milliseconds of the holder; None if there is none."""
     missing = importlib.import_module("kazoo.exceptions").NoNodeError
     try:
         nodes = [node for node in client.get_children(path) if _NODE in node]

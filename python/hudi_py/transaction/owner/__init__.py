@@ -1,1 +1,1 @@
-"""Who owns a pending instant, and whether that process is still alive."""
+"""Identifies the owner of a pending instant and whether its process is still alive."""

@@ -1,9 +1,9 @@
-"""Who is working on an instant: the claim that lets an attempt publish files, and the note that outlives it.
+"""Records who works on an instant: the claim that lets an attempt publish files, and the owner note that outlives it.
 
-A plan may be attempted again and again under its instant, so an attempt is known by the random id of its owner. The
-claim, a file in `.hoodie/.hudi_py/<instant>`, exists while the attempt takes files; commit and rollback remove it
-first. The note shows whose commit it was that was killed after that: the owner file of a planned action, whose inflight
-file Apache Hudi wants empty, or the inflight file of a write.
+A plan may be attempted repeatedly under its instant, so an attempt is identified by the random id of its owner. The
+claim, a file in `.hoodie/.hudi_py/<instant>`, exists while the attempt accepts files; commit and rollback remove it
+first. If a process is killed after that, the note shows whose commit it was: the owner file of a planned action, whose
+inflight file must be empty for Apache Hudi, or the inflight file of a write.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What every process of one attempt at an action needs to know of it. Pickles; holds no credentials."""
+    """The facts about an attempt at an action that every process of it needs. Pickles; holds no credentials."""
 
     instant: InstantTime
     action: Action
-    """That of the pending files."""
+    """The action of the pending files."""
     config: TableConfig
-    """The table's properties when it began."""
+    """The table's properties when the attempt began."""
     owner: WriterIdentity
 
     @property
@@ -51,7 +51,7 @@ def claim(storage: Storage, attempt: Attempt) -> None:
     """Lets the attempt publish files.
 
     Raises:
-        ConflictError: another one has claimed the instant.
+        ConflictError: another attempt has claimed the instant.
     """
     storage.put_if_absent(claim_path(attempt.instant), attempt.owner.to_json().encode())
     found = claimant(storage, attempt.instant)
@@ -64,8 +64,8 @@ def claim(storage: Storage, attempt: Attempt) -> None:
 
 
 def claim_proof(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> None:
-    """Leaves a claim with an instant that is begun and ended under one table lock. A process that holds the lock and
-    finds the instant pending then knows that its owner has died."""
+    """Leaves a claim with an instant that begins and ends under one table lock. A process that holds the lock and finds
+    the instant pending then knows that its owner has died."""
     storage.put_if_absent(claim_path(instant), writer.to_json().encode())
 
 
@@ -75,12 +75,12 @@ def claimant(storage: Storage, instant: InstantTime) -> WriterIdentity | None:
 
 
 def revoke_claim(storage: Storage, instant: InstantTime) -> None:
-    """From here on no attempt gets or keeps a permit to publish a file. Idempotent."""
+    """Keeps attempts from publishing files from now on. Idempotent."""
     storage.delete(claim_path(instant))
 
 
 def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
-    """The writer that is, or was last, working on a pending instant; None if that is another engine, or none yet."""
+    """The writer that works or last worked on a pending instant; None if it is another engine, or there is none."""
     found = claimant(storage, instant)
     if found is not None:
         return found
@@ -95,7 +95,7 @@ def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Actio
 
 
 def check_open(storage: Storage, attempt: Attempt) -> None:
-    """Raises RolledBackError where the attempt takes no more files."""
+    """Raises RolledBackError if the attempt no longer accepts files."""
     found = claimant(storage, attempt.instant)
     if found is None:
         raise superseded(storage, attempt, "it takes no more files")
@@ -106,7 +106,7 @@ def check_open(storage: Storage, attempt: Attempt) -> None:
 
 
 def superseded(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
-    """The error of an attempt that can no longer publish files: `what` says why."""
+    """The error of an attempt that can no longer publish files; `what` gives the reason."""
     return RolledBackError(
         f"Cannot continue the {attempt} of {storage.uri}: {what}; it was given up, rolled back, or completed without "
         "this attempt",
@@ -115,7 +115,7 @@ def superseded(storage: Storage, attempt: Attempt, what: str) -> RolledBackError
 
 
 def forbid(storage: Storage, instant: InstantTime) -> None:
-    """Keeps the instant from being begun. The next write removes the note: by then other writes have begun."""
+    """Keeps the instant from being begun. The next write removes the file, when other writes have begun anyway."""
     storage.put_if_absent(forbidden_path(instant), b"")
 
 
@@ -125,14 +125,14 @@ def is_forbidden(storage: Storage, instant: InstantTime) -> bool:
 
 
 def remove_write_folder(storage: Storage, instant: InstantTime) -> None:
-    """Removes claim, unpublished files and staged data of a write."""
+    """Removes the claim, unpublished files and staged data of a write."""
     revoke_claim(storage, instant)
     storage.delete_tree(write_folder(instant))
 
 
 def forget_write(storage: Storage, instant: InstantTime) -> None:
-    """Removes what a write keeps besides timeline and data. The write folder goes last: the next write sweeps the rest
-    by it after a crash."""
+    """Removes the files of a write other than timeline and data. The write folder goes last: after a crash the next
+    write uses it to remove the rest."""
     remove_heartbeat(storage, instant)
     remove_markers(storage, instant)
     remove_write_folder(storage, instant)

@@ -21,7 +21,7 @@ def now_ms() -> int:
 
 
 def last_beat_ms(storage: Storage, instant: InstantTime) -> int | None:
-    """When the instant's heartbeat was last renewed, ms since the epoch; None when it has none."""
+    """When the instant's heartbeat was last renewed, in ms since the epoch; None if it has none."""
     info = storage.stat(heartbeat_path(instant))
     return None if info is None else info.modified_ms
 
@@ -57,7 +57,7 @@ class Heartbeat:
         return self._thread is not None and self._thread.is_alive()
 
     def first_beat(self) -> None:
-        """Creates the heartbeat, when the write begins."""
+        """Creates the heartbeat when the write begins."""
         self._storage.touch(heartbeat_path(self._instant))
 
     def check(self) -> None:
@@ -72,8 +72,8 @@ class Heartbeat:
         age_ms = self._clock_ms() - last
         if age_ms > self._expiry_ms:
             raise RolledBackError(
-                f"Cannot continue the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old, it "
-                f"expires after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again",
+                f"Cannot continue the write {self._instant}: its last heartbeat is {age_ms / 1000:.0f} s old and "
+                f"expired after {self._expiry_ms / 1000:.0f} s (hoodie.client.heartbeat.interval_in_ms); write again",
                 instant=self._instant,
                 expected=self._expiry_ms,
                 found=age_ms,
@@ -99,7 +99,7 @@ class Heartbeat:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; the file stays. Idempotent."""
+        """Stops the thread; the file stays. Idempotent."""
         with self._lock:
             self._stop.set()
             if self._thread is not None and self._thread is not threading.current_thread():
@@ -113,5 +113,5 @@ class Heartbeat:
             except RolledBackError as error:
                 _log.warning("heartbeat stops: %s", error)
                 return
-            except OSError as error:  # of the storage: the next attempt may succeed before the expiry
+            except OSError as error:  # from the storage: the next renewal may succeed before the expiry
                 _log.warning("heartbeat of %s missed: %s", self._instant, error)

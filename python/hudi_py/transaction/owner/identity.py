@@ -1,4 +1,4 @@
-"""The identity of a writer, kept in its inflight file, and whether its process has provably ended."""
+"""The identity of a writer, stored in its inflight file, and whether its process has provably ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITER_KEY = "hudi_py.writer"
 """Key of the identity within an inflight's `extraMetadata`."""
 
 _HIDDEN = ""
-"""Start time of a running process whose start time this user may not see."""
+"""Start time of a running process that this user may not inspect."""
 
 _at_work: set[str] = set()
 _at_work_lock = threading.Lock()
@@ -22,7 +22,7 @@ _at_work_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, distinguished from every other one that ever ran on its host."""
+    """A process, distinguished from all others that ever ran on its host."""
 
     host: str
     boot: str
@@ -76,7 +76,7 @@ class WriterIdentity:
 
 
 def parse_writer(text: str | bytes) -> WriterIdentity | None:
-    """The identity in `text`, or None when it holds none."""
+    """The identity in `text`; None if there is none."""
     try:
         content = json.loads(text)
     except ValueError:  # includes undecodable bytes
@@ -95,13 +95,13 @@ def new_writer_id() -> str:
 
 
 def begin_work(writer_id: str) -> None:
-    """Notes that this process is working on the write."""
+    """Records that this process is working on the write."""
     with _at_work_lock:
         _at_work.add(writer_id)
 
 
 def end_work(writer_id: str) -> None:
-    """Notes that this process has finished working on the write, however it ended."""
+    """Records that this process has finished working on the write, successfully or not."""
     with _at_work_lock:
         _at_work.discard(writer_id)
 
@@ -120,7 +120,7 @@ def _boot() -> str | None:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:  # no such pseudo file: not Linux
+    except OSError:  # no such pseudo-file: not Linux
         return None
 
 
@@ -136,24 +136,24 @@ def _here() -> tuple[str, str] | None:
 
 
 def _start_time(pid: int) -> str | None:
-    """Start time of a running process, `_HIDDEN` if this user may not see it; None if there is no such process, or only
+    """Start time of a running process, `_HIDDEN` if this user may not see it; None if there is no such process or it is
     a zombie: dead, but not yet reaped."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return _HIDDEN if _is_there(pid) else None
-    # the second field is the command in parentheses and may itself hold spaces and parentheses
+    # the second field is the command in parentheses, which may itself contain spaces and parentheses
     fields = text[text.rindex(")") + 2 :].split()
     return None if fields[0] in ("Z", "X") else fields[19]
 
 
 def _is_there(pid: int) -> bool:
-    """Whether there is such a process, also where /proc is mounted with `hidepid` and shows no other user's."""
+    """Whether the process exists, even if /proc is mounted with `hidepid` and hides other users' processes."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # belongs to another user
         pass
     return True

@@ -1,1 +1,1 @@
-"""Undoing what failed: rollback and restore, and finding the writes that need them."""
+"""Undoes failed actions: rollback and restore, and finding the writes that need them."""

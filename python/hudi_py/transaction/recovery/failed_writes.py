@@ -1,4 +1,4 @@
-"""Before a write: failed writes of others are rolled back, those under way are waited for or refuse the write."""
+"""Before a write, rolls back other writers' failed writes, and waits for running ones or refuses the write."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """A write that was begun and is not completed."""
+    """A write that was begun but not completed."""
 
     instant: Instant
     writer: WriterIdentity | None
-    """None when another engine wrote it."""
+    """None if another engine wrote it."""
     active_ms: int | None
-    """Last sign of life, ms since the epoch: its heartbeat; without one the newest of its pending files and markers."""
+    """Last sign of life in ms since the epoch: its heartbeat, or else the newest of its pending files and markers."""
 
     def dead(self, expiry_ms: int) -> bool:
         """Whether it may be rolled back: its process has provably ended, or it gave no sign of life for `expiry_ms`."""
@@ -56,7 +56,7 @@ def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWr
     """The writer of a pending instant, and its last sign of life."""
     writer = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
-    # our heartbeats exist before the inflight file, so a write of ours without one is over
+    # hudi-py's heartbeats are created before the inflight file, so its writes without one are over
     if beat is None and writer is None:
         paths = [
             requested_path(timeline.layout, instant.time, instant.action),
@@ -87,19 +87,19 @@ def recovered(
     keep_failed: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[LockedTable]:
-    """The table under its lock, with no write pending.
+    """Locks the table once no write is pending.
 
-    A pending write that shows no life is waited for, without the lock, until its heartbeat expires, and then rolled
-    back; pending table services are left alone, and so are living writes where the session's conflict policy lets
-    several go on at a time.
+    A pending write without a sign of life is waited for, without the lock, until its heartbeat expires, and then rolled
+    back. Pending table services are left alone, as are live writes if the session's conflict policy allows concurrent
+    writers.
 
     Args:
-        keep_failed: failed writes stay pending (policy NEVER, `CleanerUtils.rollbackFailedWrites`, 1.2.0).
+        keep_failed: leaves failed writes pending (policy NEVER, `CleanerUtils.rollbackFailedWrites`, 1.2.0).
 
     Raises:
-        ConflictError: a pending write lives; names its instant.
+        ConflictError: a pending write is alive; names its instant.
         LockError: the lock could not be acquired in time.
-        UnsupportedTableError: the table is of a version which is only read.
+        UnsupportedTableError: the table version can only be read.
     """
     check_writable(session.config)
     expiry_ms = session.settings.heartbeat_expiry_ms
@@ -124,7 +124,7 @@ def recovered(
             if not living:
                 if keep_failed:
                     dead = []
-                for write in reversed(dead):  # newest first, as Java insists
+                for write in reversed(dead):  # newest first, as Java requires
                     _log.warning("rolling back the failed %s %s", write.instant.action.value, write.instant.time)
                     rollback_instant(table, write.instant)
                 if dead:
@@ -141,8 +141,8 @@ def recovered(
 
 @contextmanager
 def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
-    """The table under its lock, with killed restores and rollbacks finished: until then no plan can be made on the
-    table, nor one carried out. Failed writes stay as they are. A metadata table is recovered by its own writer.
+    """Locks the table and finishes killed restores and rollbacks: until then no plan can be made on the table, nor
+    carried out. Failed writes stay as they are. A metadata table is recovered by its own writer.
 
     Raises:
         ConflictError: another engine is restoring the table.
@@ -162,14 +162,14 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
 
 
 def _finish_recovery(table: LockedTable) -> LockedTable:
-    """The table once killed restores, then killed rollbacks, are finished, and interrupted savepoints are removed."""
+    """The table after finishing killed restores, then killed rollbacks, and removing interrupted savepoints."""
     session, storage = table.session, table.session.storage
     changed = False
     for restore in table.plans.of(Action.RESTORE):
         changed = True
         restore_plan = table.plans.restore(restore)
         if restore_plan is None:
-            # its writer died before there was a plan, so nothing was done by it
+            # its writer died before there was a plan, so it did nothing
             remove_pending(storage, session.layout, restore.time, Action.RESTORE)
             remove_write_folder(storage, restore.time)
             continue
@@ -188,7 +188,7 @@ def _finish_recovery(table: LockedTable) -> LockedTable:
 
 
 def _living_restores(table: LockedTable) -> list[PendingWrite]:
-    """Restores that another engine may be carrying out. Ours hold the lock, so they have ended once we hold it."""
+    """Restores that another engine may be carrying out. Ours hold the lock, so they are over once we hold it."""
     storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
     if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
@@ -202,14 +202,14 @@ def _living_restores(table: LockedTable) -> list[PendingWrite]:
 
 
 def _finish_rollbacks(table: LockedTable) -> bool:
-    """Finishes or gives up killed rollbacks. True when there were any."""
+    """Finishes or gives up killed rollbacks. Returns whether there were any."""
     storage, timeline = table.session.storage, table.timeline
     writes = {instant.time for instant in table.plans.writes}
     changed = False
     for rollback in table.plans.of(Action.ROLLBACK):
         plan = table.plans.rollback(rollback)
         if plan is None:
-            # its writer died before there was a plan, so nothing was done by it
+            # its writer died before there was a plan, so it did nothing
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
             changed = True
             continue
@@ -225,8 +225,8 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             and target.completed
             and (Action(plan.action) in PLANNED or timeline.write_completed[-1].time > target.time)
         ):
-            # Overtaken: by another attempt of the table service, or before it began by a commit, as instants are
-            # undone from the newest back
+            # Overtaken by another attempt of the table service, or by a commit before it began, as instants are undone
+            # newest first
             remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
             remove_write_folder(storage, rollback.time)
         else:
@@ -237,13 +237,13 @@ def _finish_rollbacks(table: LockedTable) -> bool:
 
 
 def _being_rolled_back(table: LockedTable) -> set[str]:
-    """Requested times of the instants that pending rollbacks, which another engine may be carrying out, undo."""
+    """Requested times of the instants being undone by pending rollbacks that another engine may be carrying out."""
     plans = (table.plans.rollback(rollback) for rollback in table.plans.of(Action.ROLLBACK))
     return {plan.instant for plan in plans if plan is not None}
 
 
 def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
-    """Whether a pending rollback was given up: it is ours, made under the lock that this process holds now, or old."""
+    """Whether a pending rollback was given up: it is old, or ours, planned under the lock this process now holds."""
     return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
@@ -253,7 +253,7 @@ def _is_old(table: LockedTable, instant: Instant) -> bool:
 
 
 def _changed_ms(table: LockedTable, instant: Instant) -> int:
-    """When a state file of the instant was last written, ms since the epoch."""
+    """When a state file of the instant was last written, in ms since the epoch."""
     storage, timeline = table.session.storage, table.timeline
     infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
     return max((info.modified_ms for info in infos if info is not None), default=0)

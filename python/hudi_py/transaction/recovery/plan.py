@@ -1,7 +1,7 @@
-"""What an instant wrote, and so what rolling it back has to undo.
+"""Determines what an instant wrote, and so what rolling it back must undo.
 
-By its markers (`MarkerBasedRollbackStrategy`, 1.2.0) while it is pending; without markers, and once it is completed, by
-its commit metadata and by listing the table (`ListingBasedRollbackStrategy`). Paths in plans are absolute.
+A pending instant is planned by its markers (`MarkerBasedRollbackStrategy`, 1.2.0); one without markers, or a completed
+one, by its commit metadata and by listing the table (`ListingBasedRollbackStrategy`). Paths in plans are absolute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hudi_py.view import StorageLister
 from hudi_py.view.lister import Lister
 
 LogGroup = tuple[str, str, str]
-"""Partition path, file id and base instant of the slice whose logs an instant of table version 6 has appended to."""
+"""Partition path, file id and base instant of a slice to whose logs an instant of table version 6 has appended."""
 
 
 def plan_rollback(
@@ -37,17 +37,17 @@ def plan_rollback(
     restoring: bool = False,
     lister: Lister | None = None,
 ) -> RollbackPlan:
-    """The plan for one instant; reads only. That of a pending one is made by its markers where it has any, unless the
+    """The plan for one instant; reads only. A pending instant is planned by its markers if it has any, unless the
     settings say otherwise (`hoodie.rollback.using.markers`).
 
     Args:
         instant: as it is on the timeline now.
-        restoring: part of a restore: a compaction goes with its plan, so logs of the slice it opened go too.
-        lister: lists the storage; one that remembers saves a restore from listing again for each instant.
+        restoring: part of a restore: a compaction is removed with its plan, including logs of the slice it opened.
+        lister: lists the storage; one with a cache saves a restore from listing again for each instant.
 
     Raises:
-        CorruptFileError: a marker names no data file, or the commit metadata cannot be read.
-        UnsupportedTableError: it wrote to logs with others before the table was upgraded to version 8 or later.
+        CorruptFileError: a marker does not name a data file, or the commit metadata cannot be read.
+        UnsupportedTableError: it shares log files with others from before the upgrade to table version 8 or later.
     """
     storage, config = session.storage, session.config
     lister = lister or StorageLister(storage, config)
@@ -62,7 +62,7 @@ def plan_rollback(
         if markers is not None:
             requests = list(_marked(storage, instant, markers))
         else:
-            # Writers go on appending to the slice that a pending compaction opened: its logs are not the compaction's
+            # Writers keep appending to the slice that a pending compaction opened: its logs are not the compaction's
             logs = instant.action is not Action.COMPACTION
             requests = list(_listed(storage, config, timeline, instant, lister, logs=logs))
     return RollbackPlan(instant.time, instant.action.value, tuple(requests))
@@ -90,7 +90,7 @@ def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> 
                 path=marker.path,
                 instant=instant.time,
             )
-        # an APPEND marker of old releases names the base file whose log was appended to
+        # an APPEND marker of an old release names the base file whose log was appended to
         appends_elsewhere = marker.type is MarkerType.APPEND and parse_log_file_name(name) is None
         if owner[1] == instant.time and not appends_elsewhere:
             yield _deletion(storage, partition, marker.path)
@@ -102,9 +102,9 @@ def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> 
 def _listed(
     storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister, *, logs: bool
 ) -> Iterator[RollbackRequest]:
-    """By the names of all files; in version 6 by blocks in logs that changed since the instant began.
+    """Plans by the names of all files; in version 6 also by blocks in logs that changed since the instant began.
 
-    `logs`: log files of the instant's name go too.
+    `logs`: log files named by the instant are deleted too.
     """
     begun = storage.stat(requested_path(timeline.layout, instant.time, instant.action))
     begun_ms = begun.modified_ms if begun is not None else 0
@@ -127,8 +127,8 @@ def _listed(
 def _completed(
     storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister
 ) -> Iterator[RollbackRequest]:
-    """By the statistics of the commit. On MERGE_ON_READ the table is listed too, as logs of the file slices which the
-    instant opened go with them."""
+    """Plans by the statistics of the commit. On MERGE_ON_READ the table is listed too, as logs of the file slices that
+    the instant opened are deleted with them."""
     metadata = read_commit_metadata(storage, timeline.layout, instant)
     paths: dict[str, str] = {}  # path to partition
     appended: dict[LogGroup, set[str]] = defaultdict(set)
@@ -152,7 +152,7 @@ def _completed(
     for path, partition in sorted(paths.items()):
         yield _deletion(storage, partition, path)
     for (partition, file_id, base_instant), logs in sorted(appended.items()):
-        # Logs that went with the slice of a compaction need no block; one in a new log would bring the slice back
+        # Logs deleted with a compaction's slice need no block; one in a new log would bring the slice back
         infos = (storage.stat(path) for path in sorted(logs))
         there = {f"{storage.uri}/{info.path}": info.size for info in infos if info is not None}
         if there:
@@ -160,7 +160,7 @@ def _completed(
 
 
 def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
-    """Raises UnsupportedTableError where a completed instant cannot be undone, as its plan would."""
+    """Raises UnsupportedTableError if a completed instant cannot be undone, as planning would."""
     for stat in metadata.stats if config.version >= 8 else ():
         owner = _owner(stat.path.rpartition("/")[2])
         if owner is not None and owner[1] != instant.time:
@@ -168,10 +168,10 @@ def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata
 
 
 def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
-    """Whether a log that is not named by its instant is there, and has blocks of it alone.
+    """Whether a log file not named by its instant exists and has blocks of that instant only.
 
     Raises:
-        UnsupportedTableError: it has blocks of others, too.
+        UnsupportedTableError: it has blocks of others too.
     """
     info = storage.stat(path)
     if info is None:
@@ -179,8 +179,8 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
     if all(block.instant_time == instant.time for block in read_blocks(storage, path, info.size)):
         return True
     raise UnsupportedTableError(
-        f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: it wrote to {path} before the "
-        "table was upgraded, and other commits did, too; supported are log files of one commit since table version 8; "
+        f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: before the table was upgraded, "
+        f"it wrote to {path}, as did other commits; supported are log files of one commit since table version 8; "
         "write the rows again instead",
         path=path,
         instant=instant.time,
@@ -188,7 +188,7 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
 
 
 def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:
-    """Slices of version 6 in whose logs the instant has blocks."""
+    """Slices of table version 6 whose logs have blocks of the instant."""
     for partition, file_id, base_instant in sorted(groups):
         touched = {
             f"{storage.uri}/{info.path}": info.size
@@ -204,7 +204,7 @@ def _deletion(storage: Storage, partition: str, path: str) -> RollbackRequest:
 
 
 def _owner(name: str) -> tuple[str, str] | None:
-    """File id and instant of a data file's name."""
+    """File id and instant in a data file's name."""
     base = parse_base_file_name(name)
     if base is not None:
         return base.file_id, base.instant
@@ -218,7 +218,7 @@ def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
 
 
 class RememberingLister(Lister):
-    """Lists each folder of the storage once. For a restore of version 8 and later, which only deletes."""
+    """Lists each folder of the storage once. For restores of table version 8 and later, which only delete."""
 
     is_storage = True
 

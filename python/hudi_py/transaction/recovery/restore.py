@@ -1,9 +1,9 @@
-"""Taking a table back to a savepoint (`RestorePlanActionExecutor`, `BaseRestoreActionExecutor`, 1.2.0).
+"""Restores a table to a savepoint (`RestorePlanActionExecutor`, `BaseRestoreActionExecutor`, 1.2.0).
 
-A restore is an instant whose plan lists what came after the savepoint, newest first. Each of these is undone by a
-rollback of its own that stays pending. When all are done, the metadata table is updated once, the restore completes,
-and the rollbacks are removed: they are part of it. A process that finds a pending restore finishes it, since the table
-is in neither state.
+A restore is an instant whose plan lists what came after the savepoint, newest first. Each of these instants is undone
+by its own rollback, which stays pending. When all are done, the metadata table is updated once, the restore completes,
+and the rollbacks are removed, as they are part of it. A process that finds a pending restore finishes it, since the
+table is in neither state.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def _silent(_: InstantTime) -> None:
 
 
 def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) -> RestorePlan:
-    """What has to be rolled back, in order: pending clusterings first, then all by completion time, pending ones first.
+    """The instants to roll back: pending clusterings, other pending ones, then completed ones, each newest first.
 
-    `savepoint` is the completed commit. What completed after it goes, and what is pending; but a compaction of a
-    MERGE_ON_READ table only where it was requested after it, since log files are ordered by that
-    (`RestoreInstantComparatorFactory`). Layout 1 keeps no completion times, so requested times stand in for them.
+    `savepoint` is the completed commit. Everything pending or completed after it is rolled back, except that a
+    compaction of a MERGE_ON_READ table counts by its requested time, since that orders log files
+    (`RestoreInstantComparatorFactory`). Layout 1 has no completion times, so requested times are used instead.
     """
     pending_clusterings = PendingPlans(session.storage, timeline).clusterings
     clusterings = [instant for instant in pending_clusterings if instant.time > savepoint.time]
@@ -80,7 +80,7 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
     """Makes the restore pending. Returns its instant."""
     session = table.session
     restore = session.clock.next_instant(table.timeline)
-    # first: it shows a process that finds the restore that its writer held the table lock
+    # first: shows a process that finds the restore that its writer held the table lock
     claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
     request(session.storage, session.layout, restore, Action.RESTORE, encode_restore_plan(plan))
     return restore
@@ -94,8 +94,8 @@ def finish_restore(
     `each` is called with an instant once it is undone.
 
     Raises:
-        ConfigError: the metadata table can be neither taken back nor dropped.
-        CorruptFileError: what an instant wrote cannot be made out.
+        ConfigError: the metadata table can be neither restored nor dropped.
+        CorruptFileError: what an instant wrote cannot be determined.
     """
     undone = tuple(InstantTime(instant.time) for instant in plan.instants)
     table = table.reread()
@@ -129,7 +129,7 @@ def _change(
     restore: InstantTime, undone: tuple[InstantTime, ...], rollbacks: Sequence[RollbackMetadata]
 ) -> TableChange:
     deleted = removed_files(rollbacks)
-    # Version 6: logs in the slice of a compaction get rollback blocks first, and then go with the slice
+    # Version 6: logs in the slice of a compaction get rollback blocks first, and are then deleted with the slice
     gone = {partition: frozenset(names) for partition, names in deleted.items()}
     kept = {
         partition: {name: size for name, size in sizes.items() if name not in gone.get(partition, ())}
@@ -142,9 +142,9 @@ def _change(
 def sweep_rollbacks(
     storage: Storage, timeline: Timeline, undone: tuple[InstantTime, ...], savepoint: str | None = None
 ) -> None:
-    """Removes what a completed restore has left of the instants it has undone. Idempotent.
+    """Removes what a completed restore left of the undone instants. Idempotent.
 
-    Their pending rollbacks go, and with `savepoint` all completed ones after it, as with Apache Hudi.
+    Their pending rollbacks are removed and, with `savepoint`, all completed ones after it, as in Apache Hudi.
     """
     plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
@@ -180,8 +180,8 @@ def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> 
 
 
 def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | None) -> RollbackMetadata | None:
-    """Rolls one instant back, but for the completion of the rollback; again where an attempt that died has done it, as
-    its plan still says what that was. None when the instant is gone without a trace."""
+    """Rolls one instant back without completing the rollback; repeats what an attempt that died did, since its plan
+    still lists that. None if the instant is gone without a trace."""
     table = table.reread()
     session, storage, timeline = table.session, table.session.storage, table.timeline
     action = Action(info.action)
@@ -205,7 +205,7 @@ def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | Non
 
 
 def _completed_at(timeline: Timeline, instant: Instant) -> str | None:
-    """Completion time, or the requested time where no completion time is written; None while pending."""
+    """Completion time, or the requested time if completion times are not stored; None while pending."""
     if not instant.completed:
         return None
     written = timeline.layout.version >= 2 and not instant.legacy

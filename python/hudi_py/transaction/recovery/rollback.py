@@ -1,9 +1,9 @@
-"""Undoing an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
+"""Undoes an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
 
 A rollback is an instant of its own: its plan lists what to delete, so that any process can finish a killed rollback.
-Since table version 8 all files of the instant are deleted. In version 6 a log file may be shared, so what the instant
-wrote to logs is undone by a rollback block in a new log file. A completed instant is taken back to inflight before any
-of its files is deleted, so that no reader takes it for complete.
+From table version 8 on all files of the instant are deleted. In version 6 a log file may be shared, so the instant's
+log blocks are undone by a rollback block in a new log file. A completed instant is moved back to inflight before any of
+its files is deleted, so that no reader takes it for complete.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
 _FEW = 32
-"""Fewer requests than this are not worth threads."""
+"""With fewer requests than this, threads do not pay off."""
 
 
 def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
     """Rolls an instant back. Safe to repeat after a crash at any point.
 
-    A pending compaction, log compaction or clustering keeps its plan, to be run again; of every other instant nothing
-    is left. The caller makes sure that nothing came after a completed instant.
+    A pending compaction, log compaction or clustering keeps its plan, to be run again; nothing is left of any other
+    instant. The caller makes sure that nothing came after a completed instant.
 
     Args:
         instant: a pending or completed write or rewriting table service, as the timeline has it.
 
     Returns:
-        What was done; its `start_time` is the rollback's instant.
+        The rollback metadata; its `start_time` is the rollback's instant.
 
     Raises:
-        ConfigError: the metadata table holds changes of the instant, and can be neither kept up nor dropped.
+        ConfigError: the metadata table holds changes of the instant, and can be neither maintained nor dropped.
         CorruptFileError: what the instant wrote cannot be determined.
     """
     table = table.reread()
@@ -81,7 +81,7 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
 def request_rollback(
     table: LockedTable, instant: Instant, *, restoring: bool = False, lister: Lister | None = None
 ) -> tuple[InstantTime, RollbackPlan]:
-    """The pending rollback of an instant, a new one where there is none. Arguments as for `plan_rollback`."""
+    """The pending rollback of an instant, created if there is none. Arguments as for `plan_rollback`."""
     session, timeline = table.session, table.timeline
     for pending in table.plans.of(Action.ROLLBACK):
         plan = table.plans.rollback(pending)
@@ -124,7 +124,7 @@ def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) ->
 
 
 def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
-    """Carries a rollback plan out and completes it. Safe to repeat."""
+    """Carries out a rollback plan and completes the rollback. Safe to repeat."""
     table = table.reread()
     session, failed = table.session, InstantTime(plan.instant)
     storage = session.storage
@@ -138,32 +138,32 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
             remove_instant(session, failed, Action(plan.action))
         else:
             revert(storage, session.layout, failed, kept)
-            forget_write(storage, failed)  # it stays pending, so the next write would not remove this after a crash
+            forget_write(storage, failed)  # it stays pending, so after a crash the next write would not do this
 
     content = encode_rollback_metadata(done)
     complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)
     if session.config.version < 8:
-        remove_markers(storage, rollback)  # Java notes there which rollback blocks it appends
+        remove_markers(storage, rollback)  # Java records there which rollback blocks it appends
     remove_write_folder(storage, rollback)
     forget_write(storage, failed)
     return done
 
 
 def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
-    """Takes the rollback to inflight and undoes what the instant wrote; both stay pending. Safe to repeat.
+    """Moves the rollback to inflight and undoes what the instant wrote; both stay pending. Safe to repeat.
 
-    The result names all files of the plan as deleted, whichever attempt deleted them.
+    The result lists all files of the plan as deleted, whichever attempt deleted them.
     """
     storage = session.storage
     failed, action = InstantTime(plan.instant), Action(plan.action)
     begin(storage, session.layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
-    # An attempt of the failed write that has passed its last check fails now: what it would move into place is gone
+    # An attempt of the failed write past its last check fails now: the file it would move into place is gone
     revoke_claim(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
         _unpublish(session, failed, action)
-        storage.sync()  # readers must not find the instant completed and its files gone
+        storage.sync()  # otherwise readers could find the instant completed but its files gone
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,
@@ -179,8 +179,8 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
 
 
 def remove_instant(session: TableSession, instant: InstantTime, action: Action) -> None:
-    """Deletes the pending files of an instant under whatever action they are named: those of a completed compaction
-    are named `compaction`."""
+    """Deletes the pending files of an instant under every action name: those of a completed compaction are named
+    `compaction`."""
     timeline = session.timeline()
     names = {action}
     names |= {file.action for file in timeline.files if _is(file, instant, action) and not file.completed}
@@ -189,7 +189,7 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
 
 
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
-    """Partition path to names of files that rollbacks have deleted."""
+    """Names of deleted files by partition path."""
     found: dict[str, dict[str, None]] = {}
     for done in rollbacks:
         for part in done.partitions:
@@ -199,8 +199,8 @@ def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str,
 
 
 def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
-    """Partition path and file name to bytes of the log files that rollbacks have written, and of those whose blocks
-    they are about: these stay, and the metadata table may not know of them."""
+    """Size in bytes, by partition path and file name, of the log files that rollbacks wrote and of those whose blocks
+    they undo: these stay, and the metadata table may not know them."""
     found: dict[str, dict[str, int]] = {}
     for done in rollbacks:
         for part in done.partitions:
@@ -212,11 +212,12 @@ def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str,
 
 
 def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
-    """The action under which the instant's plan stays; None where nothing of it stays.
+    """The action under which the instant's plan stays; None if nothing of it stays.
 
-    Rollback plans name a completed compaction `commit`, a pending one `compaction`; a completed clustering
-    `replacecommit`, a pending one `clustering`, but `replacecommit` on layout 1. There it was completed when the
-    rollback was planned if that has a claim (`request_rollback`); what a killed attempt left looks pending.
+    Rollback plans name a completed compaction `commit` and a pending one `compaction`; a completed clustering
+    `replacecommit` and a pending one `clustering`, but `replacecommit` on layout 1. There, it was completed
+    when the rollback was planned if the rollback has a claim (`request_rollback`); what a killed attempt left looks
+    pending.
     """
     if action in PLANNED:
         return action
@@ -226,14 +227,14 @@ def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime,
 
 
 def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> None:
-    """Takes a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
+    """Moves a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
     storage, timeline = session.storage, session.timeline()
     for completed in timeline.completed:
         if not _is(completed, instant, action):
             continue
         pending = [file for file in timeline.states_of(completed) if not file.completed]
         if not any(file.state is State.INFLIGHT for file in pending):
-            # without one the instant would vanish from the timeline before its files do
+            # otherwise the instant would vanish from the timeline before its files do
             name = pending[0].action if pending else completed.action
             storage.put_if_absent(inflight_path(timeline.layout, instant, name), b"")
         storage.delete(timeline.layout.path(completed.file_name))
@@ -271,8 +272,8 @@ def _carry_out(
 def _append_rollback_block(
     storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
 ) -> FileInfo | None:
-    """The log file with the rollback block; None where the logs with blocks to undo are gone, as a restore that is
-    carried on has deleted them with their slice. A block in a new log would bring the slice back."""
+    """The log file with the rollback block; None if the logs with blocks to undo are gone because a resumed restore had
+    already deleted them with their slice. A block in a new log would bring the slice back."""
     logs = group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
     failed_names = {_name(path) for path in request.log_blocks}
     if not any(info.name in failed_names for _, info in logs):
@@ -280,7 +281,7 @@ def _append_rollback_block(
     for _, info in reversed(logs):
         blocks = read_blocks(storage, info.path, info.size)
         if any(block.is_rollback and block.header.get(HeaderKey.TARGET_INSTANT_TIME) == failed for block in blocks):
-            return info  # a rollback that was killed afterwards has written it
+            return info  # written by a rollback that was killed afterwards
     version = max((name.version for name, _ in logs), default=0) + 1
     added = LogFileName(FileId(request.file_id), request.latest_base_instant, version, ROLLBACK_TOKEN)
     path = join_path(request.partition_path, str(added))

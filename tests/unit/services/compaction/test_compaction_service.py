@@ -175,7 +175,7 @@ def test_when_nothing_is_due_the_reason_is_told(storage: MemoryStorage) -> None:
     own = context(storage)
     scheduled = Compaction().schedule(own)
     assert scheduled.instant is None
-    assert "3 delta commits since the last compaction, one is due after 5" in scheduled.reason
+    assert "3 delta commits since the last compaction, due after 5" in scheduled.reason
     due = Compaction().schedule(context(storage, {"hoodie.compact.inline.max.delta.commits": 3}))
     assert due.instant is not None
     assert run(Compaction(), own).instant == due.instant

@@ -80,6 +80,6 @@ def test_strategies(strategy: str, commits: int, seconds: int, due: bool) -> Non
 
 def test_the_reason_names_what_is_missing_and_the_option() -> None:
     assert why(Trigger("NUM_AND_TIME", 4, 16), BUSY) == (
-        "3 delta commits since the last compaction, one is due after 4 (hoodie.compact.inline.max.delta.commits); "
-        "15 s since the last compaction, one is due after 16 s (hoodie.compact.inline.max.delta.seconds)"
+        "3 delta commits since the last compaction, due after 4 (hoodie.compact.inline.max.delta.commits); "
+        "15 s since the last compaction, due after 16 s (hoodie.compact.inline.max.delta.seconds)"
     )
