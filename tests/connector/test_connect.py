@@ -17,7 +17,7 @@ pytestmark = pytest.mark.connect
 FIRST = ("test_read.py", "test_write.py")
 # The rest in two parts, which run side by side.
 SECOND = ("test_functions.py", "test_golden.py", "test_services.py")
-THIRD = ("test_read_table.py", "test_sql.py", "test_stream.py")
+THIRD = ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py")
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
@@ -40,6 +40,7 @@ CHOSEN = (
     "not test_pending_plans_first",
     "not test_a_clean_that_lost",
     "not test_the_libraries_of",
+    "not test_complete_output",
     # Of the streams, what runs in the server: planning, tasks, restart, handling of batches
     "not test_stream or test_a_snapshot_then or test_limits_and or test_into_a",
 )
