@@ -15,6 +15,11 @@ def checked_path(path: object, purpose: str) -> str:
         ConfigError: the path is missing or relative.
     """
     text = str(path).strip() if path is not None else ""
+    if not text and purpose == "stream":
+        raise ConfigError(
+            "Cannot stream into a Hudi table without its path: give start(path). Spark does not pass a catalog table's "
+            "location to Python data sources, so toTable cannot be used"
+        )
     if not text:
         how, statement = ("load(path)", "FROM t") if purpose == "read" else ("save(path)", "INSERT INTO t")
         raise ConfigError(
@@ -23,8 +28,9 @@ def checked_path(path: object, purpose: str) -> str:
             "pyspark_hudi.register_sql(spark, name, path)"
         )
     if not urlsplit(text).scheme and not text.startswith(("/", "~")):
+        what = "stream into" if purpose == "stream" else purpose
         raise ConfigError(
-            f"Cannot {purpose} the relative path '{text}': Spark runs the source in a folder of its own; give an "
-            "absolute path or a URI"
+            f"Cannot {what} the relative path '{text}': Spark runs the source in a folder of its own; give an absolute "
+            "path or a URI"
         )
     return os.path.expanduser(text)

@@ -26,6 +26,7 @@ from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.service_writer import ServiceWriter
+from pyspark_hudi.sink import HudiStreamWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
@@ -46,6 +47,8 @@ class DefaultSource(DataSource):
     """Pickled by Spark with the instance after `schema()`, so that a DataFrame stays one snapshot."""
     _view: bytes | None = None
     """The same for a DataFrame that is a view."""
+    _travelled = False
+    """Whether this is a copy from another process. Of a stream, such copies commit, and originals plan."""
 
     @classmethod
     def name(cls) -> str:
@@ -106,10 +109,17 @@ class DefaultSource(DataSource):
         return HudiStreamReader(self._path("read"), options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        raise ConfigError(
-            "Cannot stream into a Hudi table: writeStream is not supported; use foreachBatch with "
-            "df.write.format('hudi-py')"
-        )
+        options = self._options("write")
+        if options.given(spark_config.SERVICE):
+            raise ConfigError(
+                f"Cannot stream with the option {options.name_of(spark_config.SERVICE)}: it is for run_service alone"
+            )
+        planned = None if self._travelled else schema
+        return HudiStreamWriter.of(self._path("stream"), options, planned, overwrite=overwrite)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._travelled = True
 
     def _pin(self, options: Options, names: Sequence[str] | None) -> Pinned:
         path = self._path("read")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +13,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options
+from hudi_py.config import Options, sink
+from hudi_py.errors import first_line
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -19,58 +22,85 @@ from hudi_py.write.distributed import (
     TaskResult,
     abort_write,
     commit_write,
+    for_batch,
     plan_write,
     run_task,
 )
+from hudi_py.write.stream import Batch, BatchCommittedError, stream_identifier
 from pyspark_hudi.types import arrow_schema
+
+_log = logging.getLogger(__name__)
 
 
 class TaskMessage(WriterCommitMessage):
     """What a task attempt passes to the commit."""
 
-    def __init__(self, result: TaskResult) -> None:
+    def __init__(self, result: TaskResult | None) -> None:
         self.result = result
+        """None: the table holds the batch already."""
 
 
 class HudiWriter(DataSourceArrowWriter):
     """One write; pickled once to each task and once to the process that commits."""
 
-    def __init__(self, write: DistributedWrite) -> None:
+    def __init__(self, write: DistributedWrite, committed: str | None = None) -> None:
         self.plan = write
+        self.committed = committed
+        """Says that the table holds the batch already, if so (`hoodie.internal.spark.streaming.batch.id`)."""
 
     @classmethod
     def of(cls, path: str, options: Options, schema: StructType, *, overwrite: bool) -> HudiWriter:
         """Plan the write. Raises what `plan_write` raises."""
-        return cls(
-            plan_write(
-                path,
-                options,
-                arrow_schema(schema),
-                metadata=metadata_writer(options),
-                after=after_commit(options),
-                overwrite=overwrite,
-                owner_pid=_driver_pid(),
-            )
+        batch = None
+        if options.get(sink.BATCH_ID) >= 0:
+            batch = Batch(stream_identifier(options), options.get(sink.BATCH_ID))
+        plan = plan_write(
+            path,
+            options,
+            arrow_schema(schema),
+            metadata=metadata_writer(options),
+            after=after_commit(options),
+            overwrite=overwrite,
+            owner_pid=driver_pid(),
+            stream=None if batch is None else batch.identifier,
         )
+        try:
+            return cls(plan if batch is None else for_batch(plan, batch))
+        except BatchCommittedError as error:
+            return cls(plan, first_line(error))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        return TaskMessage(run_task(self.plan, _task_id(), iterator))
+        if self.committed is None:
+            return TaskMessage(run_task(self.plan, task_id(), iterator))
+        deque(iterator, maxlen=0)  # Spark expects that all rows are taken
+        return TaskMessage(None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        commit_write(self.plan, [message.result for message in messages if isinstance(message, TaskMessage)])
+        found = [message.result for message in messages if isinstance(message, TaskMessage)]
+        committed = self.committed
+        if committed is None:
+            try:
+                commit_write(self.plan, [result for result in found if result is not None])
+            except BatchCommittedError as error:
+                committed = first_line(error)
+                abort_write(self.plan)
+        if committed is not None:
+            _log.warning("skipping a write to %s: %s", self.plan.handle.table_uri, committed)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        abort_write(self.plan)
+        if self.committed is None:
+            abort_write(self.plan)
 
 
-def _task_id() -> TaskId:
+def task_id() -> TaskId:
+    """Of this attempt of a Spark task."""
     context = TaskContext.get()
     if context is None:  # not in a Spark task
         return TaskId(attempt=random.getrandbits(31))
     return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
 
 
-def _driver_pid() -> int | None:
+def driver_pid() -> int | None:
     """Of the JVM that runs the job, an ancestor of the process that plans a writer; None if it cannot be found."""
     pid = None
     for _ in range(8):

@@ -300,6 +300,20 @@ MUTATIONS: Final = (
         "tests/unit/write/test_distributed_retries.py",
     ),
     Mutation(
+        "stream: a batch committed since the plan is written again",
+        CORE + "write/stream.py",
+        "        for metadata, instant in _since(table, self.pin):\n",
+        "        for metadata, instant in ():\n",
+        "tests/connector/test_sink.py",
+    ),
+    Mutation(
+        "stream: a batch that is in the table is written again",
+        CORE + "write/stream.py",
+        "if last is None or last.id < self.id:",
+        "if last is None or last.id <= self.id:",
+        "tests/unit/write/test_stream.py",
+    ),
+    Mutation(
         "heartbeat: an expired one is renewed",
         CORE + "transaction/owner/heartbeat.py",
         "        if age_ms > self._expiry_ms:\n",

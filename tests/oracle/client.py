@@ -152,6 +152,18 @@ class Oracle:
         instants: list[dict[str, Any]] = self.request("timeline", path=os.fspath(path))["instants"]
         return instants
 
+    def stream(
+        self,
+        path: str | os.PathLike[str],
+        source: str | os.PathLike[str],
+        schema: str,
+        checkpoint: str | os.PathLike[str],
+        options: Mapping[str, str],
+    ) -> None:
+        """Stream a folder of JSON lines into a table, a file a batch, until none is left; `schema` is Spark's DDL."""
+        places = {name: os.fspath(place) for name, place in (("path", path), ("source", source))}
+        self.request("stream", **places, schema=schema, checkpoint=os.fspath(checkpoint), options=dict(options))
+
     def request(self, op: str, *, timeout: float | None = None, **arguments: Any) -> dict[str, Any]:
         """One request of `oracle.py`, arguments that are None left out; its answer."""
         process = self._process if self._process and self._process.poll() is None else self._start()

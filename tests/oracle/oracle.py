@@ -248,6 +248,14 @@ class Oracle:
         frame.write.format("hudi").options(**given).mode(mode or ("append" if exists else "overwrite")).save(path)
         return {"instants": self._instants(path)[-3:]}
 
+    def op_stream(self, path, source, schema, checkpoint, options=None):
+        """Streams a folder of JSON lines into a table, one file a batch, to the end."""
+        frame = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").json(source)
+        writer = frame.writeStream.format("hudi").options(**(options or {})).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start(path)
+        query.awaitTermination()
+        return {"instants": self._instants(path)}
+
     def op_timeline(self, path):
         return {"instants": self._instants(path)}
 

@@ -55,7 +55,6 @@ PREFIXES = (
     Prefix("hoodie.datasource.read.streaming.", "Parameters of streaming reads."),
     Prefix("hoodie.datasource.read.table.valued.function.", "Parameters of Apache Hudi's table functions."),
     Prefix("hoodie.datasource.streaming.", "Parameters of streaming reads."),
-    Prefix("hoodie.datasource.write.streaming.", "Parameters of streaming writes."),
     Prefix("hoodie.spark.", "How the Java implementation runs SQL statements."),
     Prefix("hoodie.sql.", "How the Java implementation runs SQL statements."),
     Prefix("hoodie.consistency.check.", "Waiting for object stores that were not consistent."),

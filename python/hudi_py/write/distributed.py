@@ -6,16 +6,17 @@ and those too few for a file, are staged as Arrow IPC files, which one process m
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from hudi_py.config import Options
+from hudi_py.config import Options, sink
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, HudiError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
@@ -24,8 +25,10 @@ from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
-from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.owner.claim import holder
+from hudi_py.transaction.owner.identity import new_writer_id, process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
+from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
@@ -36,12 +39,24 @@ from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import committed_write, log_schema_changes
-from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.retry import CONFLICTS, redo_on_conflict
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
-from hudi_py.write.settings import Operation, WriteSettings, write_settings
+from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
+from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
-__all__ = ["DistributedWrite", "TaskId", "TaskResult", "abort_write", "commit_write", "plan_write", "run_task"]
+__all__ = [
+    "DistributedWrite",
+    "TaskId",
+    "TaskResult",
+    "abort_stream",
+    "abort_write",
+    "commit_write",
+    "for_batch",
+    "plan_batch",
+    "plan_write",
+    "run_task",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +67,7 @@ HELD_BYTES = 256 * _MB
 """Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 TASK_MEMORY = 256 * _MB
 """Memory for rows of one task on their way to files."""
+_MARK_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,10 @@ class DistributedWrite:
     """Those of the write, without the options of the storage."""
     after: tuple[AfterCommit, ...] = ()
     """Runs after the commit in the same process, such as table services."""
+    stream: str | None = None
+    """The identifier of the streaming query that writes a batch."""
+    last: Batch | None = None
+    """Its last batch that was in the table when the write was planned."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -82,7 +102,8 @@ class DistributedWrite:
             return True
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True
-        return self.combine or self.settings.combine_before_insert
+        settings = self.settings
+        return self.combine or settings.combine_before_insert or settings.insert_duplicates != "none"
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
@@ -113,6 +134,7 @@ def plan_write(
     after: tuple[AfterCommit, ...] = (),
     overwrite: bool = False,
     owner_pid: int | None = None,
+    stream: str | None = None,
 ) -> DistributedWrite:
     """Create the table if needed, recover failed writes, choose the instant and pin what the write sees.
 
@@ -122,6 +144,7 @@ def plan_write(
         after: runs after the commit, such as table services.
         overwrite: whether the rows replace those of the table.
         owner_pid: the process whose end ends the write; None: unknown.
+        stream: the identifier of the streaming query that writes a batch; see `for_batch`.
 
     Raises:
         TableNotFoundError: a delete without a table.
@@ -129,7 +152,7 @@ def plan_write(
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
     check_many_processes(options)
-    requested = Operation(options.get(write_config.OPERATION))
+    requested = effective_operation(Operation(options.get(write_config.OPERATION)), options)
     if overwrite and not requested.takes_whole_rows:
         raise ConfigError(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "
@@ -149,7 +172,13 @@ def plan_write(
     )
     session = replace(session, conflicts=conflict_policy(transaction_settings))
     owner = None if owner_pid is None else process_identity(owner_pid)
-    handle = WriteTransaction.plan(session, action=operation.action(config), operation=operation.java_name, owner=owner)
+    handle = WriteTransaction.plan(
+        session,
+        action=operation.action(config),
+        operation=operation.java_name,
+        owner=owner,
+        writer_id=None if stream is None else _mark(stream) + new_writer_id()[_MARK_DIGITS:],
+    )
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
     return DistributedWrite(
@@ -163,8 +192,37 @@ def plan_write(
         extra=tuple(options.commit_metadata.items()),
         options=replace(options, storage={}),
         after=after,
+        stream=stream,
+        last=None if stream is None else last_batch(storage, seen.timeline, stream),
         storage_options=tuple(options.storage.items()),
     )
+
+
+def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> DistributedWrite:
+    """Plan a batch, again while another writer has the table or its lock. Raises what `plan_write` raises."""
+    write, _ = redo_on_conflict(
+        plan,
+        options.get(sink.RETRY_COUNT) - 1,
+        causes=(ConflictError, LockError),
+        first_pause_s=_retry_pause_s(options),
+    )
+    return write
+
+
+def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
+    """The write as that of a batch, which its commit notes. Of several processes that write the same batch one commits;
+    the commit of the others raises `BatchCommittedError`.
+
+    Raises:
+        BatchCommittedError: the table holds the batch already.
+        ConfigError: the last batch under this identifier is another query's.
+    """
+    last = write.last
+    if last is None:  # which is rare once a query has written
+        last = last_archived_batch(write.attach().storage, write.handle.config, batch.identifier)
+    batch.check_new(last)
+    conflicts = OncePerBatch(write.handle.conflicts, batch, write.handle.pin)
+    return replace(write, handle=replace(write.handle, conflicts=conflicts), extra=(*write.extra, *batch.extra.items()))
 
 
 def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
@@ -196,6 +254,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     """Write the staged rows and publish the write. None: there was nothing to write, and empty commits are off.
 
     Raises:
+        BatchCommittedError: the batch (`for_batch`) was committed meanwhile.
         ConfigError: more was staged than the option allows; nothing was published.
         HudiError: as `WriteTransaction.commit`; call `abort_write`.
     """
@@ -206,22 +265,29 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
         return None
-    task = TaskId(task=len(results), stage=0)
+    optimistic = transaction.handle.settings.optimistic is not None
     with transaction:  # its heartbeat keeps the staged rows
         attempts = itertools.count()
 
         def attempt() -> tuple[CommitResult, Committed]:
-            if not next(attempts):
-                rows = _staged_rows(transaction.storage, staged)
-                return _commit_rows(write, transaction, write.settings, task, rows, stats)
-            return _commit_again(write, transaction, task, staged, stats)
+            number = next(attempts)
+            task = TaskId(task=len(results), stage=0, attempt=number)
+            if number and optimistic:
+                return _commit_again(write, transaction, task, staged, stats)
+            return _commit_rows(
+                write, transaction, write.settings, task, _staged_rows(transaction.storage, staged), stats
+            )
 
-        retries = transaction.handle.settings.conflict_retries
-        if retries and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
+        retries, causes, pause_s = transaction.handle.settings.conflict_retries, CONFLICTS, None
+        if write.stream is not None:
+            # one writer at a time tries again under the same instant, so a conflict would stay one
+            causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
+            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), _retry_pause_s(write.options)
+        if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
             write.max_staged_bytes
         ):
             retries = 0  # more than one process is to write
-        (done, committed), _ = redo_on_conflict(attempt, retries)
+        (done, committed), _ = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
         if done.instant != transaction.instant:
             try:
                 transaction.abort()
@@ -286,6 +352,36 @@ def _commit_again(
 def abort_write(write: DistributedWrite) -> None:
     """Roll the write back, unless it was published."""
     write.attach().abort()
+
+
+def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
+    """Roll back what a batch of a query left pending, for a process that does not have its plan."""
+    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
+    config = existing_table(storage)
+    if config is None:
+        return
+    session = TableSession.open(
+        storage,
+        metadata,
+        config=config,
+        settings=TransactionSettings.of(options),
+        storage_options=options.storage or None,
+    )
+    with session.locked("roll a batch back") as table:
+        for instant in table.plans.writes:
+            found = holder(storage, session.layout, instant.time, instant.action)
+            if found is not None and found.id.startswith(_mark(stream)):
+                rollback_instant(table, instant)
+
+
+def _retry_pause_s(options: Options) -> float:
+    """Seconds before a batch is tried a second time."""
+    return options.get(sink.RETRY_INTERVAL_MS) / 1000
+
+
+def _mark(stream: str) -> str:
+    """How the ids of the writers of a query's batches begin."""
+    return hashlib.sha256(stream.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def _overwriting(requested: Operation, options: Options) -> Operation:

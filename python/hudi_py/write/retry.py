@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError, HistoryCleanedError, first_line
 from hudi_py.write.rows.input import Input
 
@@ -22,12 +21,20 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Batches = Callable[[], Iterator[pa.RecordBatch]]
 
+CONFLICTS: tuple[type[Exception], ...] = (ConflictError, HistoryCleanedError)
+"""A file that was cleaned while the write was about to read it counts as a conflict: its file group has changed."""
+
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
 
 def redo_on_conflict(
-    write: Callable[[], Result], retries: int, *, sleep: Callable[[float], None] = time.sleep
+    write: Callable[[], Result],
+    retries: int,
+    *,
+    causes: tuple[type[Exception], ...] = CONFLICTS,
+    first_pause_s: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Result, int]:
     """Runs a write, and again as a whole after a conflict (`HoodieSparkSqlWriter`, 1.2.0): under a new instant, with a
     new look-up of keys, since the rows of one write must never be based on two states of the table.
@@ -35,28 +42,31 @@ def redo_on_conflict(
     Unlike Apache Hudi it waits before each retry, for a random time that grows, so that writers in conflict do not meet
     again at once.
 
-    A file that was cleaned while the write was about to read it counts as a conflict, too: its file group has changed.
-
     Args:
         write: undoes what it did when it fails. Its input must be available each time.
         retries: how often it is repeated at most.
+        causes: the errors after which it is repeated.
+        first_pause_s: seconds before the first retry, doubled each time; None: as above.
 
     Returns:
         Its result, and how often it was repeated.
 
     Raises:
-        ConflictError, HistoryCleanedError: the last attempt was in conflict, too.
+        ConflictError, HistoryCleanedError: the last attempt was in conflict, too. Likewise any other of `causes`.
     """
     for done in itertools.count():
         try:
             return write(), done
-        except (ConflictError, HistoryCleanedError) as error:
+        except causes as error:
             if done >= retries:
                 if done:
-                    _log.warning("giving up after %d retries (%s)", done, concurrency.RETRIES.key)
+                    _log.warning("giving up after %d retries", done)
                 raise
             _log.warning("writing again, retry %d of %d: %s", done + 1, retries, first_line(error))
-        sleep(min(_FIRST_PAUSE_S * 2**done, _LONGEST_PAUSE_S) * random.uniform(0.1, 1))
+        if first_pause_s is not None:
+            sleep(first_pause_s * 2**done)
+        else:
+            sleep(min(_FIRST_PAUSE_S * 2**done, _LONGEST_PAUSE_S) * random.uniform(0.1, 1))
     raise AssertionError("itertools.count never ends")
 
 

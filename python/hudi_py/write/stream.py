@@ -1,0 +1,170 @@
+"""Batches of streaming queries, each written once (`HoodieStreamingSink`, `CommitUtils`, 0.15 and 1.2.0).
+
+A commit notes its batch in the extra metadata: `_hudi_streaming_sink_checkpoint` is a JSON object of the query's
+identifier and the batch id as text. The newest commit that names an identifier has the last batch of its query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hudi_py.config import Options, concurrency, sink
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import WRITE_ACTIONS, InstantTime
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.session import LockedTable
+
+CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
+QUERY_KEY = "hudi_py.streaming.query"
+"""Key of the id of the Spark query, which Apache Hudi does not note."""
+
+_ARCHIVED_AT_ONCE = 50
+
+
+class BatchCommittedError(HudiError):
+    """The table holds the batch already: there is nothing to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a streaming query."""
+
+    identifier: str
+    """`hoodie.datasource.write.streaming.checkpoint.identifier`."""
+    id: int
+    query: str | None = None
+    """Id of the Spark query, if known."""
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """What its commit notes."""
+        noted = json.dumps({self.identifier: str(self.id)}, ensure_ascii=False, separators=(",", ":"))
+        return {CHECKPOINT_KEY: noted} if self.query is None else {CHECKPOINT_KEY: noted, QUERY_KEY: self.query}
+
+    def check_new(self, last: Batch | None) -> None:
+        """Compares with the last batch of the same identifier.
+
+        Raises:
+            BatchCommittedError: this one has been committed.
+            ConfigError: that one is another query's, whose batches would be taken for those of this query.
+        """
+        if last is None or last.id < self.id:
+            return
+        if self.query is not None and last.query not in (None, self.query):
+            raise ConfigError(
+                f"Cannot write batch {self.id} of the streaming query {self.query}: the query {last.query} has written "
+                f"up to batch {last.id} under the same identifier '{self.identifier}', so this batch would pass for "
+                f"one of its batches; give this query another {sink.IDENTIFIER.key}, or the checkpoint of the other one"
+            )
+        raise BatchCommittedError(f"batch {self.id} of '{self.identifier}' is in the table, as are all up to {last.id}")
+
+
+def stream_identifier(options: Options) -> str:
+    """The identifier of a query (`DefaultSource.validateMultiWriterConfigs`, 1.2.0).
+
+    Raises:
+        ConfigError: it is not set although the table has several writers.
+    """
+    mode = options.get(concurrency.MODE)
+    if mode != concurrency.SINGLE_WRITER and not options.given(sink.IDENTIFIER):
+        raise ConfigError(
+            f"Cannot stream with {options.name_of(concurrency.MODE)} = '{mode}' and without {sink.IDENTIFIER.key}: "
+            "set it, to another value for each streaming query on the table"
+        )
+    return options.get(sink.IDENTIFIER)
+
+
+def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch | None:
+    """The last batch of a query in the active timeline, which is where Apache Hudi looks.
+
+    Raises:
+        CorruptFileError: a commit notes its batch in another way.
+    """
+    for instant in reversed(timeline.write_completed):
+        try:
+            metadata = read_commit_metadata(storage, timeline.layout, instant)
+        except FileNotFoundError:  # archived meanwhile, and so are those before it
+            return None
+        found = batch_of(metadata, identifier, instant.time)
+        if found is not None:
+            return found
+    return None
+
+
+def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) -> Batch | None:
+    """The last batch of a query in the archived timeline, read backwards. Raises what `last_batch` raises."""
+    times = [each.time for each in archived_instants(storage, config, chosen=lambda it: it.action in WRITE_ACTIONS)]
+    for end in range(len(times), 0, -_ARCHIVED_AT_ONCE):
+        first, last = times[max(end - _ARCHIVED_AT_ONCE, 0)], times[end - 1]
+        some = archived_instants(
+            storage, config, since=first, until=last, chosen=lambda it: it.action in WRITE_ACTIONS, metadata=True
+        )
+        for entry in reversed(some):
+            context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
+            found = batch_of(decode_commit_metadata(entry.metadata or b"", context), identifier, entry.time)
+            if found is not None:
+                return found
+    return None
+
+
+def batch_of(metadata: CommitMetadata, identifier: str, instant: InstantTime) -> Batch | None:
+    """The batch that a commit holds; None if it holds none of this query.
+
+    Raises:
+        CorruptFileError: it notes it in another way.
+    """
+    text = metadata.extra.get(CHECKPOINT_KEY)
+    if not text:
+        return None
+    try:
+        noted = json.loads(text)
+        value = noted.get(identifier) if isinstance(noted, Mapping) else int("not a JSON object")
+        return None if value is None else Batch(identifier, int(value), metadata.extra.get(QUERY_KEY))
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(
+            f"Cannot tell which batch of a stream the commit {instant} holds: {CHECKPOINT_KEY} is {text!r}; expected "
+            "a JSON object of identifiers and batch ids",
+            instant=instant,
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OncePerBatch:
+    """A `ConflictPolicy` that also finds the batch among what was committed since the batch was first planned, by
+    another process of the same query."""
+
+    others: ConflictPolicy
+    batch: Batch
+    pin: Pin
+
+    @property
+    def one_at_a_time(self) -> bool:
+        return self.others.one_at_a_time
+
+    def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
+        self._check(table)
+        self.others.check_begin(table, scope)
+
+    def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
+        self._check(table)
+        return self.others.check_commit(table, scope)
+
+    def _check(self, table: LockedTable) -> None:
+        for metadata, instant in _since(table, self.pin):
+            self.batch.check_new(batch_of(metadata, self.batch.identifier, instant))
+
+
+def _since(table: LockedTable, pin: Pin) -> Iterator[tuple[CommitMetadata, InstantTime]]:
+    timeline = table.timeline
+    seen = {instant.time for instant in timeline.at(pin).write_completed}
+    for instant in timeline.write_completed:
+        if instant.time not in seen:
+            yield read_commit_metadata(table.session.storage, timeline.layout, instant), instant.time
