@@ -22,7 +22,7 @@ REST = (
     ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py"),
 )
 # Of the rest CI runs one part, as HUDI_PY_SEED chooses
-(IN_TURN,) = covering(REST, "parts through Connect", 1)
+(IN_TURN,) = covering([(part,) for part in REST], "parts through Connect", 1)
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
