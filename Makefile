@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores hdfs oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ connector-slow: ## Run the slower Spark tests
 stores: ## Run the tests on object stores and lock services (servers from PyPI and PySpark's jars, on this machine)
 	@echo "== tests on object stores"
 	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(wildcard tests/stores) -m "not slow" $(ARGS)
+
+hdfs: export HUDI_PY_HDFS := 1
+hdfs: ## Run the tests on a real HDFS (builds libhdfs on the first call: needs cc, cargo, mvn and a JDK)
+	@echo "== tests on HDFS"
+	@$(PYTEST) -q tests/stores/test_hdfs.py $(ARGS)
 
 oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.golden.tables import Extracted
 from tests.support import power
-from tests.support.choice import SEED
+from tests.support.choice import SEED, sample
 
 # The same examples in every run, and no deadline: the machine may be busy.
 hypothesis.settings.register_profile(
@@ -29,7 +29,8 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is `long` is `slow`, too."""
+    """What is left out of a sample is `long`, and what is `long` is `slow`, too."""
+    sample(items)
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests that need no JVM under each supported Python that is on this machine, besides the one of .venv: by its name on PATH, or as
 # pyenv keeps it. Each gets an environment of its own, .venv-3.x, without PySpark and tools. Those that are missing are named at the end.
-# They run the tests which can differ: codecs, times, files, and the public names; the oldest reads, writes and golden tables, too.
+# They run the tests which can differ: codecs, times, files, and the public names; the oldest merges, reads, writes and golden tables, too.
 #   tools/pythons.sh --set-up        makes the environments only
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -16,7 +16,7 @@ if [ "${1:-}" = --set-up ]; then only_set_up=yes; shift; fi
 own="$("$root/.venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true)"
 is() { "$1" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$2')" >/dev/null 2>&1 </dev/null; }
 differing=(tests/property/test_{avro_codec,bloom_properties,hfile_properties,log_properties}.py)
-for part in config formats merge model schema storage table timeline view; do differing+=("tests/unit/$part"); done
+for part in config formats model schema storage timeline view; do differing+=("tests/unit/$part"); done
 missing=""
 failed=""
 for version in 3.10 3.11 3.12 3.13; do
@@ -30,7 +30,7 @@ for version in 3.10 3.11 3.12 3.13; do
   export PYTHON="$chosen" HUDI_PY_VENV="$root/.venv-$version" HUDI_PY_LOCK="$lock"
   if [ -n "$only_set_up" ]; then tools/setup.sh || failed="$failed $version"; continue; fi
   tests=("${differing[@]}")
-  [ "$version" != 3.10 ] || tests+=(tests/unit/read tests/unit/write tests/golden/test_{core,old}.py)
+  [ "$version" != 3.10 ] || tests+=(tests/unit/{merge,read,table} tests/unit/write/test_{distributed_retries,operations,rows}.py tests/golden/test_{core,old}.py)
   tools/run python -m pytest -q -n "${JOBS:-2}" "${tests[@]}" -m "not slow" "$@" </dev/null || failed="$failed $version"
 done
 [ -z "$missing" ] || echo "== not on this machine, so not tested:$missing" >&2

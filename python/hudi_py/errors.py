@@ -7,6 +7,7 @@ HudiError
 ├── ConfigError            (also ValueError)         an option or argument is wrong: change it
 ├── UnsupportedTableError                            the table needs a feature that this release does not have
 ├── SchemaMismatchError    (also ValueError)         the data does not fit the table's schema
+├── DuplicateKeyError      (also ValueError)         a key is there already, and may not be: change the data
 ├── CorruptFileError                                 a file contradicts the format or is missing
 ├── ConflictError                                    another writer changed the same files: repeat the write
 ├── LockError                                        the table lock could not be acquired in time
@@ -73,6 +74,10 @@ class UnsupportedTableError(HudiError):
 
 class SchemaMismatchError(HudiError, ValueError):
     """The data, or a requested column, does not fit the table's schema."""
+
+
+class DuplicateKeyError(HudiError, ValueError):
+    """Rows have a key that the table has already, or several rows are for one key, where neither may be."""
 
 
 class CorruptFileError(HudiError):

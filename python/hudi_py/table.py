@@ -35,7 +35,13 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
+from hudi_py.write.dml.builder import MergeBuilder
+from hudi_py.write.dml.merge import Merge
+from hudi_py.write.dml.merge_plan import MergePlan
+from hudi_py.write.dml.run import run_statement
+from hudi_py.write.dml.statements import Delete, Statement, Update
 from hudi_py.write.result import WriteResult
+from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.support import read_only_reason
 
 _Names = str | list[str] | tuple[str, ...]
@@ -284,8 +290,73 @@ class Table:
         return self._write(data, "bulk_insert", options)
 
     def delete(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Deletes the rows with the keys and partitions of `data`; ignores its other columns."""
+        """Deletes the rows with the keys and partitions of `data`; ignores its other columns. A filter, as text or
+        pyarrow expression, deletes as `delete_where`."""
+        if isinstance(data, (str, pc.Expression)):
+            return self.delete_where(data, options=options)
         return self._write(data, "delete", options)
+
+    def delete_where(self, filter: str | pc.Expression, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+        """Deletes the rows for which a filter is true, whatever their ordering value. For `filter` see `scan`, for
+        errors `write`."""
+        return self._run(Delete(filter), options)
+
+    def update(
+        self,
+        set: Mapping[str, object],
+        where: str | pc.Expression | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Sets columns of rows.
+
+        A changed row is merged with the stored one as in an upsert: if it sets an ordering field to a lower value, the
+        stored row stays, as with Apache Hudi's `UPDATE`.
+
+        Args:
+            set: a value for each column, in terms of the old row: text is an expression in a subset of Spark SQL (so a
+                constant text is in quotes, `"'new'"`), anything else a constant. Key and partition columns cannot be
+                set.
+            where: only rows for which this filter is true; None: all. See `scan`.
+
+        Raises:
+            ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
+            ConflictError: another write is pending, or completed meanwhile.
+            LockError: the table lock could not be acquired in time.
+        """
+        return self._run(Update(set, where), options)
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Iterable[str],
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        options: Mapping[str, Any] | None = None,
+    ) -> MergeBuilder:
+        """Merges a source into the table: updates, deletes and inserts in one commit.
+
+            table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+
+        Args:
+            source: rows, as for `write`; held in memory.
+            on: what makes rows match: a condition such as `t.id = s.id`, or columns that both have. It must compare
+                every record key column with an expression of the source. Compare the partition columns too, where
+                the source has them, and other partitions are not read.
+            source_alias, target_alias: the names of source and table in expressions.
+
+        Returns:
+            A builder, to which clauses are added; its `execute` writes.
+        """
+        named = (on,) if isinstance(on, str) else tuple(on)
+        given = read_input(source)
+        rows = pa.Table.from_batches(list(given.batches()), given.schema)
+
+        def run(plan: MergePlan) -> WriteResult:
+            return self._run(Merge(plan, rows), options)
+
+        return MergeBuilder(MergePlan(named, (), source_alias, target_alias), run)
 
     def insert_overwrite(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Replaces the rows of the partitions that `data` has rows in; the old ones stay readable by time travel."""
@@ -477,6 +548,17 @@ class Table:
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
         resolved = write_options({**self._options, **(options or {})})
         return _write_rows(self._storage, data, operation, resolved, self._storage_options)
+
+    def _run(self, statement: Statement, options: Mapping[str, Any] | None) -> WriteResult:
+        resolved = write_options({**self._options, **(options or {})})
+        return run_statement(
+            self._storage,
+            statement,
+            resolved,
+            metadata=metadata_writer(resolved),
+            after=after_commit(resolved),
+            storage_options=self._storage_options,
+        )
 
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
         given = {**self._options, **(options or {})}

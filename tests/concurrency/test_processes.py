@@ -31,13 +31,27 @@ SPAWN = multiprocessing.get_context("spawn")  # as engines start their workers: 
 ROOT = Path(__file__).parents[2]
 
 
-def in_processes(work: Callable[..., object], arguments: list[tuple[object, ...]]) -> list[object]:
-    """Results of `work`, each in a process of its own, all begun at about the same time."""
+@pytest.fixture(scope="module")
+def pool():
+    """Processes for all tests: to start one takes longer than what it does in a test."""
+    with SPAWN.Pool(4) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="module")
+def in_processes(pool):
+    """Calls a function so many times at once, and gives the results.
+
+    As all calls wait for each other at the barrier, no process takes two of them.
+    """
     with SPAWN.Manager() as manager:
-        barrier = manager.Barrier(len(arguments))
-        with SPAWN.Pool(len(arguments)) as pool:
+
+        def run(work: Callable[..., object], arguments: list[tuple[object, ...]]) -> list[object]:
+            barrier = manager.Barrier(len(arguments))
             pending = [pool.apply_async(work, (barrier, *args)) for args in arguments]
-            return [result.get(250) for result in pending]
+            return [result.get(600) for result in pending]
+
+        yield run
 
 
 def take_part(barrier, handle_bytes: bytes, token: str) -> str:
@@ -73,7 +87,7 @@ def hold(barrier, root: str, times: int) -> list[tuple[int, int]]:
     return held
 
 
-def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_path):
+def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_path, in_processes):
     storage = LocalStorage(str(tmp_path))
     config = new_table(storage)
     first_write(storage, config)
@@ -95,7 +109,7 @@ def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_pa
     assert leftovers(tmp_path) == set()
 
 
-def test_tasks_of_one_write_in_many_processes(tmp_path):
+def test_tasks_of_one_write_in_many_processes(tmp_path, in_processes):
     storage = LocalStorage(str(tmp_path))
     config = new_table(storage)
     session = session_of(storage, settings=SETTINGS)
@@ -109,7 +123,7 @@ def test_tasks_of_one_write_in_many_processes(tmp_path):
     assert [i.time for i in load_timeline(storage, config).completed] == [handle.instant]
 
 
-def test_writers_at_once_are_told_and_none_is_lost(tmp_path):
+def test_writers_at_once_are_told_and_none_is_lost(tmp_path, in_processes):
     make_table(tmp_path, 9, "cow")
     before = len(load_timeline(LocalStorage(str(tmp_path)), load_table_config(LocalStorage(str(tmp_path)))).completed)
     outcomes = in_processes(upsert, [(str(tmp_path), 100 * n) for n in range(1, 4)])
@@ -127,7 +141,7 @@ def test_writers_at_once_are_told_and_none_is_lost(tmp_path):
     assert {row["id"] for row in found if row["id"] >= 100} == expected
 
 
-def test_the_lock_excludes_processes(tmp_path):
+def test_the_lock_excludes_processes(tmp_path, in_processes):
     results = in_processes(hold, [(str(tmp_path), 10) for _ in range(3)])
     held = sorted(span for spans in results for span in spans)  # type: ignore[attr-defined]
     assert len(held) == 30
@@ -213,19 +227,17 @@ def test_a_beating_write_of_another_process_is_named_and_rolled_back_when_it_is_
     assert [i.action for i in timeline.completed] == [Action.ROLLBACK, Action.COMMIT]
 
 
-def test_reading_while_it_is_written(tmp_path):
+def test_reading_while_it_is_written(tmp_path, pool):
     """Every reader sees a whole commit, whenever it looks."""
     make_table(tmp_path, 9, "mor")
-    process = SPAWN.Process(target=write_some, args=(str(tmp_path), 4))
-    process.start()
+    writing = pool.apply_async(write_some, (str(tmp_path), 4))
     seen = set()
-    while process.is_alive():
+    while not writing.ready():
         table = hudi_py.open_table(str(tmp_path)).scan(columns=["id", "ts"]).to_table()
         updated = {row["ts"] for row in table.to_pylist() if row["id"] < 8 and row["ts"] >= 10}
         assert len(updated) <= 1
         seen |= updated
-    process.join()
-    assert process.exitcode == 0
+    writing.get()
     assert max(seen, default=0) <= 13
 
 

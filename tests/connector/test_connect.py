@@ -10,14 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.connector.conftest import CONNECT
+from tests.support.choice import covering
 
 pytestmark = pytest.mark.connect
 
-# Reading, writing and errors; `make test` does without the rest, CI does not.
-FIRST = ("test_read.py", "test_write.py")
-# The rest in two parts, which run side by side.
-SECOND = ("test_functions.py", "test_golden.py", "test_services.py")
-THIRD = ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py")
+# Writes, which are read back, and errors; `make test` does without the rest.
+FIRST = ("test_write.py",)
+SECOND = ("test_read.py", "test_write.py")
+REST = (
+    ("test_functions.py", "test_golden.py", "test_services.py"),
+    ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py"),
+)
+# Of the rest CI runs one part, as HUDI_PY_SEED chooses
+(IN_TURN,) = covering(REST, "parts through Connect", 1)
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
@@ -29,6 +34,7 @@ CHOSEN = (
     "not test_a_limit_leaves",
     "not test_options_reach",
     "not test_more_files_than",
+    "not test_one_frame_used_often",
     "not test_damage_is",
     "not test_incremental_reads",
     "not test_a_projection_by",
@@ -49,18 +55,23 @@ CHOSEN = (
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
 @pytest.mark.timeout(2500)
 @pytest.mark.parametrize(
-    ("modules", "marked"),
+    ("modules", "marked", "which"),
     [
-        pytest.param(FIRST, "not slow", id="first"),
-        pytest.param(SECOND, "not long", id="second", marks=pytest.mark.slow),
-        pytest.param(THIRD, "not long", id="third", marks=pytest.mark.slow),
-        pytest.param(FIRST, "slow and not long", id="more of the first", marks=pytest.mark.slow),
+        pytest.param(FIRST, "not slow", (), id="first"),
+        # of the writes those that the first part leaves out
+        pytest.param(SECOND, "not long", ("test_read.py or slow",), id="second", marks=pytest.mark.slow),
+        *(
+            pytest.param(
+                part, "not long", (), id=f"rest {at}", marks=pytest.mark.slow if at == IN_TURN else pytest.mark.long
+            )
+            for at, part in enumerate(REST)
+        ),
     ],
 )
-def test_through_spark_connect(modules: tuple[str, ...], marked: str) -> None:
+def test_through_spark_connect(modules: tuple[str, ...], marked: str, which: tuple[str, ...]) -> None:
     folder = Path(__file__).parent
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
-    command += ["-m", marked, "-k", " and ".join(f"({choice})" for choice in CHOSEN)]
+    command += ["-m", marked, "-k", " and ".join(f"({choice})" for choice in (*CHOSEN, *which))]
     command += [str(folder / module) for module in modules]
     environment = {**os.environ, "HUDI_PY_SPARK": "connect", "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(

@@ -83,6 +83,7 @@ def test_both_readers_together(spark: SparkSession, table: str) -> None:
     assert rows(joined, "id") == [(1,), (2,)]
 
 
+@pytest.mark.slow
 def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
     """Deletes and rows of the past in logs, a view, a cached frame, a union, and a self-join without the right side."""
     hudi_py.write(table, [{"id": 3, "p": "0", "ts": 2, "v": 0}], "delete")
@@ -102,6 +103,7 @@ def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
     assert rows(frame.groupBy("p").count()) == [("0", 3), ("1", 3), ("2", 3)]
 
 
+@pytest.mark.slow
 def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [{"id": n, "p": f"{n % 7}", "v": n} for n in range(21)]
     hudi_py.write(path, data, record_key="id", partition_by="p", table_type="mor")
@@ -116,6 +118,7 @@ def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkey
         assert files_read(frame) == 7
 
 
+@pytest.mark.slow
 def test_incremental_reads(spark: SparkSession, table: str) -> None:
     hudi_py.write(table, [{"id": 1, "p": "1", "ts": 2, "v": -2}, {"id": 0, "p": "0", "ts": 1, "v": -3}])
     times = hudi_py.open_table(table).history().column("completion_time").to_pylist()

@@ -203,6 +203,7 @@ def test_a_start_that_is_no_time_is_told_at_load(spark: SparkSession, table: str
         spark.readStream.format(FORMAT).options(**{START_OFFSET: "soon", **more}).load(table).schema  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path: Path) -> None:
     """A query whose table is made anew with other columns: while it handles a batch, as it looks at the table between
     two of them, and might find half of it."""

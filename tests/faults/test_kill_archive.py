@@ -91,7 +91,7 @@ def test_killed_at_every_call(tmp_path: Path, version: int, torn: bool) -> None:
     shown = hudi_py.open_table(str(before)).scan().to_table()
     calls = counting.calls
     assert any("_2.parquet" in call or "mergeArchivePlan" in call for call in calls)
-    for call in every(8, len(calls)):
+    for call in every(12, len(calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(before, root)
         with pytest.raises(Killed):
@@ -104,7 +104,7 @@ def test_killed_at_every_call(tmp_path: Path, version: int, torn: bool) -> None:
         assert instants(root) == expected, calls[call]
         assert stored(root) == expected[0], calls[call]
         assert not list(root.rglob("mergeArchivePlan"))
-        if call // 8 % 2:  # and the archive goes on as ever
+        if call // 12 % 2:  # and the archive goes on as ever
             storage = LocalStorage(str(root))
             for number in (20, 21):
                 write(storage, rows(range(2), number), "upsert", version, "cow")
@@ -124,8 +124,8 @@ def test_killed_twice(tmp_path: Path, version: int) -> None:
     counting = KillingStorage(str(whole))
     run(counting)
     expected = instants(whole)
-    for first in every(8, len(counting.calls)):
-        for second in every(7, len(counting.calls)):
+    for first in every(12, len(counting.calls)):
+        for second in every(9, len(counting.calls)):
             root = tmp_path / f"{first}-{second}"
             shutil.copytree(before, root)
             with pytest.raises(Killed):

@@ -69,7 +69,7 @@ def kill_everywhere(files: Files, metadata: MetadataWriter, *, step: int = 1) ->
     expected = data_files(whole)
     assert len(expected) == 2  # a base file and the partition's metafile
     ended: list[Storage] = []
-    for call in every(8 * step, len(whole.calls)):
+    for call in every(12 * step, len(whole.calls)):
         storage = copy_of(files)
         killing = OneByOne(storage, call)
         with pytest.raises(Killed):

@@ -82,7 +82,7 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
     assert leftovers(whole) == set()
     count = len(storage.calls)
     assert count > 20
-    for call in every(8, count):
+    for call in every(12, count):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=torn)
@@ -90,7 +90,7 @@ def test_compaction(tmp_path: Path, version: int, torn: bool) -> None:
             compact(killing)
         where = killing.calls[-1]
         assert read(root) == before, where
-        if call // 8 % 2:  # a write comes first
+        if call // 12 % 2:  # a write comes first
             write(LocalStorage(str(root)), rows(range(8, 9), 9), "upsert", version, "mor")
         else:
             recover(LocalStorage(str(root)))
@@ -127,7 +127,7 @@ def test_with_a_metadata_table(version: int, service: Compaction | LogCompaction
     compact(whole, metadata, service)
     count = len(whole.calls)
     assert count > 30
-    for call in every(10, count):
+    for call in every(14, count):
         storage = copy_of(files)
         killing = KillingMemory(storage, call)
         with pytest.raises(Killed):
@@ -159,10 +159,10 @@ def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
     counting = KillingStorage(str(whole))
     unschedule(context(counting), planned)
     assert len(counting.calls) > 10
-    for call in every(8, len(counting.calls)):
+    for call in every(12, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
-        killing = KillingStorage(str(root), call, torn=bool(call // 8 % 2))
+        killing = KillingStorage(str(root), call, torn=bool(call // 12 % 2))
         with pytest.raises(Killed):
             unschedule(context(killing), planned)
         where = killing.calls[-1]
@@ -204,10 +204,10 @@ def test_a_log_compaction_that_was_overtaken(tmp_path: Path) -> None:
         counting = KillingStorage(str(whole))
         report = run(service, context(counting, options=options), planned)
         assert report.instant == (planned if partition == "a" else None)
-        for call in every(8, len(counting.calls)):
+        for call in every(12, len(counting.calls)):
             root = tmp_path / f"{call}"
             shutil.copytree(table, root)
-            killing = KillingStorage(str(root), call, torn=bool(call // 8 % 2))
+            killing = KillingStorage(str(root), call, torn=bool(call // 12 % 2))
             with pytest.raises(Killed):
                 run(service, context(killing, options=options), planned)
             where = killing.calls[-1]
@@ -244,7 +244,7 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
     before, files = memory_tables.read(storage), files_of(storage)
     whole = KillingMemory(copy_of(files))
     unschedule(context(whole, metadata), planned)
-    for call in every(8, len(whole.calls)):
+    for call in every(12, len(whole.calls)):
         storage = copy_of(files)
         killing = KillingMemory(storage, call)
         with pytest.raises(Killed):

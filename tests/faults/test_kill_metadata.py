@@ -69,7 +69,7 @@ def files_of(storage: Storage, folder: str = "") -> Files:
     return {info.path: storage.read(info.path) for info in storage.walk(folder)}
 
 
-def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int = 4) -> Iterator[Storage]:
+def killed_everywhere(files: Files, call: Callable[[Storage], object], step: int = 6) -> Iterator[Storage]:
     """The table after a kill at every so many of the calls, in turn."""
     whole = KillingMemory(copy_of(files))
     call(whole)
@@ -297,7 +297,7 @@ def test_a_whole_write(version, kind):
     counting = KillingMemory(copy_of(files))
     write(counting, rows(range(2, 5), 2), version=version, kind=kind)
     outcomes = []
-    for number in every(6, len(counting.calls)):
+    for number in every(9, len(counting.calls)):
         dead = copy_of(files)
         with contextlib.suppress(Killed):  # names of files differ, and with them the file groups that are written to
             write(KillingMemory(dead, number), rows(range(2, 5), 2), version=version, kind=kind)

@@ -67,7 +67,7 @@ def test_killed_at_any_call(tables, tmp_path: Path, version: int, torn: bool, st
     check(whole)
     count = len(counting.calls)
     assert count > 25
-    for call in every(8 * step, count):
+    for call in every(12 * step, count):
         root = tmp_path / f"{call}"
         shutil.copytree(tables(version), root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -111,7 +111,7 @@ def test_log_compaction_killed_at_any_call(tmp_path: Path, torn: bool) -> None:
     counting = KillingStorage(str(tmp_path / "whole"))
     assert [report.service for report in maintain(counting, wanted, clock_of(counting))] == ["log_compaction"]
     assert len(counting.calls) > 8
-    for call in every(8, len(counting.calls)):
+    for call in every(12, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -184,7 +184,7 @@ def test_rebuilding_and_dropping_killed_at_any_call(
     CALLS[call](service_context(counting, version))
     assert verify(service_context(LocalStorage(str(whole)), version)).ok
     before = hudi_py.open_table(str(whole)).scan(columns=["id", "name"]).to_table().sort_by("id")
-    for at in every(8 * step, len(counting.calls)):
+    for at in every(12 * step, len(counting.calls)):
         root = tmp_path / f"{at}"
         shutil.copytree(indexed(version), root)
         with pytest.raises(Killed):

@@ -75,7 +75,7 @@ def test_killed_at_any_call(tmp_path: Path, version: int, kind: str, torn: bool,
     assert places(whole) == AFTER
     assert indexed(str(whole)) == stored(str(whole))
     outcomes = set()
-    for call in every(8 * step, len(counting.calls)):
+    for call in every(12 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         with pytest.raises(Killed):

@@ -81,7 +81,7 @@ def kill_everywhere(
     after = read(whole)
     check(whole, True)
     outcomes: list[bool] = []
-    for call in every(8 * step, len(counting.calls)):
+    for call in every(12 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call, torn=torn)
@@ -169,7 +169,7 @@ def test_rollback_of_a_clustering(golden_copy, tmp_path, name, pending):
     shutil.copytree(table, whole)
     counting = KillingStorage(str(whole))
     rollback(context(counting), clustering)
-    for call in every(8, len(counting.calls)):
+    for call in every(12, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         storage = KillingStorage(str(root), call)
@@ -206,7 +206,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
         rollback(ServiceContext.of(storage, options, DropMetadata(False), clock=clock), scheduled)
 
     roll_back(counting)
-    for call in every(8, len(counting.calls)):
+    for call in every(12, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call)

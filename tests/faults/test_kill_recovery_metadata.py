@@ -110,7 +110,7 @@ def test_it_tells_the_truth(tables, tmp_path, version, torn, step, action):
     # Log files that were undone by blocks stay in version 6: they are listed, and have no statistics any more
     names = ["files"] if version == 6 else None
     assert verify(context(LocalStorage(str(whole))), names=names).ok
-    for call in every(8 * step, len(counting.calls)):
+    for call in every(12 * step, len(counting.calls)):
         root = tmp_path / f"{call}"
         shutil.copytree(table, root)
         killing = KillingStorage(str(root), call, torn=torn)

@@ -35,6 +35,7 @@ STAYING = (Action.SAVEPOINT, Action.RESTORE, Action.INDEXING)
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.sampled(5)
 def test_archived_instants_hold_what_they_held(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_service, "too_few", lambda timeline, settings: "")
     monkeypatch.setattr(

@@ -145,7 +145,7 @@ def predicates(name: str, column: pa.ChunkedArray) -> Iterator[str]:
         yield f"{quoted} < -9223372036854775807"
 
 
-@pytest.mark.parametrize("name", cases(WITH_STATS, "left out", 10))
+@pytest.mark.parametrize("name", cases(WITH_STATS, "left out", 5))
 def test_what_statistics_leave_out_holds_no_row_that_matches(
     golden: Extracted, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +203,7 @@ def _only(found: dict[Any, Any], columns: Any) -> dict[Any, Any]:
     return {key: value for key, value in found.items() if key[0] in columns}
 
 
-@pytest.mark.parametrize("name", cases(WITH_STATS, "with and without indexes", 5))
+@pytest.mark.parametrize("name", cases(WITH_STATS, "with and without indexes", 3))
 def test_rows_are_the_same_with_and_without_indexes(golden: Extracted, name: str) -> None:
     table = hudi_py.open_table(str(golden(name)))
     whole = table.scan().to_table()

@@ -29,7 +29,7 @@ KINDS = ("snapshot", "time_travel", "incremental")
 def queries() -> list[Any]:
     found = [query for query in asked() if query.kind in KINDS and not query.error and not refusal(query)]
     found = [query for query in found if "_mor_" in query.table]
-    chosen = set(covering([(query.table, query.kind) for query in found], "merges in parts", 60))
+    chosen = set(covering([(query.table, query.kind) for query in found], "merges in parts", 30))
     return [
         pytest.param(query, id=query.id, marks=() if at in chosen else pytest.mark.long)
         for at, query in enumerate(found)

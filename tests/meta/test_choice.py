@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,37 @@ def test_what_is_left_out_is_long_and_what_is_quick_runs_always() -> None:
 def test_values_need_not_be_hashable() -> None:
     assert len(choice.covering([({"a": 1},), ({"a": 1},), ({"b": 1},)], "test")) == 2
     assert choice.covering([], "test") == []
+
+
+@pytest.mark.parametrize("one", [1, 2, 3])
+@pytest.mark.parametrize("other", ["a", "b"])
+@pytest.mark.sampled(3)
+def test_a_sample(request: pytest.FixtureRequest, one: int, other: str) -> None:
+    """All that `other` can be, and as much of `one` as fits; with `-m long` the others."""
+    cases = [item for item in request.session.items if item.nodeid.startswith(request.node.nodeid.partition("[")[0])]
+    if len(cases) == 3 and not request.node.get_closest_marker("long"):
+        assert {item.callspec.params["one"] for item in cases} == {1, 2, 3}  # type: ignore[attr-defined]
+        assert {item.callspec.params["other"] for item in cases} == {"a", "b"}  # type: ignore[attr-defined]
+
+
+def test_of_a_group_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def marks(**given: Any) -> list[list[str]]:
+        found = []
+        for place in range(3):
+
+            def test() -> None: ...
+
+            choice.in_turn("test", place, 3, **given)(test)
+            found.append([mark.name for mark in getattr(test, "pytestmark", [])])
+        return found
+
+    turns = set()
+    for seed in map(str, range(20)):
+        monkeypatch.setattr(choice, "SEED", seed)
+        assert sorted(marks()) == [["long"], ["long"], ["slow"]]
+        turns.add(marks().index(["slow"]))
+        assert marks(chosen=None, others="slow").index([]) == marks().index(["slow"])
+    assert turns == {0, 1, 2}
 
 
 def test_steps_cover_all_with_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:

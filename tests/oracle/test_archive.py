@@ -26,7 +26,7 @@ from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.tables import KINDS, rows, write
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 KEEP: Mapping[str, str] = {
     "hoodie.keep.min.commits": "2",
@@ -99,7 +99,7 @@ def ours(root: Path) -> dict[tuple[str, str], bool]:
     return found | {(i.time, i.action.value): False for i in timeline.completed}
 
 
-@pytest.mark.slow
+@in_turn("archiving", 0, 2)
 @pytest.mark.parametrize(
     ("version", "kind"), cases([(6, "cow"), (6, "mor"), (8, "cow"), (9, "mor")], "both archive", 1)
 )
@@ -143,7 +143,8 @@ def test_both_archive_alike(oracle: Oracle, tmp_path: Path, version: int, kind: 
     assert instants(oracle, mine) == instants(oracle, theirs)
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "each reads the archive", 1, quick=[(9, "mor")]))
+@in_turn("services by turns", 2, 3, chosen=None, others="slow")
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "each reads the archive", 1))
 def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:
@@ -241,7 +242,7 @@ def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
     assert max(levels) >= 1
 
 
-@pytest.mark.slow
+@in_turn("archiving", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "cow"), (6, "mor"), (9, "mor")], "archive by turns", 1))
 def test_tables_with_a_metadata_table_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Archiving after each commit: up to the last compaction of the metadata table, which is archived itself."""

@@ -40,8 +40,8 @@ BESIDE_OTHERS = {
     "hoodie.write.lock.provider": LOCK,
     "hoodie.write.lock.wait_time_ms": "300000",
     # longer than what we do once the lock is free
-    "hoodie.write.lock.wait_time_ms_between_retry": "4000",
-    "hoodie.write.lock.client.wait_time_ms_between_retry": "4000",
+    "hoodie.write.lock.wait_time_ms_between_retry": "8000",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "8000",
     "hoodie.metadata.streaming.write.enabled": "true",
     "hoodie.clean.automatic": "false",
     "hoodie.compact.inline.max.delta.commits": "100",
@@ -143,6 +143,7 @@ def held_up(oracle: Oracle, path: Path, data: pa.Table, given: dict[str, str]) -
     """Apache Hudi as it writes: its data files are there, and it waits for the lock, which is free again. None where
     it was done before the lock was had here."""
     known, before = read(path), instants(path, "inflight")
+    began = time.monotonic()
     writing = Aside(lambda: oracle.write(path, data, options=given))
     until(lambda: writing.over or bool(instants(path, "inflight") - before))
     assert writing.error is None
@@ -156,7 +157,8 @@ def held_up(oracle: Oracle, path: Path, data: pa.Table, given: dict[str, str]) -
                     sum(own in name for city in "ab" for name in os.listdir(path / city) if name[-4:] != ".crc") >= 2
                 )
             )
-            time.sleep(1)  # so that it has asked for the lock
+            # so that it has asked for the lock: it takes the longer the more the machine has to do
+            time.sleep(max(1, (time.monotonic() - began) / 3))
             assert read(path) == known
     if not late:
         return writing

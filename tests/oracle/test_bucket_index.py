@@ -68,7 +68,7 @@ def read(path: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("version", "kind", "ours_first", "turns"),
     [
-        *((*param.values, 5) for param in cases(TABLES, "bucket index", 2) if not param.marks),
+        *((*param.values, 5) for param in cases(TABLES, "bucket index", 1) if not param.marks),
         *(pytest.param(*table, 10, marks=pytest.mark.long) for table in TABLES),
     ],
 )

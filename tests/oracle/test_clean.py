@@ -31,7 +31,7 @@ from hudi_py.wiring import service_context
 from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import load
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.support.clean_tables import clean_options
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
@@ -210,7 +210,8 @@ def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, versio
     check(oracle, path, before)
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "we clean by their plan", 1, quick=[(9, "mor")]))
+@in_turn("services by turns", 1, 3, chosen=None, others="slow")
+@pytest.mark.parametrize(("version", "kind"), cases(TABLES, "we clean by their plan", 1))
 def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path, other = tmp_path / "t", tmp_path / "other"
     make(path, version, kind, 7)
@@ -263,7 +264,7 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 2))
+@pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 1))
 def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = load()[name].extract(tmp_path)
     for policy, number in (("commits", 1), ("versions", 1)):

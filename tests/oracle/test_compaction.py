@@ -22,7 +22,7 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_interoperability import settings
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 VERSIONS = (6, 8, 9)
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("note", pa.string())])
@@ -162,7 +162,8 @@ def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, versio
     assert len(newest_compaction(path).stats) == 3
 
 
-@pytest.mark.parametrize("version", cases(VERSIONS, "we carry out", 1, quick=[9]))
+@in_turn("services by turns", 0, 3, chosen=None, others="slow")
+@pytest.mark.parametrize("version", cases(VERSIONS, "we carry out", 1))
 def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Writes of both sides come between plan and execution, and after it."""
     path = tmp_path / "t"
@@ -276,7 +277,7 @@ def _on_read(oracle: Oracle, path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "make_logs",
-    [_partial, _evolved, _on_read],
+    cases([_partial, _evolved, _on_read], "kinds of logs", 1),
     ids=["partial updates", "evolution and ordering", "evolution on read"],
 )
 def test_every_kind_of_log(oracle: Oracle, tmp_path: Path, make_logs: Callable[[Oracle, Path], None]) -> None:

@@ -21,14 +21,14 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, SCHEMA, check_recovered, data_files, make_table, read, rows, write
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 UPDATE = rows(range(2, 14), 3)
 
 
-def kinds(first: tuple[int, str]) -> pytest.MarkDecorator:
-    """Every kind of table: the first always, another one in CI."""
-    return pytest.mark.parametrize(("version", "kind"), cases(KINDS, f"failed writes {first}", 1, quick=[first]))
+def kinds(name: str) -> pytest.MarkDecorator:
+    """Every kind of table: one in CI."""
+    return pytest.mark.parametrize(("version", "kind"), cases(KINDS, f"failed writes {name}", 1))
 
 
 def theirs(oracle: Oracle, root: Path) -> list[dict[str, object]]:
@@ -53,7 +53,8 @@ def kill_points(table: Path, scratch: Path, version: int, kind: str) -> dict[str
     return {"inflight": inflight + 1, "half": renames[0] + 1, "complete": renames[-1] + 1}
 
 
-@kinds((6, "mor"))
+@in_turn("failed writes", 0, 3, chosen=None, others="slow")
+@kinds("theirs")
 def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = tmp_path / "t"
     make_table(table, version, kind)
@@ -84,7 +85,8 @@ def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path,
         assert read(root) == expected
 
 
-@kinds((9, "mor"))
+@in_turn("failed writes", 1, 3, chosen=None, others="slow")
+@kinds("never")
 def test_both_leave_a_failed_write_alone_under_the_policy_never(
     oracle: Oracle, tmp_path: Path, version: int, kind: str
 ) -> None:
@@ -112,7 +114,8 @@ def test_both_leave_a_failed_write_alone_under_the_policy_never(
     assert oracle.check(str(table))["problems"] == []
 
 
-@kinds((9, "cow"))
+@in_turn("failed writes", 2, 3, chosen=None, others="slow")
+@kinds("ours")
 def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = tmp_path / "t"
     make_table(table, version, kind)

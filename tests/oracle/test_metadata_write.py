@@ -24,7 +24,7 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.unit.metadata_write.memory_tables import (
     check_listing,
     clock,
@@ -80,7 +80,7 @@ def _checked(storage: LocalStorage) -> tuple[str, ...]:
     return tuple(name for name in load_table_config(storage).metadata_partitions if name != "partition_stats")
 
 
-@pytest.mark.parametrize(("version", "kind"), [(9, "mor"), pytest.param(6, "cow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "cow")], "goes on", 1))
 def test_apache_hudi_reads_and_goes_on(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
@@ -96,7 +96,7 @@ def test_apache_hudi_reads_and_goes_on(oracle: Oracle, tmp_path: Path, version: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "indexed"), cases(BY_TURNS, "by turns", 2))
+@pytest.mark.parametrize(("version", "kind", "indexed"), cases(BY_TURNS, "by turns", 1))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, indexed: str) -> None:
     """Upserts and overwrites by both sides in turn. No delete: a key which comes back after one is lost in Apache
     Hudi's record index of a merge-on-read table (1.2.0, without us too)."""
@@ -119,7 +119,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
     agreed(oracle, root, state)
 
 
-@pytest.mark.slow
+@in_turn("undone metadata", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "our rollback", 1))
 def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     root = tmp_path / "t"
@@ -136,7 +136,7 @@ def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, 
     agreed(oracle, root, {0: 1, 1: 1, **dict.fromkeys(range(2, 9), 3)})
 
 
-@pytest.mark.slow
+@in_turn("undone metadata", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "our killed write", 1))
 def test_our_killed_write_is_rolled_back_by_apache_hudi(
     oracle: Oracle, tmp_path: Path, version: int, kind: str

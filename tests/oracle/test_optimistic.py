@@ -48,8 +48,9 @@ def rows(keys: list[int], ts: int) -> pa.Table:
     return pa.Table.from_pylist(listed, SCHEMA)
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(CASES, "ours began first", 1))
-@pytest.mark.parametrize("retries", ["0", "2"])
+@pytest.mark.parametrize(
+    ("version", "kind", "retries"), cases([(*case, n) for case in CASES for n in ("0", "2")], "ours began first", 1)
+)
 def test_apache_hudi_commits_while_we_write(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, retries: str
 ) -> None:
@@ -88,9 +89,13 @@ def test_apache_hudi_commits_while_we_write(
 
 # where its logs are named by its instant, so that it can be seen that they are there
 @pytest.mark.parametrize(
-    ("version", "kind"), cases([each for each in CASES if each != (6, "MERGE_ON_READ")], "Apache Hudi began first", 1)
+    ("version", "kind", "overlapping"),
+    cases(
+        [(*each, same) for each in CASES if each != (6, "MERGE_ON_READ") for same in (False, True)],
+        "Apache Hudi began first",
+        1,
+    ),
 )
-@pytest.mark.parametrize("overlapping", [False, True])
 def test_we_commit_while_apache_hudi_writes(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, overlapping: bool
 ) -> None:

@@ -14,6 +14,7 @@ import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle import environment
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 ROWS = pa.table(
     {
@@ -97,7 +98,7 @@ def test_a_table_that_was_named_leaves_no_schema_to_another(oracle_015: Oracle, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("deep", cases([False, True], "deep checks", 1))
 def test_statistics_which_lose_rows_are_found(oracle: Oracle, tmp_path: Path, deep: bool) -> None:
     path = tmp_path / "t"
     options = {

@@ -9,10 +9,10 @@ import pytest
 
 from tests.oracle.client import Oracle
 from tests.oracle.random_tables import RESULTS, make_and_compare
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 
-@pytest.mark.slow
+@in_turn("random histories", 0, 2)
 @pytest.mark.parametrize("seed", cases([1, 2, 12, 21], "random tables", 1))
 def test_both_sides_answer_every_query_alike(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     outcome = make_and_compare(oracle, tmp_path, seed)

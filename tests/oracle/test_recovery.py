@@ -30,7 +30,7 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
 from tests.oracle.client import Oracle
 from tests.support import sessions
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 LISTED = {"hoodie.metadata.enable": "false"}
 INDEXED = {"hoodie.metadata.record.index.enable": "true"}
@@ -127,7 +127,7 @@ def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> t
     return states, options
 
 
-@pytest.mark.slow
+@in_turn("recovery", 0, 2)
 @pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "restores", 1))
 def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
@@ -191,7 +191,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
         assert theirs(oracle, half) == ours(half) == before
 
 
-@pytest.mark.slow
+@in_turn("recovery", 1, 2)
 @pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "rollbacks", 1))
 def test_rollbacks(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"

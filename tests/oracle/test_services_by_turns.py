@@ -11,7 +11,7 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 TABLES = [
     (6, "COPY_ON_WRITE"),
@@ -165,7 +165,7 @@ class Turns:
         assert report.ok, f"after {told}: {report}"
 
 
-@pytest.mark.slow
+@in_turn("random histories", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "twenty rounds", 1))
 def test_rounds_of_both(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))

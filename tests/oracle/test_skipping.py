@@ -93,7 +93,7 @@ def check(path: str, rnd: random.Random) -> int:
             (6, "mor", {}),
         ],
         "skipping",
-        2,
+        1,
     ),
 )
 def test_nothing_that_matches_is_left_out(

@@ -27,7 +27,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from tests.oracle.client import Oracle
 from tests.oracle.test_skipping import check
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.support.statistics import (
     BUILDERS,
     FIELDS,
@@ -245,7 +245,7 @@ def lives(path: str, kind: str, version: int) -> Iterator[str]:
     yield "clean"
 
 
-@pytest.mark.slow
+@in_turn("our statistics", 0, 2)
 @pytest.mark.parametrize(("kind", "version"), cases(TABLES, "statistics of ours", 1))
 def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")
@@ -266,7 +266,7 @@ def test_statistics_of_ours_lose_no_row(oracle: Oracle, tmp_path: Path, kind: st
     assert pruned > 0
 
 
-@pytest.mark.slow
+@in_turn("our statistics", 1, 2)
 def test_nan_and_long_texts_are_found_by_apache_hudi(oracle: Oracle, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     for _ in lives(path, "mor", 9):

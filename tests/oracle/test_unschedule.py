@@ -16,12 +16,12 @@ from hudi_py.wiring import serving
 from tests.oracle.client import Oracle
 from tests.oracle.test_compaction import DUE, agree, make, newest_compaction, ours, rows, same, timeline
 from tests.oracle.test_interoperability import settings
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 OFF = {"hoodie.compact.inline": "false"}
 
 
-@pytest.mark.slow
+@in_turn("dropped plans", 0, 2)
 @pytest.mark.parametrize("version", cases([6, 8, 9], "goes on without it", 1))
 def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Its own plan, one of ours, and one that had begun; in version 8 and later with writes behind them."""
@@ -109,7 +109,7 @@ def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     agree(oracle, path)
 
 
-@pytest.mark.slow
+@in_turn("dropped plans", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "a clustering", 1))
 def test_a_clustering(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Its plan is in the way of updates; without it both go on, and Apache Hudi plans another one and runs it."""

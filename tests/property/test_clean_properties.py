@@ -282,6 +282,7 @@ class Histories(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(("version", "mor"), [(6, False), (6, True), (8, True), (9, False), (9, True)])
+@pytest.mark.sampled(3)
 def test_incremental_cleans_are_full_cleans_and_spare_what_is_needed(version: int, mor: bool) -> None:
     machine = type("Machine", (Histories,), {"version": version, "mor": mor})
     run_state_machine_as_test(machine, settings=settings(max_examples=10, stateful_step_count=30, deadline=None))

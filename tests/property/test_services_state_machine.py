@@ -244,7 +244,7 @@ def test_services_change_no_row(version: int, table_type: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=4,
+            max_examples=3,
             stateful_step_count=15,
             deadline=None,
             phases=[Phase.generate],  # shrinking takes longer than a test may

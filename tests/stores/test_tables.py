@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
 import pyarrow as pa
@@ -33,16 +34,13 @@ def found(table: hudi_py.Table, **scan: object) -> dict[str, int]:
     return by_key
 
 
-@pytest.mark.parametrize(
-    ("kind", "version", "s3"),
-    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw", "azurite", "google")), "tables in stores", 4),
-    indirect=["s3"],
-)
-def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -> None:
-    path = f"{bucket}/folder with blanks/t"
+def live(path: str, kind: str, version: int, storage_options: Mapping[str, str]) -> None:
+    """The life of a table: writes, rollback, savepoint and restore, services, overwrite."""
     more = {"record_key": "id", "partition_by": "city", "ordering_by": "ts", "table_type": kind}
-    hudi_py.write(path, rows(range(12), 1), "insert", OFF, **more, table_version=version, storage_options=s3.options)
-    table = hudi_py.open_table(path, OFF, storage_options=s3.options)
+    hudi_py.write(
+        path, rows(range(12), 1), "insert", OFF, **more, table_version=version, storage_options=storage_options
+    )
+    table = hudi_py.open_table(path, OFF, storage_options=storage_options)
     assert (table.version, table.uri) == (version, path)
     expected = {f"k{key}": 1 for key in range(12)}
 
@@ -75,11 +73,24 @@ def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -
     table.archive(options={"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
     assert found(table) == expected
     assert table.metadata.verify().ok
-    assert found(hudi_py.open_table(path, {"hoodie.metadata.enable": "false"}, storage_options=s3.options)) == expected
+    assert (
+        found(hudi_py.open_table(path, {"hoodie.metadata.enable": "false"}, storage_options=storage_options))
+        == expected
+    )
     table.bulk_insert(rows(range(50, 60), 1))
     table.insert_overwrite_table(rows(range(3), 20))
     assert found(table) == {"k0": 20, "k1": 20, "k2": 20}
     assert table.locks() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "s3"),
+    cases(product(("cow", "mor"), (9, 8, 6), ("moto", "versitygw", "azurite", "google")), "tables in stores", 4),
+    indirect=["s3"],
+)
+def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -> None:
+    path = f"{bucket}/folder with blanks/t"
+    live(path, kind, version, s3.options)
     assert open_storage(path, s3.options).stat(LOCK_FILE) is not None
     assert open_storage(path, s3.options).stat(".hoodie/lock") is None
     assert not open_storage(path, s3.options).list(".hoodie/.temp")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -74,6 +74,44 @@ def cases(rows: Iterable[Any], name: str, limit: int | None = None, *, quick: Se
     for at, row in enumerate(as_tuples):
         marks = [] if at in always or (at in chosen and quick is None) else [pytest.mark.slow]
         marked.append(pytest.param(*row, marks=marks if at in always | chosen else [pytest.mark.long]))
+    return marked
+
+
+def sample(items: Iterable[pytest.Item]) -> None:
+    """Marks as `long` what is left out of the cases of tests that are marked as `sampled`; `cases` does the same for
+    one list of parameters."""
+    of_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            of_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, found in of_test.items():
+        mark = found[0].get_closest_marker("sampled")
+        assert mark is not None
+        rows = [tuple(item.callspec.params.values()) for item in found]  # type: ignore[attr-defined]
+        chosen = set(covering(rows, name, *mark.args))
+        for at, item in enumerate(found):
+            if at not in chosen:
+                item.add_marker(pytest.mark.long)
+
+
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+def in_turn(
+    group: str, place: int, of: int, *, chosen: str | None = "slow", others: str = "long"
+) -> Callable[[_Test], _Test]:
+    """Marks one of the tests of a group that show much the same: with each seed another of them is `chosen`.
+
+    Args:
+        place: of this test among the `of` of its group, counted from 0.
+        chosen: mark of the one whose turn it is; None where it is to run always.
+        others: mark of the rest.
+    """
+    mark = chosen if random.Random(f"{SEED} {group}").randrange(of) == place else others
+
+    def marked(test: _Test) -> _Test:
+        return test if mark is None else getattr(pytest.mark, mark)(test)
+
     return marked
 
 

@@ -72,17 +72,6 @@ OPTIONS = (
         )
     ),
     refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
-    refused(
-        "hoodie.datasource.write.insert.drop.duplicates",
-        "dropping inserts whose key exists is not built yet; filter them before, or use operation upsert",
-        _WRITE,
-    ),
-    refused(
-        "hoodie.datasource.insert.dup.policy",
-        "dropping or refusing inserts whose key exists is not built yet; use operation upsert",
-        _WRITE,
-        accepts=("", "none"),
-    ),
     refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),

@@ -63,6 +63,22 @@ ALLOW_DUPLICATES_ON_INSERT = flag(
     Scope.WRITE,
     True,
 )
+INSERT_DUPLICATES = choice(
+    "hoodie.datasource.insert.dup.policy",
+    "What an insert does with rows whose key the table has: keep them (none), leave them out (drop) or fail with a "
+    "DuplicateKeyError (fail). With drop and fail the keys are looked up, and `upsert` becomes `insert`. Rows of the "
+    "data with equal keys are all kept unless `hoodie.combine.before.insert` is set.",
+    Scope.WRITE,
+    "none",
+    ("none", "drop", "fail"),
+)
+DROP_DUPLICATES = flag(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    "The older form of `hoodie.datasource.insert.dup.policy=drop`, unless that is `fail`. Also turns "
+    "`hoodie.combine.before.insert` on, unless that is given.",
+    Scope.WRITE,
+    False,
+)
 ALLOW_EMPTY_COMMIT = flag(
     "hoodie.allow.empty.commit", "Whether a write without rows makes a commit.", Scope.WRITE, True
 )

@@ -68,6 +68,14 @@ def parse(text: str, schema: pa.Schema) -> Node:
         ConfigError: the text is not a predicate of the supported subset.
         SchemaMismatchError: it names an unknown column.
     """
+    node = Binder(text, schema).bind(syntax_tree(text), 0)
+    if not pa.types.is_boolean(kind_of(node)) and not pa.types.is_null(kind_of(node)):
+        raise ConfigError(f"Filter {text!r} is a {kind_of(node)}, not a condition; {SUPPORTED}")
+    return node
+
+
+def syntax_tree(text: str, what: str = "Filter") -> Any:
+    """The tree of one expression. `what`: names it in errors."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -75,28 +83,32 @@ def parse(text: str, schema: pa.Schema) -> Node:
         trees = sqlglot.parse(text, read="spark")
     except (SqlglotError, RecursionError) as error:
         reason = first_line(error)
-        raise ConfigError(f"Filter {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
+        raise ConfigError(f"{what} {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
     if len(trees) != 1 or trees[0] is None:
-        raise ConfigError(f"Filter {text!r} is not one condition; {SUPPORTED}")
-    node = _Binder(text, schema).bind(trees[0], 0)
-    if not pa.types.is_boolean(kind_of(node)) and not pa.types.is_null(kind_of(node)):
-        raise ConfigError(f"Filter {text!r} is a {kind_of(node)}, not a condition; {SUPPORTED}")
-    return node
+        raise ConfigError(f"{what} {text!r} is not one expression; {SUPPORTED}")
+    return trees[0]
 
 
-class _Binder:
+class Binder:
     """Turns a syntax tree into nodes, resolving columns and types."""
+
+    what = "Filter"
+    supported = SUPPORTED
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self.text = text
         self.schema = schema
 
     def refuse(self, what: str) -> ConfigError:
-        return ConfigError(f"Filter {self.text!r} uses {what}; {SUPPORTED}")
+        return ConfigError(f"{self.what} {self.text!r} uses {what}; {self.supported}")
+
+    def check_depth(self, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            start = self.text[:200]
+            raise ConfigError(f"{self.what} {start!r}... nests deeper than {_MAX_DEPTH}; use IN for long lists")
 
     def bind(self, tree: Any, depth: int) -> Node:
-        if depth > _MAX_DEPTH:
-            raise ConfigError(f"Filter {self.text[:200]!r}... nests deeper than {_MAX_DEPTH}; use IN for long lists")
+        self.check_depth(depth)
         name = type(tree).__name__
         given = {key for key, value in tree.args.items() if value not in (None, False, [])}
         if given - _ARGUMENTS.get(name, set()) - {"this", "expression", "expressions", "negate"}:
@@ -264,7 +276,7 @@ class _Binder:
                 near = difflib.get_close_matches(part, names, 1)
                 hint = f"; did you mean '{'.'.join([*path, near[0]])}'?" if near else f"; there are {', '.join(names)}"
                 raise SchemaMismatchError(
-                    f"Filter {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}"
+                    f"{self.what} {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}"
                 )
             path.append(found[0])
             kind = kind.field(found[0]).type
@@ -308,12 +320,15 @@ class _Binder:
         raise self.refuse(f"- of {positive.kind}")
 
     def cast(self, tree: Any) -> Literal:
+        return self.converted(self.constant(tree.this), self.target(tree))
+
+    def target(self, tree: Any) -> pa.DataType:
         """`DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`, `0.1F`) and casts of constants to these types."""
         target = str(tree.to.this.name if hasattr(tree.to.this, "name") else tree.to.this).upper()
         kind = _decimal_of(tree.to) if target == "DECIMAL" else _CASTS.get(target)
         if kind is None:
             raise self.refuse(tree.sql(dialect="spark"))
-        return self.converted(self.constant(tree.this), kind)
+        return kind
 
 
 def _decimal_of(target: Any) -> pa.DataType | None:

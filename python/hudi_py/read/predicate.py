@@ -44,6 +44,13 @@ class Node(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Value(Node):
+    """An operand that is not a condition."""
+
+    kind: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
 class Column(Node):
     """A column, or a member of a struct column."""
 
@@ -221,6 +228,6 @@ def compare(operator: str, left: Values, right: Values, kind: pa.DataType) -> Va
 
 def kind_of(node: Node) -> pa.DataType:
     """The type of a node's values."""
-    if isinstance(node, Column | Literal | Arithmetic):
+    if isinstance(node, Column | Literal | Arithmetic | Value):
         return node.kind
     return pa.bool_()

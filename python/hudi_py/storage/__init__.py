@@ -1,8 +1,9 @@
-"""Bytes at a path: local folders, memory and object stores behind one protocol."""
+"""Bytes at a path: local folders, memory, object stores and HDFS behind one protocol."""
 
 from __future__ import annotations
 
 from hudi_py.storage.base import FileInfo, Storage
+from hudi_py.storage.hdfs import HdfsStorage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
@@ -12,6 +13,7 @@ from hudi_py.storage.within import FolderStorage, HeldStorage
 __all__ = [
     "FileInfo",
     "FolderStorage",
+    "HdfsStorage",
     "HeldStorage",
     "LocalStorage",
     "MemoryStorage",

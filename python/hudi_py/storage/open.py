@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from hudi_py.errors import ConfigError
 from hudi_py.storage.base import Storage
+from hudi_py.storage.hdfs import HDFS_SCHEMES, HdfsStorage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import SCHEMES, ObjectStorage
@@ -29,14 +30,14 @@ def path_text(path: StrPath) -> str:
     if not text:
         raise ConfigError("Cannot open a table at an empty path; pass its folder or URI")
     found = _SCHEME.match(text)
-    if found and not isinstance(path, str) and found[1].lower() in {*SCHEMES, "file", "memory"}:
+    if found and not isinstance(path, str) and found[1].lower() in {*SCHEMES, *HDFS_SCHEMES, "file", "memory"}:
         raise ConfigError(f"Cannot open a table at {path!r}: pathlib drops a slash of a URI; pass it as text")
     return text if found else os.path.expanduser(text)
 
 
 def open_beside(storage: Storage, uri: str) -> Storage:
     """The storage rooted at another URI, with the credentials of one that is open. Raises as `open_storage`."""
-    return open_storage(uri, storage.options if isinstance(storage, ObjectStorage) else None)
+    return open_storage(uri, storage.options if isinstance(storage, (ObjectStorage, HdfsStorage)) else None)
 
 
 def with_durability(storage: Storage, durable: bool) -> Storage:
@@ -50,8 +51,8 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
     """The storage rooted at a table's base path.
 
     Takes a local path (relative ones from the working directory, `~` for the user's home), `file:` URIs,
-    `memory://<name>[/<folder>]` and the object stores `s3`, `s3a`, `gs`, `az`, `abfs`, `abfss`. As in Hadoop, percent
-    signs of a path are taken literally.
+    `memory://<name>[/<folder>]`, the object stores `s3`, `s3a`, `gs`, `az`, `abfs`, `abfss`, `hdfs` and `viewfs`. As in
+    Hadoop, percent signs of a path are taken literally.
 
     Raises:
         ConfigError: the URI is empty, its scheme is not one of these, or obstore refuses it.
@@ -70,12 +71,9 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
         return MemoryStorage(name, folder.rstrip("/"))
     if scheme in SCHEMES:
         return ObjectStorage(uri, storage_options)
-    if scheme in ("hdfs", "viewfs", "webhdfs"):
-        raise ConfigError(
-            f"Cannot open {uri}: HDFS is not supported; give the path of a local mount of it (NFS gateway or "
-            "fuse-dfs), or leave tables there to Apache Hudi"
-        )
+    if scheme in HDFS_SCHEMES:
+        return HdfsStorage(uri, storage_options)
     raise ConfigError(
         f"Cannot open a table with the URI scheme {scheme!r}; supported are local paths, file, memory, "
-        f"{', '.join(sorted(SCHEMES))}"
+        f"{', '.join(sorted(SCHEMES | HDFS_SCHEMES))}"
     )

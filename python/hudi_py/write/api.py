@@ -33,7 +33,7 @@ from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
-from hudi_py.write.settings import Operation, deleted_partitions, new_table_schema, write_settings
+from hudi_py.write.settings import Operation, deleted_partitions, effective_operation, new_table_schema, write_settings
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.table.support import check_writable
 
@@ -148,7 +148,7 @@ def write_rows(
         ConflictError: another write is pending, or completed meanwhile.
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
-    kind = parse_operation(operation, options)
+    kind = effective_operation(parse_operation(operation, options), options)
     existing = existing_table(storage)
     source = read_input(data)
     config = open_or_create(storage, existing, source.schema, kind, options, after)
@@ -160,6 +160,23 @@ def write_rows(
             return result_of(kind.value, None, None, ())
         if not source.replayable:
             batches = partial(itertools.chain, (first,), rows)
+    session = open_session(storage, config, options, metadata, storage_options=storage_options, clock=clock)
+    most = session.settings.conflict_retries
+    with replayable_batches(source, batches, most) as rows_of:
+        (result, committed), retries = redo_on_conflict(lambda: _run(session, source, rows_of(), kind, options), most)
+    return replace(result, retries=retries, services=run_after(after, session, committed))
+
+
+def open_session(
+    storage: Storage,
+    config: TableConfig,
+    options: Options,
+    metadata: MetadataWriter | None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    clock: InstantClock | None = None,
+) -> TableSession:
+    """A session of one process for a write with these options; see `write_rows`."""
     settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,
@@ -169,12 +186,7 @@ def write_rows(
         clock=clock,
         storage_options=storage_options,
     )
-    session = replace(session, conflicts=conflict_policy(settings))
-    with replayable_batches(source, batches, settings.conflict_retries) as rows_of:
-        (result, committed), retries = redo_on_conflict(
-            lambda: _run(session, source, rows_of(), kind, options), settings.conflict_retries
-        )
-    return replace(result, retries=retries, services=run_after(after, session, committed))
+    return replace(session, conflicts=conflict_policy(settings))
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:

@@ -42,7 +42,7 @@ from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
-from hudi_py.write.settings import Operation, WriteSettings, write_settings
+from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
 __all__ = [
@@ -102,7 +102,8 @@ class DistributedWrite:
             return True
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True
-        return self.combine or self.settings.combine_before_insert
+        settings = self.settings
+        return self.combine or settings.combine_before_insert or settings.insert_duplicates != "none"
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
@@ -151,7 +152,7 @@ def plan_write(
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
     check_many_processes(options)
-    requested = Operation(options.get(write_config.OPERATION))
+    requested = effective_operation(Operation(options.get(write_config.OPERATION)), options)
     if overwrite and not requested.takes_whole_rows:
         raise ConfigError(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "

@@ -75,6 +75,36 @@ class Operation(str, Enum):
         return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
 
 
+def effective_operation(operation: Operation, options: Options) -> Operation:
+    """What a write does that asks for `operation`: an upsert that drops or refuses known keys is an insert
+    (`HoodieSparkSqlWriter.deduceOperation`, 1.2.0).
+
+    Raises:
+        ConfigError: a bulk insert, which looks up no keys, is to drop duplicates.
+    """
+    if operation is Operation.BULK_INSERT and options.get(write_config.DROP_DUPLICATES):
+        raise ConfigError(
+            f"Option {options.name_of(write_config.DROP_DUPLICATES)} = 'true' is not supported with the operation "
+            "bulk_insert, which looks up no keys; use insert"
+        )
+    if operation is Operation.UPSERT and insert_duplicates(options) != "none":
+        return Operation.INSERT
+    return operation
+
+
+def insert_duplicates(options: Options) -> str:
+    """What an insert does with keys that the table has: `none`, `drop` or `fail`. `fail` prevails over the older
+    option, which prevails over `none` (`DataSourceUtils.handleDuplicates`, 1.2.0)."""
+    policy: str = options.get(write_config.INSERT_DUPLICATES)
+    return "drop" if policy == "none" and options.get(write_config.DROP_DUPLICATES) else policy
+
+
+def _combines_inserts(options: Options) -> bool:
+    if options.given(write_config.COMBINE_BEFORE_INSERT):
+        return options.get(write_config.COMBINE_BEFORE_INSERT)
+    return options.get(write_config.DROP_DUPLICATES)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
     """What a write needs besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
@@ -91,6 +121,8 @@ class WriteSettings:
     combine_before_insert: bool = False
     combine_before_upsert: bool = True
     combine_before_delete: bool = True
+    insert_duplicates: str = "none"
+    """What an insert does with keys that the table has: `none` (keeps them), `drop` or `fail`."""
     allow_duplicates: bool = True
     """Whether inserts into a small file may repeat keys of that file."""
     sort_by_key: bool = False
@@ -145,6 +177,12 @@ def write_settings(
     keygen.check(schema.arrow)
     _check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
+    if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
+        raise ConfigError(
+            f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
+            f"'{insert_duplicates(options)}' and the index BUCKET, which tells buckets apart, not keys; use upsert, or "
+            "leave known keys out"
+        )
     if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
         check_table_index(storage, timeline, view, index.buckets)
     elif index.buckets is not None:
@@ -165,9 +203,10 @@ def write_settings(
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
-        combine_before_insert=options.get(write_config.COMBINE_BEFORE_INSERT),
+        combine_before_insert=_combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
+        insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
         and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,

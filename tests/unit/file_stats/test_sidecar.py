@@ -84,6 +84,7 @@ def _sets(changes: Any) -> tuple[set[str], set[str]]:
 
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (9, "cow"), (6, "mor"), (9, "mor")])
+@pytest.mark.sampled(3)
 def test_every_change_of_keys_is_told(
     tmp_path: Path, kept: MemoryStorage, version: int, kind: str, ordering: str | None
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_bytes_are_those_of_apache_hudi(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["GZ", "NONE"])
 @pytest.mark.parametrize("block_bytes", [1, 300, 1 << 20])
+@pytest.mark.sampled(3)
 def test_batches_of_any_size_make_the_same_file(compression: str, block_bytes: int) -> None:
     def build(step: int) -> bytes:
         sink = io.BytesIO()

@@ -77,6 +77,7 @@ def records(table: MadeTable, base_at: int = 1) -> LogRecords:
 @pytest.mark.parametrize(
     ("properties", "partial"), [({}, False), (COMMIT, False), (GAPS, False), ({}, True), (COMMIT, True), (GAPS, True)]
 )
+@pytest.mark.sampled(3)
 def test_the_same_rows_in_the_same_order(tmp_path: Path, properties: dict[str, str], partial: bool) -> None:
     for seed in range(3):
         tables = [made(tmp_path, seed, told, partial=partial, properties=properties) for told in (True, False)]

@@ -52,6 +52,7 @@ def base_files(storage: Storage) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("later", [False, True])
+@pytest.mark.sampled(3)
 def test_filters_are_those_of_the_footers(storage: MemoryStorage, version: int, kind: str, later: bool) -> None:
     for turn in range(3):
         given = KEEP if not later or turn == 2 else None

@@ -166,6 +166,7 @@ def context(storage: Storage, version: int, kind: str, given: dict[str, str]) ->
 
 
 @pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "what files tell", 3))
+@pytest.mark.sampled(2)
 def test_statistics_are_what_files_tell(storage: MemoryStorage, version: int, kind: str) -> None:
     options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline.max.delta.commits": "1"}
 

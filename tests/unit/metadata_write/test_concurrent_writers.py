@@ -109,6 +109,7 @@ def deltas(storage: MemoryStorage) -> set[str]:
 
 
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
+@pytest.mark.sampled(3)
 def test_two_pending_writes_are_recorded_in_the_order_of_their_commits(
     storage: MemoryStorage, version: int, kind: str
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_metadata_table_is_made_beside_a_pending_write_where_its_files_can_be_
 
 
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
+@pytest.mark.sampled(3)
 def test_a_damaged_metadata_table_is_made_anew_beside_a_pending_write_where_its_files_can_be_told(
     storage: MemoryStorage, version: int, kind: str
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_damaged_metadata_table_is_made_anew_beside_a_pending_write_where_its_
 
 
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
+@pytest.mark.sampled(3)
 def test_rolling_back_a_dead_write_leaves_a_pending_one_alone(storage: MemoryStorage, version: int, kind: str) -> None:
     memory_tables.write(storage, memory_tables.rows([0, 1], 1), version=version, kind=kind, options=KEEPS)
     dead = pending(storage, [0, 2], 2, KEEPS).__enter__()
@@ -169,6 +172,7 @@ def test_rolling_back_a_dead_write_leaves_a_pending_one_alone(storage: MemorySto
 
 
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
+@pytest.mark.sampled(3)
 def test_a_rollback_that_needs_a_new_metadata_table_beside_a_pending_write(
     storage: MemoryStorage, version: int, kind: str
 ) -> None:

@@ -34,6 +34,7 @@ def newest(storage: Storage, ending: str, partition: str = "a") -> str:
 
 @pytest.mark.parametrize("how", ["gone", "short"])
 @pytest.mark.parametrize(("version", "kind", "ending"), [(6, "mor", "log"), (8, "cow", "parquet"), (9, "mor", "log")])
+@pytest.mark.sampled(3)
 def test_lost_data_files_are_reported_and_not_made_permanent(
     version: int, kind: str, ending: str, how: str, storage: MemoryStorage
 ) -> None:

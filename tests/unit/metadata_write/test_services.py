@@ -42,6 +42,7 @@ def compactions(storage: MemoryStorage) -> list[str]:
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (8, "cow"), (9, "mor")])
+@pytest.mark.sampled(2)
 def test_a_table_that_is_written_to_keeps_its_metadata_table_small(
     version: int, kind: str, storage: MemoryStorage
 ) -> None:

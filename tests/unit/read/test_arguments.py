@@ -161,6 +161,7 @@ def test_unknown_partitions_of_changes(golden: Extracted) -> None:
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.sampled(3)
 def test_ranges_between_writes_have_every_row_once(tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     hudi_py.write(path, rows("ab", 0), record_key="id", table_version=version, table_type=kind)

@@ -69,6 +69,7 @@ def newest(folder: Path, pattern: str) -> Path:
         ("COPY_ON_WRITE", 9, halve),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_damaged_metadata_log_hides_nothing(tmp_path: Path, kind: str, version: int, damage: Damage) -> None:
     path = made(tmp_path / "t", kind, version)
     whole = rows(path)
@@ -92,6 +93,7 @@ def test_a_damaged_metadata_log_hides_nothing(tmp_path: Path, kind: str, version
 
 @pytest.mark.parametrize("damage", [cut, remove])
 @pytest.mark.parametrize(("version", "listed"), [(6, True), (6, False), (9, True), (9, False), (8, True)])
+@pytest.mark.sampled(5)
 def test_a_log_that_lacks_what_a_commit_wrote(tmp_path: Path, version: int, listed: bool, damage: Damage) -> None:
     path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED if listed else None)
     log = newest(path, ".*.log.*")
@@ -134,6 +136,7 @@ def test_a_block_whose_instant_has_changed_by_a_bit(tmp_path: Path, version: int
 
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("name", ["_hoodie_commit_time", "_hoodie_record_key", "id", "ts", "v"])
+@pytest.mark.sampled(5)
 def test_a_column_whose_name_has_changed_by_a_bit(tmp_path: Path, version: int, name: str) -> None:
     path = made(tmp_path / "t", "MERGE_ON_READ", version, LISTED)
     log = newest(path, ".*.log.*")

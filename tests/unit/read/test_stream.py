@@ -126,6 +126,7 @@ def test_the_last_version_of_a_key_in_larger_batches(four: str) -> None:
 
 
 @pytest.mark.parametrize("start", ["earliest", "snapshot", "000"])
+@pytest.mark.sampled(6)
 def test_exact_restart_at_every_point(four: str, start: str) -> None:
     options = {} if start == "snapshot" else {START_OFFSET: start}
     whole = list(batches(stream_of(four, **options), limits=ONE))

@@ -48,6 +48,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(4)
 def test_the_first_batch_is_the_batch_query(moved: str, mode: str) -> None:
     found = 0
     for keys, condition in product(KEYS, FILTERS):

@@ -74,6 +74,7 @@ def rebuild(storage: Storage, version: int, names: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.sampled(3)
 def test_archived_instants_stay_reachable(tmp_path: Path, version: int, kind: str) -> None:
     storage = table(tmp_path, version, kind, 5)
     before = hudi_py.open_table(str(tmp_path))

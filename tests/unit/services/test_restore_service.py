@@ -33,6 +33,7 @@ def instants_of(plan) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
+@pytest.mark.sampled(3)
 def test_all_since_the_savepoint_is_undone(tmp_path, version, kind):
     make_table(tmp_path, version, kind)
     before, files = read(tmp_path), data_files(tmp_path)
@@ -78,6 +79,7 @@ def test_all_since_the_savepoint_is_undone(tmp_path, version, kind):
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("until", ["requested", "inflight", "completed"])
+@pytest.mark.sampled(3)
 def test_compactions_go_with_their_plans(tmp_path, version, until):
     """Version 6: the logs of the slice that a compaction opened must go, or they would hide the slice before it."""
     make_table(tmp_path, version, "mor")
@@ -330,6 +332,7 @@ def _rows(root):
         "v9_mor_upgraded_from_6",
     ],
 )
+@pytest.mark.sampled(6)
 def test_what_apache_hudi_wrote_is_taken_back(golden_copy, name):
     """The rows after a restore are those that time travel found at the savepoint."""
     root = golden_copy(name)

@@ -119,6 +119,7 @@ def test_writes_on_top_of_a_compaction_are_undone_with_it(tmp_path, version):
 
 @pytest.mark.parametrize("by_markers", ["true", "false"])
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.sampled(3)
 def test_a_pending_compaction_keeps_its_plan(tmp_path, version, by_markers):
     make_table(tmp_path, version, "mor")
     before, files = read(tmp_path), data_files(tmp_path)
@@ -342,6 +343,7 @@ def test_reports_pickle_and_are_json(tmp_path):
         "v9_mor_upgraded_from_6",
     ],
 )
+@pytest.mark.sampled(6)
 def test_what_apache_hudi_wrote_is_undone_to_what_it_was(golden_copy, name):
     """The rows after a rollback are those that time travel found before it; nothing of the instant is left."""
     root = golden_copy(name)

@@ -472,7 +472,7 @@ def test_local_uris(uri: str, root: str) -> None:
     assert storage.root == root
 
 
-@pytest.mark.parametrize("uri", ["", "ftp://host/t", "hdfs://nn/t"])
+@pytest.mark.parametrize("uri", ["", "ftp://host/t", "webhdfs://nn/t"])
 def test_other_uris_are_refused(uri: str) -> None:
     with pytest.raises(ConfigError):
         open_storage(uri)

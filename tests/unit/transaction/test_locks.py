@@ -64,7 +64,7 @@ def test_a_held_lock_is_waited_for_then_refused_naming_file_holder_and_age(stora
         lock_of(storage).acquire()
     assert LOCK in str(error.value)
     assert f"process {process_identity().pid}" in str(error.value)  # type: ignore[union-attr]
-    assert re.search(r" for \d s", str(error.value))
+    assert re.search(r" for \d+ s", str(error.value))
     assert "commit the write 1" in str(error.value)
 
 
@@ -237,11 +237,13 @@ def test_a_lock_that_is_known_to_be_shared_is_looked_at_again_though_it_was_free
 def test_who_releases_the_lock_lets_those_who_wait_have_it(storage):
     """One that takes it over and over, as services do, does not keep others from it."""
     over = threading.Event()
-    waits: list[float] = []
+    turns = 0
 
     def greedy() -> None:
+        nonlocal turns
         while not over.is_set():
             with lock_of(storage, LockSettings(wait_ms=200_000)):
+                turns += 1
                 over.wait(0.05)
 
     thread = threading.Thread(target=greedy)
@@ -249,13 +251,12 @@ def test_who_releases_the_lock_lets_those_who_wait_have_it(storage):
     try:
         for _ in range(4):
             time.sleep(0.06)
-            began = time.monotonic()
             with lock_of(storage, LockSettings(wait_ms=200_000)):
-                waits.append(time.monotonic() - began)
+                pass
     finally:
         over.set()
         thread.join()
-    assert sum(waits) < 6  # twenty times that without
+    assert turns < 100  # some thousand without
     assert [info.name for info in storage.list(".hoodie") if info.name.startswith("lock")] == []
 
 

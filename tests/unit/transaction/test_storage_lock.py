@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,13 +18,14 @@ from obstore.store import MemoryStore
 
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.storage import LocalStorage, ObjectStorage
+from hudi_py.transaction.locks import storage as storage_lock
 from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
 from hudi_py.transaction.locks.storage import LOCK_FILE, StorageLock
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, process_identity
 
 IMPATIENT = LockSettings(wait_ms=30, retries=0)
 LASTING = LockSettings(wait_ms=200_000, retries=0)
-BRIEF = LockSettings(wait_ms=200_000, retries=0, lease=LeaseSettings(0.5, 0.05))
+RENEWED_OFTEN = LockSettings(wait_ms=200_000, retries=0, lease=LeaseSettings(300, 0.01))
 
 
 @pytest.fixture
@@ -38,8 +41,12 @@ def content(storage: ObjectStorage) -> dict[str, object]:
     return json.loads(storage.read(LOCK_FILE))
 
 
-def java_holds(storage: ObjectStorage, valid_for_ms: int) -> None:
-    until = time.time_ns() // 1_000_000 + valid_for_ms
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def java_holds(storage: ObjectStorage, valid_for_ms: int, since_ms: int | None = None) -> None:
+    until = (now_ms() if since_ms is None else since_ms) + valid_for_ms
     storage.put(LOCK_FILE, f'{{"expired":false,"validUntil":{until},"owner":"java"}}'.encode())
 
 
@@ -67,14 +74,15 @@ def test_a_lock_that_is_held_is_waited_for(storage: ObjectStorage) -> None:
 
 
 def test_one_of_apache_hudi_is_waited_for_until_its_lease_is_over(storage: ObjectStorage) -> None:
-    java_holds(storage, 60_000)
+    now = now_ms()
+    java_holds(storage, 60_000, now)
     with pytest.raises(LockError, match="held by owner java until .* UTC unless it is renewed"):
-        lock_of(storage).acquire()
-    java_holds(storage, -400)
+        lock_of(storage, now_ms=lambda: now).acquire()
+    java_holds(storage, -500, now)
     with pytest.raises(LockError):  # its clock may be half a second behind
-        lock_of(storage).acquire()
-    java_holds(storage, -501)
-    with lock_of(storage) as lock:
+        lock_of(storage, now_ms=lambda: now).acquire()
+    java_holds(storage, -501, now)
+    with lock_of(storage, now_ms=lambda: now) as lock:
         assert content(storage)["owner"] != "java"
         lock.check()
 
@@ -95,14 +103,18 @@ def test_a_damaged_lock_file_is_not_taken_for_free(storage: ObjectStorage, data:
         lock_of(storage).acquire()
 
 
+def wait_until(done: Callable[[], bool]) -> None:
+    """For what another thread does; as long as the test's own time limit."""
+    while not done():
+        time.sleep(0.005)
+
+
 def test_a_lease_is_renewed(storage: ObjectStorage) -> None:
-    with lock_of(storage, BRIEF) as lock:
+    with lock_of(storage, RENEWED_OFTEN) as lock:
         first = content(storage)
-        time.sleep(1.2)
+        wait_until(lambda: int(str(content(storage)["validUntil"])) > int(str(first["validUntil"])) + 50)
         lock.check()
-        later = content(storage)
-        assert later["owner"] == first["owner"]
-        assert int(str(later["validUntil"])) > int(str(first["validUntil"])) + 500
+        assert content(storage)["owner"] == first["owner"]
 
 
 def test_a_lease_that_is_not_renewed_is_lost_before_others_may_take_it(
@@ -111,13 +123,16 @@ def test_a_lease_that_is_not_renewed_is_lost_before_others_may_take_it(
     def failing(*_: object) -> None:
         raise OSError("no route to host")
 
-    with caplog.at_level(logging.WARNING), lock_of(storage, BRIEF) as lock:
+    passed = [0.0]
+    monkeypatch.setattr(storage_lock, "time", SimpleNamespace(monotonic=lambda: passed[0], time_ns=time.time_ns))
+    with caplog.at_level(logging.WARNING), lock_of(storage, RENEWED_OFTEN) as lock:
         monkeypatch.setattr(ObjectStorage, "replace", failing)
+        wait_until(lambda: "was not renewed: no route to host" in caplog.text)
+        passed[0] = 269
         lock.check()
-        time.sleep(0.46)
+        passed[0] = 271
         with pytest.raises(LockError, match="the table lock .* was lost.*validity.timeout.secs"):
             lock.check()
-    assert "was not renewed: no route to host" in caplog.text
     assert "could not be released" in caplog.text
 
 

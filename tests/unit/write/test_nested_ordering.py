@@ -26,6 +26,7 @@ def values(path: str, **query: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "cow"), (9, "mor")])
+@pytest.mark.sampled(3)
 def test_a_late_row_loses(tmp_path: Path, version: int, kind: str) -> None:
     path = str(tmp_path / "t")
     options = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}

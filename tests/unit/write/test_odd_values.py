@@ -46,6 +46,7 @@ def content(table: hudi_py.Table) -> set[tuple[str, str, int]]:
     ("kind", "encoded", "hive"),
     [("cow", "false", "false"), ("mor", "false", "true"), ("cow", "true", "true"), ("mor", "true", "false")],
 )
+@pytest.mark.sampled(2)
 def test_partition_values_of_any_characters(tmp_path: Path, kind: str, encoded: str, hive: str) -> None:
     options = {
         "hoodie.datasource.write.partitionpath.urlencode": encoded,
@@ -62,6 +63,7 @@ def test_partition_values_of_any_characters(tmp_path: Path, kind: str, encoded: 
 
 
 @pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 9), ("mor", 6)])
+@pytest.mark.sampled(2)
 def test_record_keys_of_any_characters(tmp_path: Path, kind: str, version: int) -> None:
     """Through bloom filters, log and delete blocks, and the record index (read back and kept by Apache Hudi 1.2.0)."""
     bloom = {"hoodie.index.type": "BLOOM"}

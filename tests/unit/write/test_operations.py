@@ -283,6 +283,7 @@ def test_without_combining_every_row_of_a_new_key_is_kept(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("version", "kind"), EVERY)
+@pytest.mark.sampled(3)
 def test_overwrite_is_one_replacecommit(tmp_path: Path, version: int, kind: str) -> None:
     path = make(tmp_path / "t", version, kind)
     hudi_py.write(path, rows([2], [20], [22]), "upsert", QUICK)
@@ -579,6 +580,7 @@ def test_both_indexes_find_every_key(tmp_path: Path, index: str) -> None:
         ("insert", "GLOBAL_SORT", "false", False),
     ],
 )
+@pytest.mark.sampled(3)
 def test_sort_modes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, mode: str, combined: str, is_sorted: bool
 ) -> None:

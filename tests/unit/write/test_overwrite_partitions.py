@@ -61,6 +61,7 @@ def healthy(table: hudi_py.Table) -> bool:
 
 
 @pytest.mark.parametrize(("version", "kind"), EVERY)
+@pytest.mark.sampled(3)
 def test_overwriting_replaces_the_partitions_of_the_rows(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind, **INDEXED)
     before, last_write = found(table), table.history().to_pylist()[-1]
@@ -84,6 +85,7 @@ def test_overwriting_replaces_the_partitions_of_the_rows(tmp_path: Path, version
 
 
 @pytest.mark.parametrize(("version", "kind"), EVERY)
+@pytest.mark.sampled(3)
 def test_deleted_partitions_have_no_rows(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind, **INDEXED)
     before = found(table)

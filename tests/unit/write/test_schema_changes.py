@@ -86,6 +86,7 @@ def test_a_new_column_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     ],
     ids=["long", "double", "integers to text", "doubles to text", "float", "decimal"],
 )
+@pytest.mark.sampled(6)
 def test_statistics_stay_right_when_a_column_widens(
     tmp_path: Path, kind: str, before: pa.Array, after: pa.Array
 ) -> None:

@@ -85,7 +85,7 @@ def test_the_queue_of_workers_is_bounded() -> None:
 
     def submit() -> None:
         for number in range(4):
-            workers.submit(lambda: release.wait(10))
+            workers.submit(lambda: release.wait(200))
             queued.append(number)
             if number:
                 second.set()
@@ -93,9 +93,9 @@ def test_the_queue_of_workers_is_bounded() -> None:
     with workers:
         thread = threading.Thread(target=submit)
         thread.start()
-        assert second.wait(10)
+        assert second.wait(200)
         thread.join(0.1)
         assert queued == [0, 1]
         release.set()
-        thread.join(10)
+        thread.join()
         assert workers.results() == [True] * 4

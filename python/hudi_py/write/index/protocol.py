@@ -36,6 +36,11 @@ class IndexSettings:
     buckets: BucketIndex | None = None
     """With BUCKET, which looks no keys up."""
 
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is in one partition of the table only."""
+        return self.type == GLOBAL_RECORD_INDEX
+
     def uses_record_index(self, config: TableConfig) -> bool:
         """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
         base files are searched instead of one by partition."""

@@ -66,5 +66,6 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
 def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
     """The partitions of the metadata table that an operation reads, and which must be there until its commit: where
     files of them are gone already, keys would be taken for new."""
-    uses = operation.looks_up_keys and context.settings.index.uses_record_index(context.transaction.config)
+    looks_up = operation.looks_up_keys or context.settings.insert_duplicates != "none"
+    uses = looks_up and context.settings.index.uses_record_index(context.transaction.config)
     return (RECORD_INDEX,) if uses else ()

@@ -1,4 +1,5 @@
-"""Insert: rows are added without a look-up of their keys, to small files first."""
+"""Insert: rows are added to small files first, without a look-up of their keys unless known ones are to be dropped or
+refused."""
 
 from __future__ import annotations
 
@@ -7,17 +8,22 @@ from functools import partial
 
 import pyarrow as pa
 
+from hudi_py.config.write import INSERT_DUPLICATES
+from hudi_py.errors import DuplicateKeyError
 from hudi_py.merge import delete_marks
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
+from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import merge_base_file, updates_of
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
-from hudi_py.write.operations.tagging import held_rows
-from hudi_py.write.rows import one_row_per_key, sorted_by_key
+from hudi_py.write.operations.tagging import held_rows, tag_and_write
+from hudi_py.write.rows import TaggedRows, one_row_per_key, sorted_by_key
 
 
 def insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    if context.settings.insert_duplicates != "none":
+        return _insert_unknown(context, batches)
     if context.settings.combine_before_insert:
         return insert_one_per_key(context, batches)
     with held_rows(context, map(context.keyed, batches), context.row_schema) as held:
@@ -41,6 +47,30 @@ def insert_one_per_key(
             _insert(context, partition, lambda: iter(rows.to_batches()), rows.num_rows, into_small=into_small)
 
         return write_partitions(context, held, write)
+
+
+def _insert_unknown(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
+    """Inserts rows whose key the table does not have.
+
+    Raises:
+        DuplicateKeyError: the table has a key, and the policy is `fail`.
+    """
+    settings = context.settings
+
+    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
+        known = [numbers[0] for _, numbers in tagged.found if len(numbers)]
+        if known and settings.insert_duplicates == "fail":
+            key = tagged.rows[RECORD_KEY][int(min(known))].as_py()
+            raise DuplicateKeyError(
+                f"Cannot insert into the table '{context.transaction.config.name}': it already has the key '{key}' in "
+                f"partition '{partition.path}', and {INSERT_DUPLICATES.key} = 'fail'; leave the row out, or use upsert",
+                key=key,
+            )
+        rows = tagged.rows.take(pa.array(tagged.new)).combine_chunks()
+        _insert(context, partition, lambda: iter(rows.to_batches()), rows.num_rows)
+
+    keyed = map(context.keyed, batches)
+    return tag_and_write(context, keyed, context.row_schema, write, one_per_key=settings.combine_before_insert)
 
 
 def live_rows(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from hudi_py.write.rows import TaggedRows
 
 def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
-        for placed in _placed(context, partition, tagged):
+        for placed in placed_rows(context, partition, tagged):
             partition.write(placed)
 
     return tag_and_write(
@@ -31,7 +31,7 @@ def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
     )
 
 
-def _placed(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:
+def placed_rows(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:
     """The rows of a partition by the file group that they are written to."""
     rows, new = tagged.rows, tagged.new
     if len(new):

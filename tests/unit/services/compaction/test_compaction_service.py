@@ -465,6 +465,7 @@ def test_a_killed_attempt_of_another_engine_is_waited_for_by_name(
         "v9_mor_multi_ordering",
     ],
 )
+@pytest.mark.sampled(6)
 def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
     path = tables.load()[name].extract(tmp_path)
     listed = {"hoodie.metadata.enable": "false"}

@@ -1,0 +1,112 @@
+"""Assignments of value expressions to columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.formats.arrays import combined
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.coercion import convert
+from hudi_py.read.expressions import Expression, parse_expression
+from hudi_py.read.predicate import Literal
+from hudi_py.schema import META_FIELDS, conform_array
+from hudi_py.write.rows.casts import cast_exactly
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An expression whose values become those of a column."""
+
+    field: pa.Field
+    expression: Expression
+
+    def evaluate(self, rows: pa.RecordBatch) -> pa.Array:
+        """The column's values, converted exactly.
+
+        Raises:
+            SchemaMismatchError: a value does not fit the column.
+            ConfigError: the expression cannot be evaluated.
+        """
+        node, kind = self.expression.node, self.field.type
+        if isinstance(node, Literal):
+            try:
+                return pa.repeat(pa.scalar(convert(node.value, kind), kind), rows.num_rows)
+            except ValueError:
+                pass  # as a column of such values
+        values = combined(self.expression.evaluate(rows))
+        if pa.types.is_null(values.type):
+            return pa.nulls(rows.num_rows, kind)
+        return conform_array(values, kind, path=self.field.name, convert=cast_exactly)
+
+
+def parse_assignments(
+    given: Mapping[str, object],
+    table: pa.Schema,
+    inputs: pa.Schema,
+    *,
+    aliases: Sequence[str] = (),
+    alias: str | None = None,
+) -> tuple[Assignment, ...]:
+    """Assignments to columns of `table`.
+
+    Args:
+        given: expressions, or constants other than text, by column.
+        inputs: what expressions may name; see `parse_expression` for `aliases`.
+        alias: the table's, which may precede the columns that are set.
+
+    Raises:
+        ConfigError, SchemaMismatchError: an expression or column is not valid, or their types do not go together.
+    """
+    made: dict[str, Assignment] = {}
+    for name, value in given.items():
+        field = column_named(name, table, alias)
+        if field.name in made:
+            raise ConfigError(f"Column '{field.name}' is set twice; give one of the values")
+        made[field.name] = Assignment(field, parse_expression(value, inputs, aliases=aliases))
+        made[field.name].evaluate(empty_batch(inputs))  # raises errors of types before any row is read
+    return tuple(made.values())
+
+
+def column_named(name: str, table: pa.Schema, alias: str | None) -> pa.Field:
+    """The column of a table by its name in a statement.
+
+    Raises:
+        SchemaMismatchError: there is none, or it is a meta column.
+        ConfigError: it is a member of a struct.
+    """
+    start, dot, rest = name.partition(".")
+    bare = rest if dot and alias is not None and start.lower() == alias.lower() else name
+    if bare in META_FIELDS:
+        raise SchemaMismatchError(f"Cannot set the column '{bare}': Hudi keeps it itself; leave it out")
+    found = [field for field in table if field.name == bare] or [
+        field for field in table if field.name.lower() == bare.lower()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if bare.partition(".")[0] in table.names:
+        raise ConfigError(f"Cannot set '{bare}', a member of a struct: only whole columns can be set")
+    raise SchemaMismatchError(f"Cannot set the column '{bare}', which the table lacks; it has {', '.join(table.names)}")
+
+
+def check_changeable(names: Iterable[str], config: TableConfig) -> None:
+    """Refuses to set columns that decide where a row is stored (`UpdateHoodieTableCommand`, 1.2.0).
+
+    Raises:
+        ConfigError: names a record key or partition column.
+    """
+    roles = ((config.record_key_fields, "record key field"), (config.partition_fields, "partition field"))
+    for name in names:
+        for fields, role in roles:
+            if name in fields:
+                raise ConfigError(
+                    f"Detected disallowed assignment clause in UPDATE statement for {role} '{name}' for table "
+                    f"'{config.name}': a row cannot change its key or partition; delete it, and insert another one"
+                )
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

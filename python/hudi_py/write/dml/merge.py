@@ -1,0 +1,353 @@
+"""MERGE: rows of a source meet those of the table that have their keys, and each clause changes its rows.
+
+As in SQL, the first clause of its kind that applies to a row wins. Apache Hudi 1.2.0 differs in some statements, see
+docs/differences.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError, DuplicateKeyError
+from hudi_py.formats.arrays import combined, true_where
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.request import ScanRequest
+from hudi_py.read.split import Split
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.dml.assignments import Assignment
+from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, MergePlan, bind_merge, choose
+from hudi_py.write.dml.slices import hold, hold_located, read_slices, scan_request
+from hudi_py.write.dml.statements import Changed, Counts, Run, keys_as_rows, located_rows, table_rows
+from hudi_py.write.operations.located import write_located
+from hudi_py.write.rows import PartitionedRows, one_row_per_key
+from hudi_py.write.settings import Operation, WriteSettings
+
+_Numbers = npt.NDArray[np.int64]
+_ROW = "_hudi_py_row"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`MERGE INTO`. Holds the source in memory."""
+
+    plan: MergePlan
+    source: pa.Table
+
+    title = "merge"
+    operation = Operation.UPSERT
+    java_name = "UPSERT"
+
+    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
+        ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
+        bound = bind_merge(self.plan, self.source.schema, settings, ordering, config.name)
+        source = _Source.of(bound, self.source, settings)
+
+        def run(context: WriteContext) -> Changed:
+            request = _request(bound, source, context, options)
+            with located_rows(context) as held:
+                merging = _Merging(context, bound, source, held)
+                if request is not None:
+                    for split, batch in read_slices(context, request):
+                        merging.add(split, batch)
+                merging.insert()
+                return Changed(write_located(context, held), merging.counts)
+
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The rows of the source with the record keys that they are for. A row whose key is null matches nothing."""
+
+    rows: pa.StructArray
+    keys: pa.StringArray
+    """Of each row; null if a part of its key is."""
+    distinct: pa.StringArray
+    by_key: _Numbers
+    """Numbers of the rows with a key, ordered by it."""
+    starts: _Numbers
+    """Where the rows of each of `distinct` begin in `by_key`; one more."""
+    partitions: pa.StringArray | None
+    """The partition path of each row, if ON compares all partition columns; null if one of them is."""
+
+    @classmethod
+    def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> _Source:
+        whole = source.combine_chunks()
+        columns = [combined(column) for column in whole.columns]
+        rows = pa.StructArray.from_arrays(columns, fields=list(whole.schema))
+        inputs = pa.record_batch([rows], names=[bound.plan.source_alias])
+        values = [each.evaluate(inputs) for each in bound.keys]
+        keys = _scattered(values, bound.keys, settings.keygen.record_keys, settings.keygen.key_fields)
+        encoded = keys.dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        order = np.argsort(codes, kind="stable")
+        starts = np.searchsorted(codes, np.arange(len(encoded.dictionary) + 1), sorter=order)
+        partitions = None
+        if bound.partitions:
+            parts = [each.evaluate(inputs) for each in bound.partitions]
+            partitions = _scattered(parts, bound.partitions, settings.keygen.partition_paths, ())
+        return cls(rows, keys, encoded.dictionary, order, starts, partitions)
+
+
+def _scattered(
+    values: Sequence[pa.Array],
+    fields: Sequence[Assignment],
+    made: Callable[[pa.RecordBatch], pa.StringArray],
+    needed: Sequence[str],
+) -> pa.StringArray:
+    """What `made` makes of rows without nulls, and null for the others. `needed`: columns of which one must not be an
+    empty text."""
+    known = np.ones(len(values[0]), np.bool_)
+    some = np.zeros(len(values[0]), np.bool_) if needed else known.copy()
+    for each in values:
+        known &= each.is_valid().to_numpy(zero_copy_only=False)
+        if needed:
+            empty = (
+                pc.equal(pc.binary_length(each), 0) if pa.types.is_string(each.type) else pa.array([False] * len(each))
+            )
+            some |= ~true_where(empty)
+    at = np.flatnonzero(known & some)
+    batch = pa.record_batch(
+        [each.take(pa.array(at)) for each in values], schema=pa.schema([each.field for each in fields])
+    )
+    places = np.full(len(known), -1, np.int64)
+    places[at] = np.arange(len(at))
+    return made(batch).take(pa.array(places, mask=places < 0))
+
+
+def _request(bound: BoundMerge, source: _Source, context: WriteContext, options: Options) -> ScanRequest | None:
+    """The rows of the table that a merge needs; None: none."""
+    columns = [RECORD_KEY, *bound.target_columns]
+    if bound.by_source:
+        return scan_request(options, columns=columns)
+    partitions = None
+    if source.partitions is not None and not context.settings.index.is_global:
+        wanted = set(source.partitions.drop_null().unique().to_pylist())
+        partitions = [path for path in context.transaction.view.partitions() if path in wanted]
+        if not partitions:
+            return None
+    if not len(source.distinct):
+        return None
+    return scan_request(options, columns=columns, keys=source.distinct.to_pylist(), partitions=partitions)
+
+
+@dataclass(slots=True)
+class _Merging:
+    """A merge as it reads the table."""
+
+    context: WriteContext
+    bound: BoundMerge
+    source: _Source
+    held: PartitionedRows
+    counts: Counts = field(default_factory=Counts)
+    matched: npt.NDArray[np.bool_] = field(init=False)
+    """Which rows of the source a row of the table matches."""
+    met: list[tuple[str, pa.Array]] = field(default_factory=list)
+    """By partition, keys of the table that the source has; only where more than the key decides about a match."""
+
+    def __post_init__(self) -> None:
+        self.matched = np.zeros(len(self.source.keys), np.bool_)
+
+    @property
+    def name(self) -> str:
+        """The table's."""
+        return self.context.transaction.config.name
+
+    def add(self, split: Split, batch: pa.RecordBatch) -> None:
+        """Takes rows of the table."""
+        keys = combined(batch[RECORD_KEY])
+        codes = pc.index_in(keys, value_set=self.source.distinct).fill_null(-1).to_numpy(zero_copy_only=False)
+        some = np.flatnonzero(codes >= 0)
+        starts = self.source.starts[codes[some]]
+        counts = self.source.starts[codes[some] + 1] - starts
+        ours = np.repeat(some, counts)
+        within = np.arange(len(ours)) - np.repeat(np.cumsum(counts) - counts, counts)
+        theirs = self.source.by_key[np.repeat(starts, counts) + within]
+        if self.bound.rest is not None and len(ours):
+            holds = true_where(self.bound.rest.evaluate(self.joined(batch, ours, theirs)))
+            if self.bound.not_matched:
+                self.met.append((str(split.partition), keys.take(pa.array(some))))
+            ours, theirs = ours[holds], theirs[holds]
+        self.matched[theirs] = True
+        if self.bound.matched and len(ours):
+            rows = self.joined(batch, ours, theirs)
+            chosen = choose(self.bound.matched, rows)
+            self.check_cardinality(keys, ours, chosen)
+            self.change(split, keys.take(pa.array(ours)), rows, ours, (self.bound.matched, chosen))
+        if self.bound.by_source:
+            alone = np.setdiff1d(np.arange(batch.num_rows), ours)
+            rows = self.joined(batch, alone, None)
+            chosen = choose(self.bound.by_source, rows)
+            self.change(split, keys.take(pa.array(alone)), rows, alone, (self.bound.by_source, chosen))
+
+    def joined(self, batch: pa.RecordBatch, ours: _Numbers, theirs: _Numbers | None) -> pa.RecordBatch:
+        """Rows of the table, and of the source, as structs."""
+        names = self.bound.target_columns
+        columns = [batch[name].take(pa.array(ours)) for name in names]
+        schema = self.context.settings.schema.arrow
+        fields = [schema.field(name).with_nullable(True) for name in names]
+        empty = pa.array(np.zeros(len(ours), np.bool_))
+        target = pa.StructArray.from_arrays(columns, fields=fields, mask=empty if not columns else None)
+        made = {self.bound.plan.target_alias: target}
+        if theirs is not None:
+            made[self.bound.plan.source_alias] = self.source.rows.take(pa.array(theirs))
+        return pa.RecordBatch.from_pydict(made)
+
+    def check_cardinality(self, keys: pa.Array, ours: _Numbers, chosen: _Numbers) -> None:
+        """Refuses several rows of the source that change one row, unless all of them delete it."""
+        deletes = np.array([clause.action == "delete" for clause in self.bound.matched])
+        changing = ours[chosen >= 0]
+        counts = np.bincount(changing, minlength=len(keys))
+        kept = np.bincount(ours[(chosen >= 0) & ~deletes[chosen]], minlength=len(keys))
+        twice = np.flatnonzero((counts > 1) & (kept > 0))
+        if len(twice):
+            key = keys[int(twice[0])].as_py()
+            raise DuplicateKeyError(
+                f"Cannot merge into the table '{self.name}': several rows of the source match "
+                f"the row with the key '{key}' and would change it; keep one row of the source for each key, or "
+                "restrict the clauses by conditions",
+                key=key,
+            )
+
+    def change(
+        self,
+        split: Split,
+        keys: pa.Array,
+        rows: pa.RecordBatch,
+        numbers: _Numbers,
+        clauses: tuple[tuple[BoundClause, ...], _Numbers],
+    ) -> None:
+        """Takes the rows that clauses change. `numbers`: of the rows of the table, which several rows may delete."""
+        for number, clause in enumerate(clauses[0]):
+            at = np.flatnonzero(clauses[1] == number)
+            if clause.action == "delete":
+                at = at[np.unique(numbers[at], return_index=True)[1]]
+                hold(self.held, keys_as_rows(self.context, keys.take(pa.array(at))), split, leaving=True)
+                self.counts = self.counts.plus(deleted=len(at))
+            elif len(at):
+                some = rows.take(pa.array(at))
+                columns = self.updated(clause, some)
+                hold(self.held, table_rows(self.context, keys.take(pa.array(at)), columns), split)
+                self.counts = self.counts.plus(updated=len(at))
+
+    def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of rows after an update."""
+        keygen = self.context.settings.keygen
+        table = self.context.settings.schema.arrow
+        target = rows[self.bound.plan.target_alias]
+        columns = dict(zip(table.names, target.flatten(), strict=True))
+        for each in clause.assignments:
+            name = each.field.name
+            values = each.evaluate(rows)
+            if name in (*keygen.key_fields, *keygen.partition_fields) and not _same(values, columns[name]):
+                role = "record key" if name in keygen.key_fields else "partition"
+                raise ConfigError(
+                    f"Cannot merge into the table '{self.name}': the clause for matched rows "
+                    f"sets the {role} column '{name}' to another value, and a row cannot change its key or partition; "
+                    "leave the column out, or add it to ON"
+                )
+            columns[name] = values
+        return list(columns.values())
+
+    def insert(self) -> None:
+        """Takes the rows of the source that match nothing."""
+        if not self.bound.not_matched:
+            return
+        alone = np.flatnonzero(~self.matched)
+        alias = self.bound.plan.source_alias
+        rows = pa.record_batch([self.source.rows.take(pa.array(alone))], names=[alias])
+        chosen = choose(self.bound.not_matched, rows)
+        parts = []
+        for number, clause in enumerate(self.bound.not_matched):
+            at = np.flatnonzero(chosen == number)
+            if len(at):
+                parts.append((alone[at], self.new_rows(clause, rows.take(pa.array(at)))))
+        if not parts:
+            return
+        order = np.argsort(np.concatenate([numbers for numbers, _ in parts]), kind="stable")
+        table = pa.Table.from_batches([batch for _, batch in parts]).take(pa.array(order))
+        keyed = self.context.keyed(table.combine_chunks().to_batches()[0])
+        numbers = np.concatenate([numbers for numbers, _ in parts])[order]
+        self.check_new(keyed.rows.column(0), keyed.partitions, numbers)
+        kept = self.one_per_key(keyed.rows, keyed.partitions)
+        new, partitions = keyed.rows.take(kept), keyed.partitions.take(kept)
+        hold_located(self.held, new, pa.nulls(new.num_rows, pa.string()), partitions)
+        self.counts = self.counts.plus(inserted=new.num_rows)
+
+    def new_rows(self, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
+        table = self.context.settings.schema.arrow
+        given = {each.field.name: each for each in clause.assignments}
+        columns = [
+            given[column.name].evaluate(rows) if column.name in given else pa.nulls(rows.num_rows, column.type)
+            for column in table
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=table)
+
+    def check_new(self, keys: pa.Array, partitions: pa.Array, numbers: _Numbers) -> None:
+        """Refuses rows whose key the table may have: ON has looked for other keys, or not in their partition."""
+        at = pa.array(numbers)
+        others = [(keys, self.source.keys.take(at), "record key")]
+        if self.source.partitions is not None:
+            others.append((partitions, self.source.partitions.take(at), "partition"))
+        for values, searched, what in others:
+            differs = np.flatnonzero(~true_where(pc.equal(values, searched)))
+            if len(differs):
+                first = int(differs[0])
+                raise ConfigError(
+                    f"Cannot merge into the table '{self.name}': the clause for rows not matched inserts the {what} "
+                    f"'{values[first].as_py()}' where ON compares '{searched[first].as_py()}'; insert what ON compares"
+                )
+        for partition, met in self.met:
+            there = true_where(pc.is_in(keys, value_set=met))
+            if not self.context.settings.index.is_global:
+                there &= true_where(pc.equal(partitions, partition))
+            if there.any():
+                key = keys[int(np.flatnonzero(there)[0])].as_py()
+                raise DuplicateKeyError(
+                    f"Cannot merge into the table '{self.name}': the row of the source with the key '{key}' is not "
+                    f"matched by ON, but partition '{partition}' has the key; compare only keys in ON, and put other "
+                    "conditions into the clauses",
+                    key=key,
+                )
+
+    def one_per_key(self, rows: pa.RecordBatch, partitions: pa.Array) -> pa.Array:
+        """The numbers of the new rows that stay: of those with one key the newest by ordering value, as in Apache Hudi.
+
+        Raises:
+            DuplicateKeyError: the table has no ordering fields.
+        """
+        context = self.context
+        places = partitions if not context.settings.index.is_global else pa.repeat("", rows.num_rows)
+        whole = pc.binary_join_element_wise(places, rows.column(0), "\0")
+        counts = whole.value_counts()
+        twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        every = np.arange(rows.num_rows)
+        if not len(twice):
+            return pa.array(every)
+        merge = context.settings.merge
+        several = true_where(pc.is_in(whole, value_set=twice))
+        if not (merge.by_event_time and merge.ordering_fields):
+            key = rows.column(0)[int(np.flatnonzero(several)[0])].as_py()
+            raise DuplicateKeyError(
+                f"Cannot merge into the table '{self.name}': several rows of the source would "
+                f"insert the key '{key}', and the table has no ordering field that chooses one; keep one row of the "
+                "source for each key",
+                key=key,
+            )
+        at = pa.array(np.flatnonzero(several))
+        some = pa.Table.from_batches([rows]).take(at).set_column(0, RECORD_KEY, whole.take(at)).append_column(_ROW, at)
+        won = combined(one_row_per_key(some.combine_chunks(), merge)[_ROW]).to_numpy()
+        return pa.array(np.sort(np.r_[every[~several], won]))
+
+
+def _same(left: pa.Array, right: pa.Array) -> bool:
+    both = pc.or_(pc.equal(left, right).fill_null(False), pc.and_(left.is_null(), right.is_null()))
+    return bool(pc.all(both, min_count=0).as_py())

@@ -1,0 +1,254 @@
+"""MERGE as it is given, and bound to the columns of table and source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.formats.arrays import true_where
+from hudi_py.read.expressions import Expression, parse_condition, parse_expression
+from hudi_py.read.grammar import syntax_tree
+from hudi_py.read.predicate import Column
+from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments
+from hudi_py.write.settings import WriteSettings
+
+When = Literal["matched", "not matched", "not matched by source"]
+Action = Literal["update", "insert", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A `WHEN` clause, as given."""
+
+    when: When
+    action: Action
+    condition: str | None = None
+    values: Mapping[str, object] | None = None
+    """By column; None with `update` and `insert`: all columns, from those of the source with the same name."""
+
+    def __str__(self) -> str:
+        return f"WHEN {self.when.upper()} THEN {self.action.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge does, but for its source."""
+
+    on: tuple[str, ...]
+    """One condition, or columns that table and source have in common."""
+    clauses: tuple[Clause, ...]
+    source_alias: str = "s"
+    target_alias: str = "t"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundClause:
+    """A clause over rows in which table and source are structs."""
+
+    action: Action
+    condition: Expression | None
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMerge:
+    """A merge over the columns of table and source."""
+
+    plan: MergePlan
+    keys: tuple[Assignment, ...]
+    """The record key of a row of the source, by the equalities of ON."""
+    partitions: tuple[Assignment, ...]
+    """Its partition columns, if ON compares all of them; else empty."""
+    rest: Expression | None
+    """What ON asks for besides equal record keys."""
+    matched: tuple[BoundClause, ...] = ()
+    not_matched: tuple[BoundClause, ...] = ()
+    by_source: tuple[BoundClause, ...] = ()
+    target_columns: tuple[str, ...] = field(default=())
+    """Columns of the table that are read."""
+
+
+def bind_merge(
+    plan: MergePlan, source: pa.Schema, settings: WriteSettings, ordering: Sequence[str], name: str
+) -> BoundMerge:
+    """Binds a merge to its table and source.
+
+    Args:
+        ordering: columns that inserted rows must have.
+        name: the table's, for errors.
+
+    Raises:
+        ConfigError, SchemaMismatchError: the merge is not valid, or does not fit table or source.
+    """
+    if not plan.clauses:
+        raise ConfigError(
+            f"Cannot merge into the table '{name}' without a clause; add one, as when_matched_update_all()"
+        )
+    if plan.source_alias.lower() == plan.target_alias.lower():
+        raise ConfigError(f"Cannot merge: source_alias and target_alias are both {plan.source_alias!r}; change one")
+    table = settings.schema.arrow
+    target = pa.field(plan.target_alias, pa.struct(list(table)))
+    given = pa.field(plan.source_alias, pa.struct(list(source)))
+    inputs = {"matched": (target, given), "not matched": (given,), "not matched by source": (target,)}
+    bound: dict[str, list[BoundClause]] = {when: [] for when in inputs}
+    for number, clause in enumerate(plan.clauses):
+        earlier = plan.clauses[:number]
+        if any(each.when == clause.when and each.condition is None for each in earlier):
+            raise ConfigError(f"Clause {clause} never applies: an earlier one has no condition; put it last")
+        schema = pa.schema(list(inputs[clause.when]))
+        bound[clause.when].append(_bind_clause(plan, clause, schema, table, source, settings, ordering))
+    made = _bind_on(plan, pa.schema([target, given]), settings, name)
+    expressions = [made.rest] if made.rest is not None else []
+    for each in (*bound["matched"], *bound["not matched by source"]):
+        expressions += [each.condition] if each.condition is not None else []
+    needed = {path[1] for each in expressions for path in each.columns() if path[0] == plan.target_alias}
+    updates = any(clause.action == "update" for clause in plan.clauses)
+    return BoundMerge(
+        plan,
+        made.keys,
+        made.partitions,
+        made.rest,
+        tuple(bound["matched"]),
+        tuple(bound["not matched"]),
+        tuple(bound["not matched by source"]),
+        tuple(column for column in table.names if updates or column in needed),
+    )
+
+
+def _bind_clause(
+    plan: MergePlan,
+    clause: Clause,
+    inputs: pa.Schema,
+    table: pa.Schema,
+    source: pa.Schema,
+    settings: WriteSettings,
+    ordering: Sequence[str],
+) -> BoundClause:
+    aliases = tuple(inputs.names)
+    condition = None if clause.condition is None else parse_condition(clause.condition, inputs, aliases=aliases)
+    if clause.action == "delete":
+        return BoundClause("delete", condition, ())
+    values = clause.values
+    if values is None:
+        values = _all_columns(plan, clause, table, source)
+    assignments = parse_assignments(values, table, inputs, aliases=aliases, alias=plan.target_alias)
+    if clause.action == "insert":
+        given = {each.field.name for each in assignments}
+        keygen = settings.keygen
+        for each, role in (
+            *((each, "record key field") for each in keygen.key_fields),
+            *((each, "ordering field") for each in ordering),
+        ):
+            if each not in given:
+                raise SchemaMismatchError(
+                    f"No matching assignment found for target table {role} '{each}' in the clause {clause}; add it"
+                )
+    return BoundClause(clause.action, condition, assignments)
+
+
+def _all_columns(plan: MergePlan, clause: Clause, table: pa.Schema, source: pa.Schema) -> dict[str, object]:
+    names = {name.lower(): name for name in source.names}
+    missing = [name for name in table.names if name.lower() not in names]
+    if missing:
+        raise SchemaMismatchError(
+            f"Clause {clause} of all columns needs the column '{missing[0]}', which the source lacks; it has "
+            f"{', '.join(source.names)}: name the columns to set"
+        )
+    return {name: f"{_quoted(plan.source_alias)}.{_quoted(names[name.lower()])}" for name in table.names}
+
+
+def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: str) -> BoundMerge:
+    table, keygen = settings.schema.arrow, settings.keygen
+    condition = _condition(plan, inputs)
+    equal: dict[str, Assignment] = {}
+    rest = []
+    for tree in _conjuncts(syntax_tree(condition, "Expression")):
+        found = _equality(plan, tree, inputs, table)
+        if found is not None and found.field.name in (*keygen.key_fields, *keygen.partition_fields):
+            equal.setdefault(found.field.name, found)
+        if found is None or found.field.name not in keygen.key_fields or equal[found.field.name] is not found:
+            rest.append(f"({tree.sql(dialect='spark')})")
+    for key in keygen.key_fields:
+        if key not in equal:
+            raise ConfigError(
+                f"Cannot merge into the table '{name}' on {condition!r}: Hudi tables are required to match on all "
+                f"record key columns, and column '{key}' is not compared with an expression of the source; add "
+                f"{plan.target_alias}.{key} = {plan.source_alias}.{key}"
+            )
+    all_partitions = bool(keygen.partition_fields) and all(each in equal for each in keygen.partition_fields)
+    return BoundMerge(
+        plan,
+        tuple(equal[each] for each in keygen.key_fields),
+        tuple(equal[each] for each in keygen.partition_fields) if all_partitions else (),
+        parse_condition(" AND ".join(rest), inputs, aliases=tuple(inputs.names)) if rest else None,
+    )
+
+
+def _condition(plan: MergePlan, inputs: pa.Schema) -> str:
+    """ON as one condition."""
+    fields = inputs.field(0).type
+    names = {member.name.lower(): member.name for member in fields}
+    if len(plan.on) == 1 and plan.on[0].lower() not in names:
+        return plan.on[0]
+    for name in plan.on:
+        column_named(name, pa.schema(list(fields)), None)
+    target, source = _quoted(plan.target_alias), _quoted(plan.source_alias)
+    return " AND ".join(f"{target}.{_quoted(name)} = {source}.{_quoted(name)}" for name in plan.on)
+
+
+def _conjuncts(tree: Any) -> list[Any]:
+    kind = type(tree).__name__
+    if kind == "Paren" and type(tree.this).__name__ in ("And", "Paren"):
+        return _conjuncts(tree.this)
+    return _conjuncts(tree.this) + _conjuncts(tree.expression) if kind == "And" else [tree]
+
+
+def _equality(plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema) -> Assignment | None:
+    """The expression of the source that a column of the table is equal to, as an assignment; None: something else."""
+    if type(tree).__name__ != "EQ":
+        return None
+    sides = [
+        parse_expression(side.sql(dialect="spark"), inputs, aliases=tuple(inputs.names))
+        for side in tree.iter_expressions()
+    ]
+    for column, value in (sides, sides[::-1]):
+        node = column.node
+        if not isinstance(node, Column) or node.path[0] != plan.target_alias or len(node.path) != 2:
+            continue
+        paths = value.columns()
+        if not paths or any(path[0] != plan.source_alias for path in paths):
+            continue
+        found = Assignment(table.field(node.path[1]), value)
+        kinds = found.field.type, value.kind
+        if not kinds[0].equals(kinds[1]) and not all(pa.types.is_integer(kind) for kind in kinds):
+            raise ConfigError(
+                f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {kinds[0]} with "
+                f"{kinds[1]}; cast the column of the source"
+            )
+        found.evaluate(empty_batch(inputs))
+        return found
+    return None
+
+
+def choose(clauses: Sequence[BoundClause], rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """For each row the number of the first clause that applies; -1: none."""
+    chosen = np.full(rows.num_rows, -1, np.int64)
+    left = np.arange(rows.num_rows)
+    for number, clause in enumerate(clauses):
+        holds = np.ones(len(left), np.bool_)
+        if clause.condition is not None and len(left):
+            some = rows.take(pa.array(left)) if len(left) < rows.num_rows else rows
+            holds = true_where(clause.condition.evaluate(some))
+        chosen[left[holds]] = number
+        left = left[~holds]
+    return chosen
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

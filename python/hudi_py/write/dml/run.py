@@ -1,0 +1,114 @@
+"""Running a statement on a table: read, change and commit, and again as a whole after a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, TableNotFoundError
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.progress import Progress
+from hudi_py.schema import META_FIELDS
+from hudi_py.storage import Storage, with_durability
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.api import existing_table, open_or_create, open_session
+from hudi_py.write.context import WriteContext
+from hudi_py.write.dml.statements import Changed, Run, Statement
+from hudi_py.write.result import WriteResult, committed_write, result_of
+from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.settings import WriteSettings, write_settings
+
+
+def run_statement(
+    storage: Storage,
+    statement: Statement,
+    options: Options,
+    *,
+    metadata: MetadataWriter | None = None,
+    after: Sequence[AfterCommit] = (),
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Runs a statement as one commit.
+
+    It reads the state of the table that its transaction begins with, so that a change that another writer commits
+    meanwhile to the same file groups is a conflict. A statement that changes nothing makes an empty commit, as in
+    Apache Hudi, unless `hoodie.allow.empty.commit=false`. For other arguments see `write_rows`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
+        DuplicateKeyError: rows of a merge are for the same key.
+        ConflictError: another write is pending, or completed meanwhile.
+    """
+    storage = with_durability(storage, options.get(write_config.DURABLE))
+    existing = existing_table(storage)
+    if existing is None:
+        raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
+    if options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING:
+        raise ConfigError(
+            f"Cannot {statement.title} the table '{existing.name}' with {concurrency_config.MODE.key} = "
+            f"'{concurrency_config.NON_BLOCKING}': changes that others make to the same rows meanwhile would be lost; "
+            f"use {concurrency_config.OPTIMISTIC}"
+        )
+    config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after)
+    session = open_session(storage, config, options, metadata, storage_options=storage_options)
+    (result, committed), retries = redo_on_conflict(
+        lambda: _attempt(session, statement, options), session.settings.conflict_retries
+    )
+    services = () if committed is None else run_after(after, session, committed)
+    return replace(result, retries=retries, services=services)
+
+
+def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:
+    config = session.config
+    seen = session.timeline()
+    run, settings = _bound(session, statement, seen, options)
+    kind = statement.operation
+    progress = Progress.on_terminal(f"{statement.title} {config.name}")
+    try:
+        with WriteTransaction.begin(session, action=kind.action(config), operation=statement.java_name) as transaction:
+            if transaction.timeline.pin() != seen.pin():  # another write came in between
+                run, settings = _bound(session, statement, transaction.timeline, options)
+            changed = run(WriteContext(transaction, settings, progress=progress))
+            if not changed.result.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
+                return result_of(kind.value, None, None, ()), None
+            progress.phase("committing")
+            commit = transaction.commit(
+                changed.result.stats,
+                schema_json=settings.schema.avro_json,
+                extra=options.commit_metadata,
+                relied_on=tuple({RECORD_INDEX} & {*config.metadata_partitions}),
+            )
+    finally:
+        progress.close()
+    done = result_of(kind.value, commit.instant, commit.completion_time, changed.result.stats)
+    return _counted(done, changed), committed_write(commit, statement.java_name, changed.result.stats, {})
+
+
+def _bound(
+    session: TableSession, statement: Statement, timeline: Timeline, options: Options
+) -> tuple[Run, WriteSettings]:
+    storage, config = session.storage, session.config
+    stored = resolve_table_schema(storage, config, timeline)
+    if stored is None:
+        raise ConfigError(
+            f"Cannot {statement.title} the table '{config.name}': it has no columns yet; write rows to it first"
+        )
+    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
+    view = session.view(timeline)
+    settings = write_settings(storage, config, timeline, view, columns, statement.operation, options)
+    return statement.bind(config, settings, options), settings
+
+
+def _counted(result: WriteResult, changed: Changed) -> WriteResult:
+    counts = changed.counts
+    return replace(result, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)

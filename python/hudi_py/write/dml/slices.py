@@ -1,0 +1,81 @@
+"""Reading the rows that a statement changes, with the file groups that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config import Options, incremental
+from hudi_py.config import read as read_config
+from hudi_py.read import make_scan
+from hudi_py.read.parallel import default_threads, ordered
+from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.split import Split
+from hudi_py.read.task import read_split_on
+from hudi_py.write.context import WriteContext
+from hudi_py.write.rows import LocatedRows, PartitionedRows
+
+_OF_QUERIES = (
+    read_config.QUERY_TYPE,
+    read_config.AS_OF_INSTANT,
+    read_config.MERGE_TYPE,
+    read_config.CHANGELOG,
+    read_config.KEYS,
+    read_config.COLUMNS,
+    read_config.FILTER,
+    read_config.DAMAGED,
+    incremental.FORMAT,
+)
+"""Options of queries, which say nothing about the rows that a statement changes."""
+
+Condition: TypeAlias = str | pc.Expression | None
+
+
+def scan_request(
+    options: Options,
+    *,
+    columns: Iterable[str],
+    condition: Condition = None,
+    keys: Iterable[str] | None = None,
+    partitions: Iterable[str] | None = None,
+) -> ScanRequest:
+    """The request of a scan of current rows."""
+    arguments = ScanArguments(columns=list(columns), filter=condition, keys=keys, partitions=partitions)
+    return ScanRequest.of(options.without(*_OF_QUERIES), arguments)
+
+
+def read_slices(context: WriteContext, request: ScanRequest) -> Iterator[tuple[Split, pa.RecordBatch]]:
+    """The rows of a request in the state that the write sees, each batch with the split of its file group."""
+    transaction = context.transaction
+    storage = transaction.storage
+    scan = make_scan(storage, transaction.config, transaction.timeline, request)
+
+    def read(split: Split) -> Iterator[tuple[Split, pa.RecordBatch]]:
+        for batch in read_split_on(storage, split):
+            context.progress.read(batch.num_rows)
+            yield split, batch
+
+    context.progress.phase("reading")
+    yield from ordered(scan.splits(), read, min(default_threads(), context.settings.threads))
+    context.progress.phase("writing")
+
+
+def hold(held: PartitionedRows, rows: pa.RecordBatch, split: Split, *, leaving: bool = False) -> None:
+    """Adds rows of a split to `held`. `leaving`: they are deleted."""
+    count = rows.num_rows
+    file_ids = pa.repeat(pa.scalar(str(split.file_id), pa.string()), count)
+    partitions = pa.repeat(pa.scalar(str(split.partition), pa.string()), count)
+    hold_located(held, rows, file_ids, partitions, leaving=leaving)
+
+
+def hold_located(
+    held: PartitionedRows, rows: pa.RecordBatch, file_ids: pa.Array, partitions: pa.Array, *, leaving: bool = False
+) -> None:
+    """Adds rows to `held`, as `LocatedRows.packed` with `leaving`."""
+    if rows.num_rows:
+        marks = pa.repeat(pa.scalar(leaving), rows.num_rows)
+        packed = LocatedRows(pa.Table.from_batches([rows]), file_ids, marks).packed()
+        held.add(packed.combine_chunks().to_batches()[0], partitions)

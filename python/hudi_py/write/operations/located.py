@@ -1,0 +1,67 @@
+"""Rows whose file groups a scan has found: updates and deletes of the rows of a table, and new rows among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.formats.arrays import combined
+from hudi_py.merge import delete_marks
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.index import BucketIndex
+from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
+from hudi_py.write.operations.upsert import placed_rows
+from hudi_py.write.rows import LocatedRows, PartitionedRows, TaggedRows
+
+
+def write_located(context: WriteContext, held: PartitionedRows) -> OperationResult:
+    """Writes rows to the file groups that have their keys, by partition.
+
+    Args:
+        held: `LocatedRows.packed` with `leaving`: rows that leave are deleted, whatever their ordering value; those
+            without a file group are new.
+
+    Raises:
+        ConflictError: rows belong to file groups that a pending clustering is about to replace.
+    """
+    buckets = context.settings.index.buckets
+
+    def write_one(partition: PartitionWriter) -> None:
+        located = LocatedRows.unpacked(held.table(partition.path), moves=True)
+        tagged = located.tagged(list(partition.slices.values()))
+        placed = placed_rows(context, partition, tagged)
+        if buckets is not None:
+            placed = _placed_by_bucket(context, buckets, partition, tagged)
+        for rows in placed:
+            partition.write(rows)
+
+    return write_partitions(context, held, write_one)
+
+
+def _placed_by_bucket(
+    context: WriteContext, index: BucketIndex, partition: PartitionWriter, tagged: TaggedRows
+) -> Iterator[PlacedRows]:
+    """As `placed_rows`, with new rows in the buckets of their keys."""
+    rows, new = tagged.rows, tagged.new[~delete_marks(tagged.rows, context.settings.merge)[tagged.new]]
+    keys = combined(rows[RECORD_KEY])
+    slices = index.by_number(partition.slices.values(), partition.path)
+    changed = {slice_.file_id: numbers for slice_, numbers in tagged.found}
+    buckets = index.numbers(keys.take(pa.array(new)))
+    for number in np.unique(buckets).tolist():
+        some, slice_ = new[buckets == number], slices.get(number)
+        if slice_ is not None:
+            changed[slice_.file_id] = np.r_[changed.get(slice_.file_id, some[:0]), some]
+            continue
+        inserts = rows.take(pa.array(some)).combine_chunks()
+        yield PlacedRows(None, inserts=inserts.to_batches, file_id=index.new_file_id(number))
+    for file_id, numbers in changed.items():
+        leaving = tagged.leaving.get(file_id)
+        yield PlacedRows(
+            partition.slices[file_id],
+            updates=rows.take(pa.array(numbers)).combine_chunks(),
+            deleted=None if leaving is None else keys.take(pa.array(leaving)),
+            keys_tagged=False,
+        )
