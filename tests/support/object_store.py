@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_py.storage import conditional
 from tests.support.answering import Handler, listening
 
 METADATA = re.compile("x-(amz|goog)-meta-")
@@ -115,6 +116,7 @@ def etag(data: bytes) -> str:
 @contextlib.contextmanager
 def serving(*, google: bool = False) -> Iterator[Store]:
     """A store that listens on 127.0.0.1. All its buckets are one."""
+    conditional._PROBED.clear()  # an earlier store may have had this one's port
     store = Store(google=google)
 
     class Answers(Handler):
