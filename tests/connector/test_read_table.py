@@ -140,7 +140,7 @@ def test_damage_is_an_error(spark: SparkSession, table: str) -> None:
     (base,) = Path(table, "p=1").glob("*.parquet")
     data = bytearray(base.read_bytes())
     chunk = pq.read_metadata(base).row_group(0).column(8)
-    data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 1
+    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 1] ^= 1  # its last byte
     base.write_bytes(data)
     with pytest.raises(Exception, match="Encountered error while reading file"):  # py4j's, of classic Spark
         frame.select("v").collect()
