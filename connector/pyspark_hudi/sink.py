@@ -106,7 +106,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
             commit_write(write, _results(found))
         except BatchCommittedError as error:
             self._skip(messages, batchId, error)
-        except Exception as error:
+        except Exception as error:  # the option is about failures of any kind
             if not self.options.get(sink.IGNORE_FAILED_BATCH):
                 raise
             _log.warning(
