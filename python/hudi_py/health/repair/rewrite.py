@@ -1,0 +1,272 @@
+"""Writes file groups again with some of their rows, as one commit that replaces them: without the losers among rows of
+one key, or without what cannot be read."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.merge import written_merge_settings
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action
+from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.progress import Progress
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.split import Split, split_of
+from hudi_py.read.support import text_partition_columns
+from hudi_py.read.task import read_split_on
+from hudi_py.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from hudi_py.storage import HeldStorage, Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.view import FileSystemView, load_view
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations.buckets import insert_new
+from hudi_py.write.operations.bulk_insert import write_new_file_groups
+from hudi_py.write.settings import Operation, write_settings
+
+Groups = Sequence[tuple[str, str]]
+"""Partition path and file id."""
+_SEQUENCE = "_hoodie_commit_seqno"
+_READING = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
+
+
+class _Held(HeldStorage):
+    """A storage with some files in memory, which may be opened too."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        found = self._held.get(path)
+        return super().open_input(path) if found is None else pa.BufferReader(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What can be read of file groups."""
+
+    rows: pa.Table
+    num_lost: int
+    keys_lost: tuple[str, ...]
+
+
+def check_can_rewrite(config: TableConfig, uri: str) -> None:
+    """Refuses tables whose file groups cannot be written again with the same rows.
+
+    Raises:
+        UnsupportedTableError: the table merges by a class of its own, or shows other partition values than it stores.
+    """
+    written_merge_settings(config)
+    if text_partition_columns(config):
+        raise UnsupportedTableError(
+            f"Cannot write file groups of {uri} again: its key generator {config.keygen_class or config.keygen_type} "
+            "makes partition paths of times; write the rows with Apache Hudi"
+        )
+
+
+def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.Table:
+    """Of the rows of a key the one that wins: with the greatest ordering value, if the table has ordering fields; of
+    equal ones the last that was committed. `across`: a key has one row in all partitions, not one in each."""
+    settings = written_merge_settings(config)
+    fields = [*(settings.ordering_fields if settings.by_event_time else ()), COMMIT_TIME, _SEQUENCE]
+    unique = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
+    keys = [*((name, "ascending") for name in unique), *((name, "descending") for name in fields)]
+    rows = rows.combine_chunks()
+    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_end"))
+    if not ordered.num_rows:
+        return ordered
+    columns = [combined(ordered[name].cast(pa.string())) for name in unique]
+    differs = [pc.not_equal(column[1:], column[:-1]) for column in columns]
+    new = differs[0] if across else pc.or_(*differs)
+    return ordered.filter(pa.concat_arrays([pa.array([True]), new]))
+
+
+def rows_of(session: TableSession, groups: Groups) -> pa.Table:
+    """All columns of the current rows of file groups, meta columns first."""
+    config, timeline = session.config, session.timeline()
+    wanted = set(groups)
+    request = _request(sorted({partition for partition, _ in groups}))
+    scan = make_scan(session.storage, config, timeline, request)
+    chosen = [split for split in scan.splits() if (str(split.partition), str(split.file_id)) in wanted]
+    batches = [batch for split in chosen for batch in read_split_on(session.storage, split)]
+    return pa.Table.from_batches(batches, scan.schema)
+
+
+def salvaged(session: TableSession, groups: Groups) -> Salvage:
+    """What can be read of file groups: whole row groups of base files, and whole blocks of logs."""
+    storage, config, timeline = session.storage, session.config, session.timeline()
+    view = load_view(storage, config, timeline, read_damaged=True)
+    partitions = sorted({partition for partition, _ in groups})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that files are damaged is known
+        scan = make_scan(storage, config, timeline, _request(partitions))
+        spec = scan.plan().spec
+        tables: list[pa.Table] = []
+        lost = 0
+        keys: list[str] = []
+        for partition in partitions:
+            wanted = {file_id for each, file_id in groups if each == partition}
+            written = _recorded_rows(storage, view, PartitionPath(partition))
+            slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))}
+            for file_id in sorted(wanted):
+                missing = [
+                    file for file, _ in view.lost_files(PartitionPath(partition)) if file.name.file_id == file_id
+                ]
+                slice_ = slices.get(file_id)
+                if slice_ is None:
+                    lost += sum(written.get(file.path, 0) for file in missing)
+                    continue
+                held, whole, unread, named = _readable(storage, slice_, {file.path for file in missing})
+                lost += unread + sum(written.get(file.path, 0) for file in missing if file.path not in held)
+                keys += named
+                split = split_of(replace(spec, read_damaged=True), whole)
+                tables.append(_read(_Held(storage, held), split))
+    rows = pa.concat_tables(tables) if tables else scan.schema.empty_table()
+    present = set(combined(rows[RECORD_KEY]).to_pylist())
+    return Salvage(rows, lost, tuple(sorted(set(keys) - present)))
+
+
+def _read(storage: Storage, split: Split) -> pa.Table:
+    batches = list(read_split_on(storage, split)) if split.base_file or split.log_files else []
+    return pa.Table.from_batches(batches, split.output_schema)
+
+
+def _readable(
+    storage: Storage, slice_: FileSlice, lost: set[str]
+) -> tuple[dict[str, bytes], FileSlice, int, list[str]]:
+    """Files to read from memory instead, the slice without what cannot be read, and the rows and keys lost in it."""
+    held: dict[str, bytes] = {}
+    unread, keys = 0, []
+    base = slice_.base_file
+    if base is not None:
+        if any(path.endswith(".parquet") and path != base.path for path in lost):
+            base = None  # an older version: its rows would come back
+        else:
+            content, unread, keys = _row_groups(storage, base.path)
+            if content is None:
+                base = None
+            elif unread:
+                held[base.path] = content
+                base = replace(base, size=len(content))
+    logs = tuple(log for log in slice_.log_files if storage.stat(log.path) is not None)
+    return held, replace(slice_, base_file=base, log_files=logs), unread, keys
+
+
+def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
+    """A base file with only the row groups that can be read; None if its footer cannot. Rows and keys of the others."""
+    unread, keys = 0, []
+    sink = io.BytesIO()
+    try:
+        with open_parquet(storage, path) as file:
+            metadata = file.metadata
+            with pq.ParquetWriter(sink, file.schema_arrow) as writer:
+                for number in range(metadata.num_row_groups):
+                    try:
+                        writer.write_table(file.read_row_group(number))
+                    except (OSError, pa.ArrowException):
+                        unread += metadata.row_group(number).num_rows
+                        keys += _keys_in(file, number)
+    except (CorruptFileError, FileNotFoundError):
+        return None, 0, []
+    return sink.getvalue(), unread, keys
+
+
+def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
+    try:
+        found: list[str] = file.read_row_group(number, columns=[RECORD_KEY])[RECORD_KEY].to_pylist()
+    except (OSError, pa.ArrowException):
+        return []
+    return found
+
+
+def _recorded_rows(storage: Storage, view: FileSystemView, partition: PartitionPath) -> Mapping[str, int]:
+    """The rows that commits wrote to lost files, by path."""
+    found: dict[str, int] = {}
+    lost = {file.commit for file, _ in view.lost_files(partition)}
+    for instant in view.timeline.write_completed:
+        if instant.time in lost:
+            metadata = read_commit_metadata(storage, view.timeline.layout, instant, may_be_empty=True)
+            found.update({stat.path: stat.num_writes for stat in metadata.stats})
+    return found
+
+
+def replace_groups(session: TableSession, options: Options, groups: Groups, rows: pa.Table, progress: Progress) -> str:
+    """Writes rows to new file groups and replaces the given ones, as one commit. Returns its instant.
+
+    Raises:
+        ConflictError: a pending table service has one of the file groups.
+        ConfigError: the table makes other keys or partitions of the rows than they have.
+    """
+    config, seen = session.config, session.timeline()
+    check_can_rewrite(config, session.storage.uri)
+    _check_free(session, seen, groups)
+    stored = resolve_table_schema(session.storage, config, seen)
+    if stored is None:
+        raise ConfigError(f"Cannot write file groups of {session.storage.uri} again: no commit has a schema")
+    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
+    view = load_view(session.storage, config, seen, read_damaged=True)
+    settings = write_settings(session.storage, config, seen, view, columns, Operation.BULK_INSERT, options)
+    replaced: dict[str, list[str]] = {}
+    for partition, file_id in groups:
+        replaced.setdefault(partition, []).append(file_id)
+    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="INSERT_OVERWRITE") as transaction:
+        if transaction.timeline.pin() != seen.pin():
+            raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
+        context = WriteContext(transaction, settings, progress=progress)
+        batches = list(_checked(context, rows, columns.names))
+        if settings.index.buckets is not None:
+            stats = list(insert_new(context, batches).stats)
+        else:
+            stats = write_new_file_groups(context, batches)
+        progress.phase("committing")
+        commit = transaction.commit(
+            stats,
+            schema_json=settings.schema.avro_json,
+            replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+        )
+    return commit.instant
+
+
+def _checked(context: WriteContext, rows: pa.Table, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of the table, if they make the same keys and partitions again."""
+    wanted = list(names)
+    for batch in rows.to_batches():
+        given = batch.select(wanted)
+        keyed = context.keyed(given)
+        same = keyed.rows[RECORD_KEY].equals(batch[RECORD_KEY].cast(pa.string()))
+        if not same or not keyed.partitions.equals(batch[PARTITION_PATH].cast(pa.string())):
+            raise ConfigError(
+                f"Cannot write file groups of {context.transaction.storage.uri} again: the columns of some rows make "
+                "another record key or partition path than the rows have; write the rows by hand"
+            )
+        yield given
+
+
+def _check_free(session: TableSession, timeline: Timeline, groups: Groups) -> None:
+    plans = PendingPlans(session.storage, timeline)
+    for instant in plans.of(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT):
+        planned = {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)} & set(groups)
+        if planned:
+            raise ConflictError(
+                f"Cannot write the file group {min(planned)[1]} of {session.storage.uri} again: the pending "
+                f"{instant.action.value} {instant.time} has it; run or unschedule it first",
+                instant=instant.time,
+            )
+
+
+def _request(partitions: list[str]) -> ScanRequest:
+    return ScanRequest.of(Options.resolve(_READING, Scope.READ), ScanArguments(partitions=partitions))
