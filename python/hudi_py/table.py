@@ -550,7 +550,7 @@ class Table:
         return plan_repair(self.doctor(options=options) if diagnosis is None else diagnosis, lose_rows=lose_rows)
 
     def repair(self, plan: RepairPlan, *, options: Mapping[str, Any] | None = None) -> RepairReport:
-        """Carries out a plan, if it still holds. What is removed or replaced is kept in `.hoodie/.hudi_py_repair`, until
+        """Carries out a plan, if it still holds. What is removed or replaced is kept in `.hoodie/.hudi_py_repair` until
         `forget_repair`. If a step fails, those before it stay done, and the repair can be undone.
 
         Raises:

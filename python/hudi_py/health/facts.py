@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Final, NoReturn
 from hudi_py.config import Options
 from hudi_py.errors import CorruptFileError, HudiError
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import Action, Instant
-from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.instant import Instant
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import FileInfo, FolderStorage, Storage
@@ -32,7 +32,7 @@ class ListedStorage(FolderStorage):
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage, "")
-        self._listed: dict[str, list[FileInfo]] = {}
+        self._listed: dict[str, Sequence[FileInfo]] = {}
         self._guard = threading.Lock()
 
     @property
@@ -221,12 +221,3 @@ def is_metafile(info: FileInfo) -> bool:
 def is_data(info: FileInfo) -> bool:
     """Whether a file has the name of a base or log file."""
     return parse_base_file_name(info.name) is not None or parse_log_file_name(info.name) is not None
-
-
-def path_of(partition: PartitionPath | str, name: object) -> str:
-    return join_path(partition, str(name))
-
-
-def is_pending(timeline: Timeline, instant: str, *, actions: frozenset[Action] | None = None) -> bool:
-    """Whether an instant of this time is pending."""
-    return any(each.time == instant and (actions is None or each.action in actions) for each in timeline.pending)

@@ -63,7 +63,7 @@ def _leftover(facts: Facts) -> Iterator[Finding]:
 def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Finding]:
     """Compares the files of completed commits that the metadata table lists with those of the storage."""
     timeline = facts.active
-    pending = {instant.time for instant in timeline.pending}
+    pending: set[str] = {instant.time for instant in timeline.pending}
     here = set(facts.view.partitions())
     there = {partition_of_key(key) for key in listed.get(ALL_PARTITIONS, {})}
     for partition in sorted(here | there):

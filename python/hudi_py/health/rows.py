@@ -28,6 +28,7 @@ BY_LISTING: Final = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged"
 """Read what can be read, and list the storage."""
 _EXAMPLES: Final = 10
 _FILE_ID: Final = "file_id"
+_PARTITION: Final = "partition"
 
 
 def scan_of(
@@ -68,10 +69,16 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         rows += found.num_rows
         yield from _duplicates(found, partition)
         if index is not None:
-            yield from _against_index(facts, index, found, partition)
-            if _is_global(facts, index):
-                seen.append(found.append_column("partition", pa.repeat(pa.scalar(str(partition)), found.num_rows)))
-    yield from _across(seen)
+            seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
+    if index is not None and seen:
+        across = _across(seen) if _is_global(facts, index) else None
+        yield from () if across is None else (across[0],)
+        for found in seen:
+            # the index has one location of a key that has rows in several partitions
+            known = (
+                found if across is None else found.filter(pc.invert(pc.is_in(found[RECORD_KEY], value_set=across[1])))
+            )
+            yield from _against_index(facts, index, known)
     facts.checked.append(f"keys: {counted(rows, 'row')} in {done} of {counted(len(partitions), 'partition')}")
 
 
@@ -122,22 +129,22 @@ def _duplicates(found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
         )
 
 
-def _across(seen: list[pa.Table]) -> Iterator[Finding]:
-    if len(seen) < 2:
-        return
-    found = pa.concat_tables(seen).group_by([RECORD_KEY]).aggregate([("partition", "count_distinct")])
-    keys = found.filter(pc.greater(found["partition_count_distinct"], 1))[RECORD_KEY]
-    if not len(keys):
-        return
+def _across(seen: list[pa.Table]) -> tuple[Finding, pa.Array] | None:
+    """The finding about keys in several partitions, and these keys; None if there are none."""
     where = pa.concat_tables(seen)
-    where = where.filter(pc.is_in(where[RECORD_KEY], value_set=combined(keys)))
-    groups = where.select(["partition", _FILE_ID]).group_by(["partition", _FILE_ID]).aggregate([])
-    examples = sorted(keys.to_pylist())[:_EXAMPLES]
-    yield Finding(
+    counts = where.group_by([RECORD_KEY]).aggregate([(_PARTITION, "count_distinct")])
+    keys = combined(counts.filter(pc.greater(counts[f"{_PARTITION}_count_distinct"], 1))[RECORD_KEY])
+    if not len(keys):
+        return None
+    groups = where.filter(pc.is_in(where[RECORD_KEY], value_set=keys)).select([_PARTITION, _FILE_ID])
+    pairs = groups.group_by([_PARTITION, _FILE_ID]).aggregate([]).to_pylist()
+    examples = ", ".join(map(repr, sorted(keys.to_pylist())[:_EXAMPLES]))
+    finding = Finding(
         "keys.across",
-        f"{counted(len(keys), 'key')} have rows in several partitions; for example {', '.join(map(repr, examples))}",
-        details={"keys": len(keys), "groups": sorted([row["partition"], row[_FILE_ID]] for row in groups.to_pylist())},
+        f"{counted(len(keys), 'key')} have rows in several partitions; for example {examples}",
+        details={"keys": len(keys), "groups": sorted([row[_PARTITION], row[_FILE_ID]] for row in pairs)},
     )
+    return finding, keys
 
 
 def _index(facts: Facts) -> MetadataTable | None:
@@ -153,12 +160,13 @@ def _is_global(facts: Facts, index: MetadataTable) -> bool:
     return not is_by_partition(facts.storage, facts.table, list(index.file_groups(RECORD_INDEX)))
 
 
-def _against_index(facts: Facts, index: MetadataTable, found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
+def _against_index(facts: Facts, index: MetadataTable, found: pa.Table) -> Iterator[Finding]:
     """Looks up keys in the record index, and compares their locations with where the rows are."""
     step = 1 if facts.full else max(-(-found.num_rows // facts.limits.keys), 1)
     rows = found.take(pa.array(np.arange(0, found.num_rows, step)))
     if not rows.num_rows:
         return
+    partition = PartitionPath(found[_PARTITION][0].as_py())
     keys = combined(rows[RECORD_KEY])
     prefix = None if _is_global(facts, index) else partition_groups(partition)
     try:

@@ -17,7 +17,7 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.timeline import INITIAL, load_timeline
-from hudi_py.timeline.times import SPECIAL, epoch_ms, table_zone
+from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.owner.claim import holder
 from hudi_py.transaction.owner.heartbeat import last_beat_ms
 from hudi_py.transaction.owner.identity import WriterIdentity
@@ -174,12 +174,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
     shifts: Counter[int] = Counter()
     modified = {info.name: info.modified_ms for info in facts.storage.list(timeline.layout.folder)}
     for instant in timeline.completed:
-        if (
-            instant.completion_time is None
-            or instant.legacy
-            or instant.time in SPECIAL
-            or instant.time.startswith(INITIAL)
-        ):
+        if instant.completion_time is None or instant.legacy or instant.time.startswith(INITIAL):
             continue
         if instant.completion_time < instant.time:
             yield Finding(

@@ -79,9 +79,7 @@ class KeepingStorage(FolderStorage):
 
     def rename(self, src: str, dst: str) -> None:
         with self._guard:
-            if self._is_exempt(src) or self._is_exempt(dst):
-                return super().rename(src, dst)
-            own = src in self._changed
+            own = src in self._changed and not self._is_exempt(src)
             self._before_write(src)
             self._before_write(dst)
             super().rename(src, dst)

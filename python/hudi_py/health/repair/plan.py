@@ -179,7 +179,8 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
             {"groups": groups, "paths": tuple(path for each in lost for path in each.paths)},
         )
     twice = of("keys.duplicate", "keys.across")
-    if twice and not (of(*_LOSING) and not lose_rows):
+    unsettled = bool(of("files.intruder")) or bool(of(*_LOSING) and not lose_rows)
+    if twice and not unsettled:
         found = {(str(each.partition), str(id_)) for each in twice for id_ in each.details.get("file_ids", ())}
         found |= {(str(each[0]), str(each[1])) for finding in twice for each in finding.details.get("groups", ())}
         keys = sum(int(each.details["keys"]) for each in twice)
@@ -191,5 +192,5 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
             {"groups": tuple(sorted(found))},
         )
     damaged = of(*_METADATA)
-    if damaged and not (of(*_LOSING) and not lose_rows):
+    if damaged and not unsettled:
         yield Step(StepKind.REBUILD_METADATA, "Rebuild the metadata table from the files.", damaged)

@@ -21,6 +21,8 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.table.create import table_properties, table_spec
 
 _METADATA_PROPERTIES: Final = ".hoodie/metadata/.hoodie/hoodie.properties"
+_ESSENTIAL: Final = frozenset(("hoodie.table.version", "hoodie.table.type", "hoodie.timeline.layout.version"))
+"""Without these the file was cut."""
 _SUFFIX: Final = "_metadata"
 _RECORD: Final = "_record"
 
@@ -36,7 +38,7 @@ def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
         ConfigError: a property cannot be proved and is not given; names it.
     """
     properties, problem = read_properties(storage, PROPERTIES)
-    if properties is None:
+    if properties is None or (problem and not _ESSENTIAL <= properties.keys()):
         return _from_files(storage, options)
     if problem:
         names = set(_names(storage))

@@ -121,7 +121,9 @@ def salvaged(session: TableSession, groups: Groups) -> Salvage:
         for partition in partitions:
             wanted = {file_id for each, file_id in groups if each == partition}
             written = _recorded_rows(storage, view, PartitionPath(partition))
-            slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))}
+            slices: dict[str, FileSlice] = {
+                slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))
+            }
             for file_id in sorted(wanted):
                 missing = [
                     file for file, _ in view.lost_files(PartitionPath(partition)) if file.name.file_id == file_id
@@ -150,7 +152,8 @@ def _readable(
 ) -> tuple[dict[str, bytes], FileSlice, int, list[str]]:
     """Files to read from memory instead, the slice without what cannot be read, and the rows and keys lost in it."""
     held: dict[str, bytes] = {}
-    unread, keys = 0, []
+    unread = 0
+    keys: list[str] = []
     base = slice_.base_file
     if base is not None:
         if any(path.endswith(".parquet") and path != base.path for path in lost):
@@ -168,7 +171,8 @@ def _readable(
 
 def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
     """A base file with only the row groups that can be read; None if its footer cannot. Rows and keys of the others."""
-    unread, keys = 0, []
+    unread = 0
+    keys: list[str] = []
     sink = io.BytesIO()
     try:
         with open_parquet(storage, path) as file:
