@@ -136,6 +136,11 @@ def _turn(file: Path, at: int, count: int = 1) -> None:
     file.write_bytes(bytes(data))
 
 
+def _turn_footer(path: Path) -> None:
+    file = newest_file(path)
+    _turn(file, file.stat().st_size - 40, 20)
+
+
 def _cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-50])
 
@@ -362,17 +367,12 @@ FAULTS: Final = (
         kinds=("cow",),
         lost=6,
     ),
-    Fault(
-        "footer damaged",
-        "files.corrupt",
-        lambda p: _turn(newest_file(p), newest_file(p).stat().st_size - 40, 20),
-        True,
-        lost=6,
-    ),
+    Fault("footer damaged", "files.corrupt", _turn_footer, True, ("cow",), lost=6),
+    Fault("footer damaged under logs", "files.corrupt", _turn_footer, True, ("mor",), lost=3),
     Fault(
         "magic of a log damaged", "files.corrupt", lambda p: _turn(newest_file(p, log=True), 1), True, ("mor",), lost=3
     ),
-    Fault("page damaged", "files.corrupt", lambda p: _turn(newest_file(p), 200, 30), True, full=True, lost=6),
+    Fault("page damaged", "files.corrupt", lambda p: _turn(newest_file(p), 200, 30), True, ("cow",), full=True, lost=6),
     Fault("a file of no commit", "files.intruder", _intruder, True),
     Fault("a file of no instant", "files.stranger", _stranger, True),
     Fault("a log of no instant", "files.stranger", lambda p: _stranger(p, log=True), True, ("mor",)),

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, BinaryIO, Final, NoReturn
 
 from hudi_py.config import Options
-from hudi_py.errors import CorruptFileError, HudiError
+from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
@@ -39,6 +39,9 @@ class ListedStorage(FolderStorage):
     def uri(self) -> str:
         return self._storage.uri
 
+    def names(self, path: str = "") -> list[str]:
+        return sorted(info.name for info in self.list(path) if not info.is_dir)
+
     def list(self, path: str = "") -> list[FileInfo]:
         with self._guard:
             found = self._listed.get(path)
@@ -47,9 +50,6 @@ class ListedStorage(FolderStorage):
             with self._guard:
                 self._listed[path] = found
         return list(found)
-
-    def names(self, path: str = "") -> list[str]:
-        return sorted(info.name for info in self.list(path) if not info.is_dir)
 
     def put(self, path: str, data: bytes) -> None:
         self._refuse(path)
@@ -152,12 +152,26 @@ class Facts:
         }
 
     @cached_property
-    def archived(self) -> frozenset[str] | None:
-        """Requested times of archived instants; None if the archive cannot be read."""
+    def written(self) -> Mapping[str, frozenset[str]]:
+        """Paths of the files that active commits wrote, by requested time."""
+        return {
+            time: frozenset(stat.path for stat in commit.stats)
+            for time, commit in self.commits.items()
+            if commit is not None
+        }
+
+    @cached_property
+    def written_by_any(self) -> frozenset[str]:
+        """Paths of the files that any active commit wrote."""
+        return frozenset[str]().union(*self.written.values())
+
+    @cached_property
+    def archive(self) -> tuple[frozenset[str], str]:
+        """Requested times of archived instants, and why they cannot be read; empty if they can."""
         try:
-            return frozenset(instant.time for instant in archived_instants(self.storage, self.table))
-        except (HudiError, OSError):
-            return None
+            return frozenset(instant.time for instant in archived_instants(self.storage, self.table)), ""
+        except (HudiError, OSError) as error:
+            return frozenset(), first_line(error)
 
     @cached_property
     def folders(self) -> Mapping[str, Sequence[FileInfo]]:

@@ -55,10 +55,8 @@ def _strange(facts: Facts) -> Iterator[Finding]:
     """Data files whose instant is unknown, and base files that count although their commit did not write them."""
     timeline, config = facts.active, facts.table
     known = {instant.time for instant in timeline.instants}
-    written: dict[str, set[str]] = defaultdict(set)
-    for time, commit in facts.commits.items():
-        if commit is not None:
-            written[time].update(stat.path for stat in commit.stats)
+    archived, _ = facts.archive
+    first = min(archived, default=None)
     strangers: dict[tuple[str, str], list[str]] = defaultdict(list)
     intruders: dict[tuple[str, str], list[str]] = defaultdict(list)
     others: dict[str, list[str]] = defaultdict(list)
@@ -72,15 +70,14 @@ def _strange(facts: Facts) -> Iterator[Finding]:
                 continue
             instant = name.instant
             if instant in known or instant == METADATA_INSTANT:
-                commit = facts.commits.get(instant)
-                named = commit is None or info.path in written[instant] or not written[instant]
-                if base is not None and not named and config.version >= 6:
+                written = facts.written.get(instant)
+                if base is not None and written and info.path not in written and config.version >= 6:
                     intruders[folder, instant].append(info.path)
                 continue
             older = timeline.start is not None and instant < timeline.start
-            if older and (facts.archived is None or not facts.archived or instant in facts.archived):
-                continue  # or nobody knows what was archived
-            counts = older and base is not None
+            if older and (first is None or instant < first or instant in archived):
+                continue  # committed, or from before what the archive has
+            counts = older and (base is not None or config.version >= 8)
             (intruders if counts else strangers)[folder, instant].append(info.path)
     for code, found, why in (
         ("files.intruder", intruders, "count as committed, but their commit did not write them"),

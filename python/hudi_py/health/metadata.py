@@ -13,8 +13,7 @@ from hudi_py.metadata.table import FILES, FOLDER, MetadataTable, open_metadata
 from hudi_py.metadata_write.maintenance.verify import compare
 from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.metadata_write.settings import MetadataWriteSettings
-from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 
 _NAMED = 10
@@ -70,8 +69,8 @@ def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Findi
         key = partition or "."
         recorded = listed.get(key, listed.get(partition, {}))
         files = {info.name: info.size for info in facts.folders.get(partition, ()) if is_data(info)}
-        gone = [name for name in recorded if name not in files and _counts(facts, name, pending)]
-        new = [name for name in files if name not in recorded and _counts(facts, name, pending)]
+        gone = [name for name in recorded if name not in files and _counts(facts, join_path(partition, name), pending)]
+        new = [name for name in files if name not in recorded and _counts(facts, join_path(partition, name), pending)]
         shorter = [name for name, size in recorded.items() if name in files and files[name] < size]
         if gone or new or shorter or (partition not in there and files):
             yield Finding(
@@ -84,20 +83,17 @@ def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Findi
             )
 
 
-def _counts(facts: Facts, name: str, pending: set[str]) -> bool:
+def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
     """Whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
+    name = path.rpartition("/")[2]
     log = parse_log_file_name(name)
     parsed = log or parse_base_file_name(name)
     if parsed is None or (log is not None and log.cdc) or parsed.instant in pending:
         return False
     if log is not None and facts.table.version < 8:  # its name has the base instant, and rollbacks write logs too
-        return any(_names(commit, name) for commit in facts.commits.values())
-    commit = facts.commits.get(parsed.instant)
-    return facts.active.is_committed(parsed.instant) if commit is None else _names(commit, name)
-
-
-def _names(commit: CommitMetadata | None, name: str) -> bool:
-    return commit is not None and any(stat.path.endswith(name) for stat in commit.stats)
+        return path in facts.written_by_any
+    written = facts.written.get(parsed.instant)
+    return facts.active.is_committed(parsed.instant) if written is None else path in written
 
 
 def _records(facts: Facts, metadata: MetadataTable, *, skip_files: bool) -> Iterator[Finding]:

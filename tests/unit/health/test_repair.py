@@ -152,7 +152,7 @@ def test_what_is_lost_is_named_and_only_with_leave(copied: Callable[[int, str], 
     opened = table(path)
     plan = opened.repair_plan()
     assert not plan.steps
-    assert [finding.code for finding in plan.left][0] == "files.missing"
+    assert plan.left[0].code == "files.missing"
     assert "not mended" in str(plan)
 
 
@@ -162,9 +162,9 @@ def test_keys_in_damaged_pages_are_named(copied: Callable[[int, str], Path]) -> 
 
     file = max((path / "a").glob("*.parquet"), key=lambda each: each.name.rpartition("_")[2])
     column = pq.ParquetFile(file).metadata.row_group(0)
-    at = [column.column(n) for n in range(column.num_columns) if column.column(n).path_in_schema == "v"][
-        0
-    ].data_page_offset
+    at = next(
+        column.column(n) for n in range(column.num_columns) if column.column(n).path_in_schema == "v"
+    ).data_page_offset
     data = bytearray(file.read_bytes())
     data[at + 30] ^= 0xFF
     file.write_bytes(bytes(data))
@@ -190,7 +190,7 @@ def test_lost_properties_need_what_no_file_tells(copied: Callable[[int, str], Pa
 def test_tables_that_cannot_be_written_again_are_refused(copied: Callable[[int, str], Path]) -> None:
     path = copied(9, "cow")
     BY_NAME["keys twice"].plant(path)
-    set_property(path, hoodie__table__partial__update__mode="KEEP_VALUES")
+    set_property(path, hoodie__table__keygenerator__type="TIMESTAMP")
     plan = hudi_py.repair_plan(path)
     before = files_of(path)
     with pytest.raises(UnsupportedTableError):

@@ -116,12 +116,13 @@ def undo(storage: Storage, id: str) -> KeptRepair:
     later = [each.id for each in repairs(storage) if each.id > id]
     if later:
         raise ConflictError(
-            f"Cannot undo the repair {id} of {storage.uri}: the later repair {later[-1]} is kept; undo or forget it first"
+            f"Cannot undo the repair {id} of {storage.uri}: the later repair {later[-1]} is kept; undo or forget it "
+            "first"
         )
     if found.state == "done" and note.get("timeline") != timeline_names(storage):
         raise ConflictError(
-            f"Cannot undo the repair {id} of {storage.uri}: the table has been written to since, and this would be lost; "
-            "roll back what came after it, or forget the repair"
+            f"Cannot undo the repair {id} of {storage.uri}: the table has been written to since, and this would be "
+            "lost; roll back what came after it, or forget the repair"
         )
     if found.state != "begun" or note:
         write_note(storage, id, "undoing", found.steps)

@@ -88,7 +88,7 @@ class RepairReport:
     folder: str | None = None
     """Where they are kept, relative to the table."""
     rows_lost: int = 0
-    """Rows that could not be read."""
+    """Rows that could not be read, and rows of logs, whose keys may have an older version left."""
     keys_lost: tuple[str, ...] = ()
     """Record keys of lost rows, as far as they could be read."""
 

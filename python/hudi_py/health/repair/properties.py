@@ -38,7 +38,7 @@ def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
         ConfigError: a property cannot be proved and is not given; names it.
     """
     properties, problem = read_properties(storage, PROPERTIES)
-    if properties is None or (problem and not _ESSENTIAL <= properties.keys()):
+    if properties is None or (problem and not properties.keys() >= _ESSENTIAL):
         return _from_files(storage, options)
     if problem:
         names = set(_names(storage))

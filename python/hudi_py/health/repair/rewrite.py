@@ -15,16 +15,17 @@ import pyarrow.parquet as pq
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.log import read_blocks
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import written_merge_settings
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
-from hudi_py.read.split import Split, split_of
+from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.support import text_partition_columns
 from hudi_py.read.task import read_split_on
 from hudi_py.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
@@ -61,6 +62,7 @@ class Salvage:
 
     rows: pa.Table
     num_lost: int
+    """Rows of base files that are not among `rows`, and rows in logs, which may have been newer versions."""
     keys_lost: tuple[str, ...]
 
 
@@ -80,13 +82,17 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
 
 def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.Table:
     """Of the rows of a key the one that wins: with the greatest ordering value, if the table has ordering fields; of
-    equal ones the last that was committed. `across`: a key has one row in all partitions, not one in each."""
+    equal ones the last that was committed; null is the least value.
+
+    Args:
+        across: a key has one row in all partitions, not one in each.
+    """
     settings = written_merge_settings(config)
     fields = [*(settings.ordering_fields if settings.by_event_time else ()), COMMIT_TIME, _SEQUENCE]
     unique = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
     keys = [*((name, "ascending") for name in unique), *((name, "descending") for name in fields)]
     rows = rows.combine_chunks()
-    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_end"))
+    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
     if not ordered.num_rows:
         return ordered
     columns = [combined(ordered[name].cast(pa.string())) for name in unique]
@@ -114,79 +120,82 @@ def salvaged(session: TableSession, groups: Groups) -> Salvage:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that files are damaged is known
         scan = make_scan(storage, config, timeline, _request(partitions))
-        spec = scan.plan().spec
-        tables: list[pa.Table] = []
-        lost = 0
-        keys: list[str] = []
-        for partition in partitions:
-            wanted = {file_id for each, file_id in groups if each == partition}
-            written = _recorded_rows(storage, view, PartitionPath(partition))
-            slices: dict[str, FileSlice] = {
-                slice_.file_id: slice_ for slice_ in view.latest_slices(PartitionPath(partition))
-            }
-            for file_id in sorted(wanted):
-                missing = [
-                    file for file, _ in view.lost_files(PartitionPath(partition)) if file.name.file_id == file_id
-                ]
-                slice_ = slices.get(file_id)
-                if slice_ is None:
-                    lost += sum(written.get(file.path, 0) for file in missing)
-                    continue
-                held, whole, unread, named = _readable(storage, slice_, {file.path for file in missing})
-                lost += unread + sum(written.get(file.path, 0) for file in missing if file.path not in held)
-                keys += named
-                split = split_of(replace(spec, read_damaged=True), whole)
-                tables.append(_read(_Held(storage, held), split))
-    rows = pa.concat_tables(tables) if tables else scan.schema.empty_table()
+        spec = replace(scan.plan().spec, read_damaged=True)
+        written = _rows_written(storage, timeline)
+        found = [
+            _salvage(storage, view, (PartitionPath(partition), file_id), spec, written) for partition, file_id in groups
+        ]
+    rows = pa.concat_tables([scan.schema.empty_table(), *(each.rows for each in found)])
     present = set(combined(rows[RECORD_KEY]).to_pylist())
-    return Salvage(rows, lost, tuple(sorted(set(keys) - present)))
+    keys = {key for each in found for key in each.keys_lost} - present
+    return Salvage(rows, sum(each.num_lost for each in found), tuple(sorted(keys)))
 
 
-def _read(storage: Storage, split: Split) -> pa.Table:
-    batches = list(read_split_on(storage, split)) if split.base_file or split.log_files else []
-    return pa.Table.from_batches(batches, split.output_schema)
-
-
-def _readable(
-    storage: Storage, slice_: FileSlice, lost: set[str]
-) -> tuple[dict[str, bytes], FileSlice, int, list[str]]:
-    """Files to read from memory instead, the slice without what cannot be read, and the rows and keys lost in it."""
+def _salvage(
+    storage: Storage,
+    view: FileSystemView,
+    group: tuple[PartitionPath, str],
+    spec: ReadSpec,
+    written: Mapping[str, int],
+) -> Salvage:
+    partition, file_id = group
+    missing = {file.path for file, _ in view.lost_files(partition) if file.name.file_id == file_id}
+    slice_ = next((each for each in view.latest_slices(partition) if each.file_id == file_id), None)
     held: dict[str, bytes] = {}
-    unread = 0
     keys: list[str] = []
-    base = slice_.base_file
+    base, logs = (slice_.base_file, slice_.log_files) if slice_ is not None else (None, ())
+    newest = {path for path in missing if not path.rpartition("/")[2].startswith(".")}
+    num_base = sum(written.get(path, 0) for path in newest)
+    if base is not None and newest - {base.path}:
+        base = None  # an older version, whose rows would come back
     if base is not None:
-        if any(path.endswith(".parquet") and path != base.path for path in lost):
-            base = None  # an older version: its rows would come back
-        else:
-            content, unread, keys = _row_groups(storage, base.path)
-            if content is None:
-                base = None
-            elif unread:
-                held[base.path] = content
-                base = replace(base, size=len(content))
-    logs = tuple(log for log in slice_.log_files if storage.stat(log.path) is not None)
-    return held, replace(slice_, base_file=base, log_files=logs), unread, keys
+        content, num_rows, keys = _row_groups(storage, base.path)
+        num_base = num_rows or written.get(base.path, 0)
+        base = None if content is None else replace(base, size=len(content))
+        held = {} if content is None or base is None else {base.path: content}
+    readable = tuple(log for log in logs if _begins_well(storage, log))
+    lost_logs = {log.path for log in logs} - {log.path for log in readable} | (missing - newest)
+    split = Split(spec, partition, file_id, base, readable)
+    batches = list(read_split_on(_Held(storage, held), split)) if base is not None or readable else []
+    rows = pa.Table.from_batches(batches, split.output_schema)
+    lost = max(num_base - rows.num_rows, 0) + sum(written.get(path, 0) for path in lost_logs)
+    return Salvage(rows, lost, tuple(keys))
+
+
+def _begins_well(storage: Storage, log: LogFile) -> bool:
+    """Whether a log exists and its blocks can be told apart."""
+    try:
+        list(read_blocks(storage, log.path, log.size))
+    except (CorruptFileError, FileNotFoundError):
+        return False
+    return True
+
+
+def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
+    """The rows that active commits wrote, by the path of the file."""
+    found: dict[str, int] = {}
+    for instant in timeline.write_completed:
+        metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        found.update({stat.path: stat.num_writes for stat in metadata.stats})
+    return found
 
 
 def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
-    """A base file with only the row groups that can be read; None if its footer cannot. Rows and keys of the others."""
-    unread = 0
-    keys: list[str] = []
+    """A base file with only the row groups that can be read, None if its footer cannot be; the number of its rows, and
+    the keys of those left out."""
     sink = io.BytesIO()
+    keys: list[str] = []
     try:
         with open_parquet(storage, path) as file:
-            metadata = file.metadata
             with pq.ParquetWriter(sink, file.schema_arrow) as writer:
-                for number in range(metadata.num_row_groups):
+                for number in range(file.metadata.num_row_groups):
                     try:
                         writer.write_table(file.read_row_group(number))
                     except (OSError, pa.ArrowException):
-                        unread += metadata.row_group(number).num_rows
                         keys += _keys_in(file, number)
+            return sink.getvalue(), file.metadata.num_rows, keys
     except (CorruptFileError, FileNotFoundError):
         return None, 0, []
-    return sink.getvalue(), unread, keys
 
 
 def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
@@ -194,17 +203,6 @@ def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
         found: list[str] = file.read_row_group(number, columns=[RECORD_KEY])[RECORD_KEY].to_pylist()
     except (OSError, pa.ArrowException):
         return []
-    return found
-
-
-def _recorded_rows(storage: Storage, view: FileSystemView, partition: PartitionPath) -> Mapping[str, int]:
-    """The rows that commits wrote to lost files, by path."""
-    found: dict[str, int] = {}
-    lost = {file.commit for file, _ in view.lost_files(partition)}
-    for instant in view.timeline.write_completed:
-        if instant.time in lost:
-            metadata = read_commit_metadata(storage, view.timeline.layout, instant, may_be_empty=True)
-            found.update({stat.path: stat.num_writes for stat in metadata.stats})
     return found
 
 
@@ -223,7 +221,9 @@ def replace_groups(session: TableSession, options: Options, groups: Groups, rows
         raise ConfigError(f"Cannot write file groups of {session.storage.uri} again: no commit has a schema")
     columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
     view = load_view(session.storage, config, seen, read_damaged=True)
-    settings = write_settings(session.storage, config, seen, view, columns, Operation.BULK_INSERT, options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the caller knows which file groups are damaged
+        settings = write_settings(session.storage, config, seen, view, columns, Operation.BULK_INSERT, options)
     replaced: dict[str, list[str]] = {}
     for partition, file_id in groups:
         replaced.setdefault(partition, []).append(file_id)

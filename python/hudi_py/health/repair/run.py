@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timezone
 from typing import Any, Final
 
 from hudi_py.config import Options, Scope
@@ -24,7 +25,9 @@ from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import Storage
+from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import BACKUP, PROPERTIES, load_table_config
+from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.locks import break_lock, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.paths import PARTITION_METAFILE
@@ -35,6 +38,7 @@ _UNDER_LOCK: Final = frozenset(
     {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES, StepKind.REMOVE, StepKind.MARK_PARTITION}
 )
 """Steps that change files by themselves. The others are actions, which take the lock as every action does."""
+BROKEN_LOCK: Final = ".hoodie/lock.broken."
 _NO_METADATA: Final = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
 
 
@@ -86,7 +90,7 @@ def repair(
         return RepairReport(None)
     resolved = Options.resolve(options, Scope.WRITE)
     _check_first(storage, plan, resolved)
-    id_ = time.strftime("%Y%m%d%H%M%S", time.gmtime()) + f"-{uuid.uuid4().hex[:6]}"
+    id_ = f"{format_instant(wall_clock_ms(), timezone.utc)}-{uuid.uuid4().hex[:6]}"
     work = _Repair(keeping(storage, folder_of(id_)), options or {}, storage_options, progress or Progress.silent())
     sentences = [step.sentence for step in plan.steps]
     for step in plan.steps:
@@ -94,6 +98,7 @@ def repair(
             _examine(storage, plan, options, storage_options)
             write_note(storage, id_, "begun", sentences)
             break_lock(storage, str(step.arguments["owner"]), options or {}, storage_options)
+            storage.delete(f"{BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
     lock = table_lock(storage, LockSettings.of(resolved), purpose="repair the table", storage_options=storage_options)
     with lock:
         _examine(storage, plan, options, storage_options, own_lock=True)
