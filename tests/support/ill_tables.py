@@ -215,6 +215,14 @@ def _dead_write(path: Path, *, marked: bool) -> None:
         add(path, f".hoodie/.temp/{instant}/a/{name}.marker.CREATE", age_s=_DAY_S)
 
 
+def _killed_write(path: Path) -> None:
+    """A write of this host, a moment ago, whose process has ended."""
+    _dead_write(path, marked=True)
+    instant = table(path).timeline.pending[0].time
+    add(path, f".hoodie/.hudi_py/{instant}/open", ended_writer().to_json())
+    add(path, f".hoodie/.heartbeat/{instant}")
+
+
 def _dead_compaction(path: Path) -> None:
     instant = table(path).compaction.schedule()
     state(path, f"{instant}.compaction.inflight", age_s=_DAY_S)
@@ -267,11 +275,15 @@ def _damaged_metadata(path: Path) -> None:
     _cut(file)
 
 
-def _dead_lock(path: Path) -> None:
+def ended_writer() -> WriterIdentity:
+    """A writer whose process has provably ended."""
     here = process_identity()
     assert here is not None
-    gone = WriterIdentity(uuid.uuid4().hex, ProcessIdentity(here.host, here.boot, 2**22 + 1, "1"))
-    add(path, ".hoodie/lock", gone.to_json())
+    return WriterIdentity(uuid.uuid4().hex, ProcessIdentity(here.host, here.boot, 2**22 + 1, "1"))
+
+
+def _dead_lock(path: Path) -> None:
+    add(path, ".hoodie/lock", ended_writer().to_json())
 
 
 FAULTS: Final = (
@@ -340,6 +352,7 @@ FAULTS: Final = (
     Fault("archive damaged", "timeline.archive_unreadable", _archive),
     Fault("dead write with markers", "timeline.dead_write", lambda p: _dead_write(p, marked=True), True),
     Fault("dead write without markers", "timeline.dead_write", lambda p: _dead_write(p, marked=False), True),
+    Fault("killed write", "timeline.dead_write", _killed_write, True),
     Fault("dead rollback", "timeline.dead_recovery", _dead_rollback, True),
     Fault("dead compaction", "timeline.dead_service", _dead_compaction, True, kinds=("mor",)),
     Fault("running write", "timeline.running", lambda p: state(p, f"{now(p)}.commit.requested"), kinds=("cow",)),

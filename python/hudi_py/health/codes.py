@@ -52,7 +52,8 @@ _ALL: Final = (
         _C,
         "`hoodie.properties` is missing and there is no backup",
         "The table cannot be opened by any engine.",
-        _REPAIR_PATH + " rebuilds it where the timeline proves every value; else restore it from a copy",
+        "restore it from a copy; or " + _REPAIR_PATH + " with the columns of key, partition and ordering as options: "
+        "metadata table, timeline and folders prove the rest",
         True,
     ),
     Code(

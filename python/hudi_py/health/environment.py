@@ -31,11 +31,9 @@ def environment() -> dict[str, str]:
 
     Looks into files and asks another Python, if Spark would use one.
     """
-    import hudi_py
-
     found = {
         "hudi-py": _version("hudi-py") or "not installed",
-        "hudi_py": str(Path(hudi_py.__file__).parent),
+        "hudi_py": str(Path(__file__).resolve().parents[1]),
         "python": f"{platform.python_version()} ({sys.executable})",
         **{name: version for name in _PACKAGES if (version := _version(name))},
     }

@@ -21,7 +21,7 @@ from hudi_py.storage import MemoryStorage, open_storage
 from tests.golden.tables import Extracted, load
 from tests.support.choice import cases
 from tests.support.damage import files_of
-from tests.support.ill_tables import FAULTS, OPTIONS, Fault, build
+from tests.support.ill_tables import FAULTS, OPTIONS, Fault
 
 ILL = {
     "v6_cow_orc": {"keys.duplicate"},  # inserted twice
@@ -38,20 +38,6 @@ ILL = {
     "v9_mor_torn_log": {"files.short"},
 }
 """Golden tables that are not healthy, and what is wrong with them."""
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Path]:
-    """`made(version, kind)` is a healthy table, built once."""
-    folder = tmp_path_factory.mktemp("healthy")
-
-    def get(version: int, kind: str) -> Path:
-        path = folder / f"{version}{kind}" / "t"
-        if not path.exists():
-            build(path, version, kind)
-        return path
-
-    return get
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from hudi_py.health.repair.ledger import undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
 from tests.support.choice import cases
 from tests.support.damage import files_of
-from tests.support.ill_tables import FAULTS, KEYS, OPTIONS, Fault, add, build, now, set_property, state, table
+from tests.support.ill_tables import FAULTS, KEYS, OPTIONS, Fault, add, now, set_property, state, table
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 MENDED = [
@@ -31,20 +31,6 @@ MENDED = [
     for kind in fault.kinds
 ]
 KEPT = ".hoodie/.hudi_py_repair/"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Path]:
-    """`made(version, kind)` is a healthy table, built once."""
-    folder = tmp_path_factory.mktemp("healthy")
-
-    def get(version: int, kind: str) -> Path:
-        path = folder / f"{version}{kind}" / "t"
-        if not path.exists():
-            build(path, version, kind)
-        return path
-
-    return get
 
 
 @pytest.fixture
@@ -145,6 +131,27 @@ def test_a_plan_that_no_longer_holds_is_refused(copied: Callable[[int, str], Pat
         opened.repair(plan)
     assert files_of(path) == before
     assert opened.repair(opened.repair_plan()).id is None
+
+
+def test_a_plan_is_of_one_table(copied: Callable[[int, str], Path], made: Callable[[int, str], Path]) -> None:
+    path = copied(9, "cow")
+    BY_NAME["staging left"].plant(path)
+    with pytest.raises(ConfigError, match="by a plan for"):
+        table(made(9, "cow")).repair(table(path).repair_plan())
+
+
+def test_a_table_in_memory_is_mended() -> None:
+    uri = "memory://health-memory"
+    for value in (1.0, 2.0):
+        rows = [{"id": key, "p": "a", "ts": int(value), "v": value} for key in "xyz"]
+        options = {**OPTIONS, "hoodie.parquet.small.file.limit": "0"}
+        hudi_py.write(uri, rows, "bulk_insert", options, record_key="id", partition_by="p", ordering_by="ts")
+    report = hudi_py.repair(uri, hudi_py.repair_plan(uri, OPTIONS), OPTIONS)
+    assert hudi_py.open_table(uri).scan().to_table()["v"].to_pylist() == [2.0] * 3
+    assert hudi_py.doctor(uri, OPTIONS).healthy
+    assert report.id is not None
+    hudi_py.undo_repair(uri, report.id)
+    assert hudi_py.open_table(uri).scan().count() == 6
 
 
 def test_what_is_lost_is_named_and_only_with_leave(copied: Callable[[int, str], Path]) -> None:

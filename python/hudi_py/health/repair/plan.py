@@ -108,6 +108,8 @@ class RepairReport:
         if self.id is None:
             return "repair: nothing to do"
         lines = [f"repair {self.id}: {counted(len(self.done), 'step')}", *(f"  {sentence}" for sentence in self.done)]
+        if self.rows_lost:
+            lines.append(f"  {counted(self.rows_lost, 'row')} lost")
         lines.append(f"  {counted(self.num_kept, 'file')} of {show_bytes(self.num_bytes)} kept in {self.folder}")
         return "\n".join(lines)
 

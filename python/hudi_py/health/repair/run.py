@@ -10,7 +10,8 @@ from datetime import timezone
 from typing import Any, Final
 
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConflictError
+from hudi_py.config.write import DURABLE
+from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.repair.keeping import KeepingStorage, keeping
 from hudi_py.health.repair.ledger import KeptRepair, folder_of, forget, repairs, undo, write_note
@@ -24,7 +25,7 @@ from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import BACKUP, PROPERTIES, load_table_config
 from hudi_py.timeline.times import format_instant
@@ -83,12 +84,16 @@ def repair(
 
     Raises:
         ConflictError: the plan no longer holds, or another action is in the way.
+        ConfigError: the plan is of another table.
         ConfigError, UnsupportedTableError: a step cannot be taken; its error says why. Nothing was changed by the step.
         LockError: the table lock could not be acquired in time.
     """
     if not plan.steps:
         return RepairReport(None)
+    if plan.uri != storage.uri:
+        raise ConfigError(f"Cannot repair {storage.uri} by a plan for {plan.uri}; make a plan of this table")
     resolved = Options.resolve(options, Scope.WRITE)
+    storage = with_durability(storage, resolved.get(DURABLE))
     _check_first(storage, plan, resolved)
     id_ = f"{format_instant(wall_clock_ms(), timezone.utc)}-{uuid.uuid4().hex[:6]}"
     work = _Repair(keeping(storage, folder_of(id_)), options or {}, storage_options, progress or Progress.silent())
