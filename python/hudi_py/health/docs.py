@@ -42,6 +42,7 @@ show as a finding that is gone the next time.
 
 ## What a repair does
 
+- A plan mends what the examination has seen: after `doctor(full=True)`, everything.
 - It examines the table again under the table lock and refuses if the plan no longer holds. Steps that only change
   files happen under this lock. Rollbacks, new commits and the metadata table follow, each under the lock as always.
 - What it removes or replaces is kept in `.hoodie/.hudi_py_repair/<id>`, which no engine lists, until `forget_repair`.

@@ -18,6 +18,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.view.recorded import describe_loss
 
@@ -54,7 +55,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 def _strange(facts: Facts) -> Iterator[Finding]:
     """Data files whose instant is unknown, and base files that count although their commit did not write them."""
     timeline, config = facts.active, facts.table
-    known = {instant.time for instant in timeline.instants}
+    known: set[str] = {instant.time for instant in timeline.instants}
     archived, _ = facts.archive
     first = min(archived, default=None)
     strangers: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -79,6 +80,10 @@ def _strange(facts: Facts) -> Iterator[Finding]:
                 continue  # committed, or from before what the archive has
             counts = older and (base is not None or config.version >= 8)
             (intruders if counts else strangers)[folder, instant].append(info.path)
+    if strangers or intruders:
+        # the storage was listed after the timeline: a write may have begun in between
+        begun = {instant.time for instant in load_timeline(facts.raw, config).instants} - known
+        strangers = {place: paths for place, paths in strangers.items() if place[1] not in begun}
     for code, found, why in (
         ("files.intruder", intruders, "count as committed, but their commit did not write them"),
         ("files.stranger", strangers, "belong to no instant of the timeline"),

@@ -8,7 +8,7 @@ from hudi_py.errors import HudiError, first_line
 from hudi_py.health.facts import Facts, is_data
 from hudi_py.health.findings import Finding
 from hudi_py.metadata.files import read_files
-from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
+from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.table import FILES, FOLDER, MetadataTable, open_metadata
 from hudi_py.metadata_write.maintenance.verify import compare
 from hudi_py.metadata_write.partitions.registry import BY_NAME
@@ -66,8 +66,7 @@ def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Findi
     here = set(facts.view.partitions())
     there = {partition_of_key(key) for key in listed.get(ALL_PARTITIONS, {})}
     for partition in sorted(here | there):
-        key = partition or "."
-        recorded = listed.get(key, listed.get(partition, {}))
+        recorded = listed.get(partition_key(partition), {})
         files = {info.name: info.size for info in facts.folders.get(partition, ()) if is_data(info)}
         gone = [name for name in recorded if name not in files and _counts(facts, join_path(partition, name), pending)]
         new = [name for name in files if name not in recorded and _counts(facts, join_path(partition, name), pending)]

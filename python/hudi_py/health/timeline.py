@@ -96,9 +96,12 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
         try:
             clustering = facts.plans.is_clustering(instant)
             facts.plans.file_groups(instant)
-            for read in (facts.plans.rollback, facts.plans.restore):
-                if instant.action.value == read.__name__:
-                    read(instant)
+            if instant.action is Action.ROLLBACK:
+                facts.plans.rollback(instant)
+            if instant.action is Action.RESTORE:
+                facts.plans.restore(instant)
+            if instant.action is Action.CLEAN:
+                facts.plans.clean(instant)
         except (HudiError, FileNotFoundError) as error:
             yield Finding(
                 "timeline.plan_unreadable",

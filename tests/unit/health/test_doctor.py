@@ -18,6 +18,7 @@ from hudi_py.health.docs import doctor_page
 from hudi_py.health.facts import ListedStorage
 from hudi_py.health.findings import Diagnosis
 from hudi_py.storage import MemoryStorage, open_storage
+from tests.golden.old import tables as old
 from tests.golden.tables import Extracted, load
 from tests.support.choice import cases
 from tests.support.damage import files_of
@@ -106,6 +107,14 @@ def test_golden_tables_are_as_healthy_as_they_should_be(name: str, golden: Extra
     found = diagnose(open_storage(golden(name)), full=True, with_environment=False)
     bad = {finding.code for finding in found.findings if finding.severity >= Severity.WARNING}
     assert bad == ILL.get(name, set()), str(found)
+
+
+@pytest.mark.parametrize("name", cases([(name,) for name in old.load()], "old tables and the doctor", 2))
+def test_old_tables_are_healthy(name: str, tmp_path: Path) -> None:
+    found = diagnose(open_storage(old.extract(name, tmp_path)), full=True, with_environment=False)
+    assert found.healthy, str(found)
+    assert found.of("release.read_only")
+    assert not found.of("metadata.unusable")
 
 
 def test_every_code_is_planted_or_found_elsewhere() -> None:

@@ -124,8 +124,7 @@ def undo(storage: Storage, id: str) -> KeptRepair:
             f"Cannot undo the repair {id} of {storage.uri}: the table has been written to since, and this would be "
             "lost; roll back what came after it, or forget the repair"
         )
-    if found.state != "begun" or note:
-        write_note(storage, id, "undoing", found.steps)
+    write_note(storage, id, "undoing", found.steps)
     for info in _in_order(list(storage.walk(join_path(found.folder, NEW)))):
         path = info.path.removeprefix(join_path(found.folder, NEW) + "/")
         storage.delete(path)

@@ -195,4 +195,13 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
         )
     damaged = of(*_METADATA)
     if damaged and not unsettled:
-        yield Step(StepKind.REBUILD_METADATA, "Rebuild the metadata table from the files.", damaged)
+        yield _rebuild(damaged)
+
+
+def _rebuild(damaged: tuple[Finding, ...]) -> Step:
+    """Only the partitions that are wrong, unless it is the listing of files, on which the others rest."""
+    names = sorted({str(each.details.get("partition", "record_index")) for each in damaged})
+    if any(each.code in ("metadata.unusable", "metadata.files") for each in damaged):
+        names = []
+    what = f"{', '.join(names)} of the metadata table" if names else "the metadata table"
+    return Step(StepKind.REBUILD_METADATA, f"Rebuild {what} from the files.", damaged, {"names": tuple(names)})

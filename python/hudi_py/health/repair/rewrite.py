@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.config import Options, Scope
+from hudi_py.config.read import DAMAGED
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.log import read_blocks
@@ -45,7 +46,7 @@ from hudi_py.write.settings import Operation, write_settings
 Groups = Sequence[tuple[str, str]]
 """Partition path and file id."""
 _SEQUENCE = "_hoodie_commit_seqno"
-_READING = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
+_METADATA = "hoodie.metadata.enable"
 
 
 class _Held(HeldStorage):
@@ -101,25 +102,23 @@ def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.
     return ordered.filter(pa.concat_arrays([pa.array([True]), new]))
 
 
-def rows_of(session: TableSession, groups: Groups) -> pa.Table:
-    """All columns of the current rows of file groups, meta columns first."""
-    config, timeline = session.config, session.timeline()
+def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Table:
+    """All columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be read."""
     wanted = set(groups)
-    request = _request(sorted({partition for partition, _ in groups}))
-    scan = make_scan(session.storage, config, timeline, request)
+    request = _request(groups, {_METADATA: "false"})
+    scan = make_scan(session.storage, session.config, timeline, request)
     chosen = [split for split in scan.splits() if (str(split.partition), str(split.file_id)) in wanted]
     batches = [batch for split in chosen for batch in read_split_on(session.storage, split)]
     return pa.Table.from_batches(batches, scan.schema)
 
 
-def salvaged(session: TableSession, groups: Groups) -> Salvage:
+def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:
     """What can be read of file groups: whole row groups of base files, and whole blocks of logs."""
-    storage, config, timeline = session.storage, session.config, session.timeline()
+    storage, config = session.storage, session.config
     view = load_view(storage, config, timeline, read_damaged=True)
-    partitions = sorted({partition for partition, _ in groups})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that files are damaged is known
-        scan = make_scan(storage, config, timeline, _request(partitions))
+        scan = make_scan(storage, config, timeline, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
         spec = replace(scan.plan().spec, read_damaged=True)
         written = _rows_written(storage, timeline)
         found = [
@@ -206,14 +205,19 @@ def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
     return found
 
 
-def replace_groups(session: TableSession, options: Options, groups: Groups, rows: pa.Table, progress: Progress) -> str:
+def replace_groups(
+    session: TableSession, seen: Timeline, options: Options, groups: Groups, rows: pa.Table, progress: Progress
+) -> str:
     """Writes rows to new file groups and replaces the given ones, as one commit. Returns its instant.
 
+    Args:
+        seen: the timeline with which the rows were read.
+
     Raises:
-        ConflictError: a pending table service has one of the file groups.
+        ConflictError: another write has completed since, or a pending table service has one of the file groups.
         ConfigError: the table makes other keys or partitions of the rows than they have.
     """
-    config, seen = session.config, session.timeline()
+    config = session.config
     check_can_rewrite(config, session.storage.uri)
     _check_free(session, seen, groups)
     stored = resolve_table_schema(session.storage, config, seen)
@@ -272,5 +276,6 @@ def _check_free(session: TableSession, timeline: Timeline, groups: Groups) -> No
             )
 
 
-def _request(partitions: list[str]) -> ScanRequest:
-    return ScanRequest.of(Options.resolve(_READING, Scope.READ), ScanArguments(partitions=partitions))
+def _request(groups: Groups, options: Mapping[str, str]) -> ScanRequest:
+    partitions = sorted({partition for partition, _ in groups})
+    return ScanRequest.of(Options.resolve(options, Scope.READ), ScanArguments(partitions=partitions))

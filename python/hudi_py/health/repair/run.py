@@ -18,7 +18,6 @@ from hudi_py.health.repair.ledger import KeptRepair, folder_of, forget, repairs,
 from hudi_py.health.repair.plan import RepairPlan, RepairReport, Step, StepKind
 from hudi_py.health.repair.properties import rebuilt_properties, write_properties
 from hudi_py.health.repair.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
-from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
@@ -27,7 +26,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.properties import BACKUP, PROPERTIES, load_table_config
+from hudi_py.timeline.properties import BACKUP, PROPERTIES, check_writable, load_table_config
 from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.locks import break_lock, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
@@ -39,7 +38,8 @@ _UNDER_LOCK: Final = frozenset(
     {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES, StepKind.REMOVE, StepKind.MARK_PARTITION}
 )
 """Steps that change files by themselves. The others are actions, which take the lock as every action does."""
-BROKEN_LOCK: Final = ".hoodie/lock.broken."
+_FILES_ONLY: Final = _UNDER_LOCK | {StepKind.BREAK_LOCK}
+_BROKEN_LOCK: Final = ".hoodie/lock.broken."
 _NO_METADATA: Final = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
 
 
@@ -103,7 +103,7 @@ def repair(
             _examine(storage, plan, options, storage_options)
             write_note(storage, id_, "begun", sentences)
             break_lock(storage, str(step.arguments["owner"]), options or {}, storage_options)
-            storage.delete(f"{BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
+            storage.delete(f"{_BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
     lock = table_lock(storage, LockSettings.of(resolved), purpose="repair the table", storage_options=storage_options)
     with lock:
         _examine(storage, plan, options, storage_options, own_lock=True)
@@ -114,7 +114,7 @@ def repair(
                 _STEPS[step.kind](work, step)
         storage.sync()
     for step in plan.steps:
-        if step.kind not in _UNDER_LOCK and step.kind is not StepKind.BREAK_LOCK:
+        if step.kind not in _FILES_ONLY:
             work.progress.phase(step.kind.value)
             _STEPS[step.kind](work, step)
     write_note(storage, id_, "done", sentences)
@@ -150,6 +150,9 @@ def forget_repair(storage: Storage, id: str) -> KeptRepair:
 
 def _check_first(storage: Storage, plan: RepairPlan, options: Options) -> None:
     """Refuses steps that cannot be taken before any is."""
+    kinds = {step.kind for step in plan.steps}
+    if not kinds <= _FILES_ONLY and not kinds & {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES}:
+        check_writable(load_table_config(storage))
     for step in plan.steps:
         if step.kind in (StepKind.DEDUPLICATE, StepKind.QUARANTINE):
             check_can_rewrite(load_table_config(storage), storage.uri)
@@ -224,23 +227,25 @@ def _mark_partition(work: _Repair, step: Step) -> None:
 def _deduplicate(work: _Repair, step: Step) -> None:
     context = work.context()
     groups = step.arguments["groups"]
-    rows = rows_of(context.session, groups)
+    seen = context.timeline()
+    rows = rows_of(context.session, seen, groups)
     across = any(finding.code == "keys.across" for finding in step.findings)
     kept = one_row_per_key(rows, context.session.config, across=across)
-    replace_groups(context.session, context.options, groups, kept, work.progress)
+    replace_groups(context.session, seen, context.options, groups, kept, work.progress)
 
 
 def _quarantine(work: _Repair, step: Step) -> None:
     context = work.context(**_NO_METADATA)
     groups = step.arguments["groups"]
     names = [name for name in context.session.config.metadata_partitions if name in BY_NAME]
-    found = salvaged(context.session, groups)
+    seen = context.timeline()
+    found = salvaged(context.session, seen, groups)
     work.rows_lost += found.num_lost
     work.keys_lost += found.keys_lost
     if names:
         drop(work.context(), context.session.config.metadata_partitions)
     session = replace(context.session, config=load_table_config(work.storage))
-    replace_groups(session, context.options, groups, found.rows, work.progress)
+    replace_groups(session, seen, context.options, groups, found.rows, work.progress)
     for path in step.arguments["paths"]:
         if work.storage.stat(path) is not None:
             work.storage.set_aside(path)
@@ -249,9 +254,7 @@ def _quarantine(work: _Repair, step: Step) -> None:
 
 
 def _rebuild_metadata(work: _Repair, step: Step) -> None:
-    context = work.context()
-    if context.session.config.metadata_partitions or work.storage.list(FOLDER):
-        rebuild(context)
+    rebuild(work.context(), names=step.arguments["names"] or None)
 
 
 _STEPS: Final[Mapping[StepKind, Callable[[_Repair, Step], None]]] = {
