@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.health import CODES, Diagnosis, RepairPlan, Severity
 from hudi_py.health.diagnose import diagnose
+from hudi_py.health.repair import run
 from hudi_py.health.repair.keeping import keeping
 from hudi_py.health.repair.ledger import undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
@@ -310,3 +311,45 @@ def test_an_index_of_apache_hudi_is_mended(golden_copy: Callable[[str], Path]) -
     opened.repair(opened.repair_plan(found))
     assert sorted(map(str, opened.scan().to_table().to_pylist())) == before
     assert examine(path, full=True).healthy
+
+
+def test_a_write_meanwhile_is_not_lost(copied: Callable[[int, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = copied(9, "cow")
+    BY_NAME["keys twice"].plant(path)
+    opened = table(path)
+    plan = opened.repair_plan()
+    read = run.rows_of
+
+    def then_write(*arguments: Any) -> Any:
+        found = read(*arguments)
+        table(path).upsert([{"id": "k04", "p": "a", "ts": 20, "v": 20.0}])
+        return found
+
+    monkeypatch.setattr(run, "rows_of", then_write)
+    with pytest.raises(ConflictError, match="another write came in between"):
+        opened.repair(plan)
+    assert opened.scan(filter="id = 'k04'").to_table()["v"].to_pylist() == [20.0]
+
+
+def test_damaged_rows_are_not_dropped_with_duplicates(copied: Callable[[int, str], Path]) -> None:
+    path = copied(9, "mor")
+    opened = table(path)
+    opened.bulk_insert([{"id": "k00", "p": "a", "ts": 9, "v": 9.0}])
+    plan = opened.repair_plan()
+    BY_NAME["log cut"].plant(path)
+    writes = opened.history().num_rows
+    with pytest.raises(CorruptFileError, match="of its"):
+        opened.repair(plan)
+    assert opened.history().num_rows == writes
+
+
+def test_read_only_tables_are_refused_before_anything_is_done(copied: Callable[[int, str], Path]) -> None:
+    path = copied(9, "cow")
+    BY_NAME["keys twice"].plant(path)
+    BY_NAME["staging left"].plant(path)
+    plan = hudi_py.repair_plan(path)
+    set_property(path, hoodie__table__base__file__format="LANCE")
+    before = files_of(path)
+    with pytest.raises(UnsupportedTableError):
+        hudi_py.repair(path, plan)
+    assert files_of(path) == before
