@@ -180,18 +180,12 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
     limit = facts.options.get(write_config.SMALL_FILE_LIMIT)
     most = facts.options.get(compaction_config.MAX_DELTA_COMMITS)
     waiting: dict[PartitionPath, list[FileSlice]] = {}
+    tiny: dict[PartitionPath, list[FileSlice]] = {}
     for partition in facts.view.partitions():
         slices = facts.view.latest_slices(partition)
         small = [slice_ for slice_ in slices if slice_.base_file is not None and slice_.base_file.size < limit]
         if len(small) >= _FEW_FILES:
-            size = sum(slice_.base_file.size for slice_ in small if slice_.base_file is not None)
-            yield Finding(
-                "files.small",
-                f"partition {partition!r} has {len(small):,} base files below {show_bytes(limit)}, "
-                f"{show_bytes(size // len(small))} on average",
-                partition=partition,
-                details={"files": len(small), "bytes": size},
-            )
+            tiny[partition] = small
         with_logs = [slice_ for slice_ in slices if len(slice_.log_files) >= most]
         if with_logs:
             waiting[partition] = with_logs
@@ -206,8 +200,21 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
                     paths=tuple(log.path for log in slice_.log_files[:_NAMED]),
                     details={"file_id": str(slice_.file_id), "logs": len(slice_.log_files), "bytes": size},
                 )
+    if tiny:
+        yield _small(tiny, limit)
     if waiting:
         yield _waiting(waiting, most)
+
+
+def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
+    sizes = [slice_.base_file.size for each in tiny.values() for slice_ in each if slice_.base_file is not None]
+    worst = max(tiny, key=lambda partition: len(tiny[partition]))
+    return Finding(
+        "files.small",
+        f"{counted(len(sizes), 'base file')} in {counted(len(tiny), 'partition')} are below {show_bytes(limit)}, "
+        f"{show_bytes(sum(sizes) // len(sizes))} on average; most are in partition {worst!r}, {len(tiny[worst]):,}",
+        details={"files": len(sizes), "partitions": len(tiny), "bytes": sum(sizes)},
+    )
 
 
 def _waiting(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:

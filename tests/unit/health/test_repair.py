@@ -15,7 +15,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.health import CODES, Diagnosis, RepairPlan, Severity
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.repair import run
+from hudi_py.health.repair import rewrite, run
 from hudi_py.health.repair.keeping import keeping
 from hudi_py.health.repair.ledger import undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
@@ -318,7 +318,7 @@ def test_a_write_meanwhile_is_not_lost(copied: Callable[[int, str], Path], monke
     BY_NAME["keys twice"].plant(path)
     opened = table(path)
     plan = opened.repair_plan()
-    read = run.rows_of
+    read = rewrite.rows_of
 
     def then_write(*arguments: Any) -> Any:
         found = read(*arguments)
