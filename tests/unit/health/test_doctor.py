@@ -74,7 +74,7 @@ def test_faults_are_many() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
-@pytest.mark.parametrize(("name", "version", "kind"), cases(EVERY, "ill tables", 36))
+@pytest.mark.parametrize(("name", "version", "kind"), cases(EVERY, "ill tables", 30))
 def test_a_fault_is_named(name: str, version: int, kind: str, ill: Callable[[Fault, int, str], Path]) -> None:
     fault = BY_NAME[name]
     path = ill(fault, version, kind)

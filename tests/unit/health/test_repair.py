@@ -165,6 +165,7 @@ def test_what_is_lost_is_named_and_only_with_leave(copied: Callable[[int, str], 
     assert "not mended" in str(plan)
 
 
+@pytest.mark.slow
 def test_keys_in_damaged_pages_are_named(copied: Callable[[int, str], Path]) -> None:
     path = copied(9, "cow")
     file = max((path / "a").glob("*.parquet"), key=lambda each: each.name.rpartition("_")[2])
@@ -204,6 +205,7 @@ def test_tables_that_cannot_be_written_again_are_refused(copied: Callable[[int, 
     assert files_of(path) == before
 
 
+@pytest.mark.slow
 def test_a_killed_repair_is_undone(copied: Callable[[int, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = copied(9, "cow")
     BY_NAME["keys twice"].plant(path)
@@ -313,6 +315,7 @@ def test_an_index_of_apache_hudi_is_mended(golden_copy: Callable[[str], Path]) -
     assert examine(path, full=True).healthy
 
 
+@pytest.mark.slow
 def test_a_write_meanwhile_is_not_lost(copied: Callable[[int, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = copied(9, "cow")
     BY_NAME["keys twice"].plant(path)
@@ -331,6 +334,7 @@ def test_a_write_meanwhile_is_not_lost(copied: Callable[[int, str], Path], monke
     assert opened.scan(filter="id = 'k04'").to_table()["v"].to_pylist() == [20.0]
 
 
+@pytest.mark.slow
 def test_damaged_rows_are_not_dropped_with_duplicates(copied: Callable[[int, str], Path]) -> None:
     path = copied(9, "mor")
     opened = table(path)
