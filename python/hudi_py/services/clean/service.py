@@ -15,8 +15,9 @@ from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.pending import planned_rows
 from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.planned.service import Scheduled
+from hudi_py.services.planned.service import Preview, Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -110,6 +111,13 @@ class Cleaning:
             content = encode_clean_plan(planned.plan)
             instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
             return Scheduled(time_)
+
+    def preview(self, context: ServiceContext) -> Preview:
+        """See `PlannedService.preview`."""
+        context.progress.phase("planning the clean")
+        settings = CleanSettings.of(context.options)
+        planned = plan_clean(context, context.state(), settings, now_ms=self.now_ms())
+        return Preview(planned_rows(planned.plan), planned.reason)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         """Cleans that were planned but not completed, oldest first."""
